@@ -15,13 +15,13 @@ from .frame_builder import Composer
 from .gpu.driver import Driver
 from .logs.supervisor import LogReader
 from .long_requests import BackgroundRequests
-from .node_reader import Node
+from .node_reader import NodeReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
-    from .base.output_stream import Outlet  # noqa: F401 - used in type comments
+    from .base.output_stream import OutputStream  # noqa: F401 - used in type comments
     from .base.requests import Requests  # noqa: F401 - used in type comments
     from .base.settings import Settings  # noqa: F401 - used in type comments
 
@@ -36,7 +36,7 @@ class Emitter(object):
     """Sends frames until the cockpit goes, a signal comes, or nobody has asked anything for too long."""
 
     def __init__(self, settings, requests, outlet):
-        # type: (Settings, Requests, Outlet) -> None
+        # type: (Settings, Requests, OutputStream) -> None
         self._requests = requests
         self._outlet = outlet
         self._version = settings.version
@@ -56,7 +56,7 @@ class Emitter(object):
         self._dropped = 0
         self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
         self._pulse = Ticker(self.wake, settings.interval_s)
-        self._node = Node(self._pulse, self._events, settings)
+        self._node = NodeReader(self._pulse, self._events, settings)
         self._driver = Driver(self._pulse, self._events, settings, self.leave)
         self._logs = LogReader(self.wake, settings.logs)
         self._errands = BackgroundRequests(settings, self.wake)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .base.settings import Settings  # noqa: F401 - used in type comments
     from .gpu.driver import Driver  # noqa: F401 - used in type comments
     from .logs.supervisor import LogReader  # noqa: F401 - used in type comments
-    from .node_reader import Node  # noqa: F401 - used in type comments
+    from .node_reader import NodeReader  # noqa: F401 - used in type comments
 
 _NOT_LISTED = "known to the kernel module, not listed by NVML"
 
@@ -24,7 +24,7 @@ class Composer(object):
     """What is found becomes samples, ranks and a hello; what happened goes into `events`."""
 
     def __init__(self, driver, node, logs, events, settings):
-        # type: (Driver, Node, LogReader, deque[dict[str, Any]], Settings) -> None
+        # type: (Driver, NodeReader, LogReader, deque[dict[str, Any]], Settings) -> None
         self._driver = driver
         self._logs = logs
         self._node = node

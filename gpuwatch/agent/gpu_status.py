@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .base.settings import Settings  # noqa: F401 - used in type comments
-    from .gpu.gpu_reader import Gpu  # noqa: F401 - used in type comments
-    from .node_reader import Node  # noqa: F401 - used in type comments
+    from .gpu.gpu_reader import GpuReader  # noqa: F401 - used in type comments
+    from .node_reader import NodeReader  # noqa: F401 - used in type comments
 
 
 class GpuWatch(object):
     """Makes the GPU part of a sample; tells when a GPU begins and ends to hang."""
 
     def __init__(self, node, events, settings):
-        # type: (Node, deque[dict[str, Any]], Settings) -> None
+        # type: (NodeReader, deque[dict[str, Any]], Settings) -> None
         self.stuck = {}  # type: dict[int, str]
         """Index -> call, of the GPUs that hang now."""
         self._node = node
@@ -30,7 +30,7 @@ class GpuWatch(object):
         self._missing = {}  # type: dict[str, dict[str, str]]
 
     def sample(self, gpu, known):
-        # type: (Gpu, dict[str, Any]) -> dict[str, Any]
+        # type: (GpuReader, dict[str, Any]) -> dict[str, Any]
         """A dict with the keys of `wire.GpuSample`.
 
         `known`: who the GPU is, with the keys of `wire.GpuInfo`, whether it has answered or not.
@@ -61,7 +61,7 @@ class GpuWatch(object):
         return sample
 
     def _take(self, gpu, uuid, sample):
-        # type: (Gpu, str, dict[str, Any]) -> None
+        # type: (GpuReader, str, dict[str, Any]) -> None
         while gpu.found:
             kind, value = gpu.found.popleft()
             gpu.answered = gpu.answered or kind == "fast"
@@ -76,7 +76,7 @@ class GpuWatch(object):
                 sample["fast"].update(memory_used_bytes=used, memory_total_bytes=total)
 
     def _hanging(self, gpu, known, call, now):
-        # type: (Gpu, dict[str, Any], tuple[str, float] | None, float) -> tuple[str, float] | None
+        # type: (GpuReader, dict[str, Any], tuple[str, float] | None, float) -> tuple[str, float] | None
         """`call` (its name, seconds in it) where the GPU hangs in it."""
         if call is None or not self._too_long(gpu, call[1], now):
             if self.stuck.pop(gpu.index, None) is not None:
@@ -94,7 +94,7 @@ class GpuWatch(object):
         return call
 
     def _too_long(self, gpu, seconds, now):
-        # type: (Gpu, float, float) -> bool
+        # type: (GpuReader, float, float) -> bool
         """Whether a call of so many seconds is stuck; before a GPU answers the driver may be starting."""
         if gpu.answered or seconds >= self._cold_s:
             return seconds >= self._stuck_s

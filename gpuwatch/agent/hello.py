@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .gpu.driver import Driver  # noqa: F401 - used in type comments
-    from .node_reader import Node  # noqa: F401 - used in type comments
+    from .node_reader import NodeReader  # noqa: F401 - used in type comments
 
 
 def describe(driver, node, papers):
-    # type: (Driver, Node, dict[int, dict[str, Any]]) -> dict[str, Any]
+    # type: (Driver, NodeReader, dict[int, dict[str, Any]]) -> dict[str, Any]
     """The keys of `wire.Hello` that the node decides.
 
     `papers` holds what the driver's files say of GPUs that have never answered NVML.
@@ -43,7 +43,7 @@ def _index(info):
 
 
 def _notices(driver, node):
-    # type: (Driver, Node) -> list[dict[str, Any]]
+    # type: (Driver, NodeReader) -> list[dict[str, Any]]
     found = [driver.notice, node.kernel_notice, node.processes_notice]
     if not driver.opened:
         call = driver.slot.now

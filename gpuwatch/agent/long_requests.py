@@ -5,7 +5,7 @@ from collections import deque
 
 from .hang.flight_files import dump_files, dump_piece
 from .hang.flight_pipe import trigger
-from .hang.lent_pyspy import Lent
+from .hang.lent_pyspy import UploadedProgram
 from .hang.ras import ras
 from .hang.stacks import stacks
 from .processes.settings_report import particulars
@@ -26,7 +26,7 @@ class BackgroundRequests(object):
 
     def __init__(self, settings, wake):
         # type: (Settings, Callable[[], None]) -> None
-        proc, lent = settings.proc, Lent()
+        proc, lent = settings.proc, UploadedProgram()
         self.does = {
             "particulars": lambda request: particulars(request, proc),
             "stacks": lambda request: stacks(request, proc, lent.path),

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from .base.output_stream import Outlet
+from .base.output_stream import OutputStream
 from .base.requests import Requests
 from .base.settings import Settings
 from .emitter import Emitter
@@ -32,7 +32,7 @@ def run(config, stdin, stdout):
     except OSError:
         pass  # not allowed here: then at the priority we were given
     stdout.flush()
-    outlet = Outlet(stdout.fileno(), str(config["nonce"]))
+    outlet = OutputStream(stdout.fileno(), str(config["nonce"]))
     requests = Requests(stdin)
     emitter = Emitter(Settings(config), requests, outlet)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ADDRESSES_EVERY_S = 30.0
 
 
-class Node(Reader):
+class NodeReader(Reader):
     """Leaves (kind, value) in `found`.
 
     host; ranks: (processes, truncated, partial, the launchers' log files); kernel: the events of the kernel

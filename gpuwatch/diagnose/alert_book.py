@@ -17,12 +17,12 @@ from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.monitor import HangWatch
-from gpuwatch.diagnose.health.sweep import Rounds
+from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of
 from gpuwatch.diagnose.incidents.grouping import groups
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,
-    Closing,
+    Resolution,
     attempts,
     closings,
     with_closing,
@@ -30,8 +30,8 @@ from gpuwatch.diagnose.incidents.resolution import (
 )
 from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import Packs
-from gpuwatch.diagnose.model.incident import Heard, Incident
+from gpuwatch.diagnose.model.failure_classes import RulePacks
+from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.diagnose.outcome.outcome import StepTrack, may_recover, with_outcomes
@@ -62,7 +62,7 @@ SEVERAL, TOGETHER_S = 3, 30.0
 class AlertBook:
     """All alerts and incidents of a session. `version` moves when anything in them did."""
 
-    def __init__(self, packs: Packs, thresholds: Thresholds) -> None:
+    def __init__(self, packs: RulePacks, thresholds: Thresholds) -> None:
         self.alerts: dict[str, Alert] = {}
         """The newest state of each, by id."""
         self.incidents: list[Incident] = []
@@ -74,7 +74,7 @@ class AlertBook:
         self._thresholds = thresholds
         self._joiner = Deduplicator()
         self._reported = ReportedAlerts(packs, self._joiner)
-        self._rounds = Rounds(thresholds)
+        self._rounds = HealthSweep(thresholds)
         self._hangs = HangWatch(thresholds)
         others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch(), MissingWatch())
         self._watches = (self._hangs, *others)
@@ -89,7 +89,7 @@ class AlertBook:
         self._tracks: list[StepTrack] = []
         self._outcomes_at = float("-inf")
         self._running: dict[str, Attempt] = {}
-        self._closings: dict[str, Closing] = {}
+        self._closings: dict[str, Resolution] = {}
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> what it reports of its own processes and files, as of the judgement that is made."""
 
@@ -180,7 +180,7 @@ class AlertBook:
         self._marks.unacknowledge(self._meant(id))
         self._mark_now()
 
-    def hear(self, id: str, heard: Heard) -> None:  # noqa: A002 - the word that alerts and incidents use
+    def hear(self, id: str, heard: HangCheck) -> None:  # noqa: A002 - the word that alerts and incidents use
         """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
         self._lasting_ids.hear(id, heard)
         self._mark_now()

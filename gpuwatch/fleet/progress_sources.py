@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from gpuwatch.fleet.rank_changes import TooManyError
-from gpuwatch.link.stream.limits import Allowance
+from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.wire import Progress
 
 FILES_PER_S, FILES_BURST = 2.0, 1024.0
@@ -45,7 +45,7 @@ class _NewNames:
 
     def __init__(self, kind: str, per_s: float, burst: float) -> None:
         self._excess = f"training progress of more than {burst:g} {kind}, over {per_s:g} new ones a second"
-        self._allowance = Allowance(per_s, burst)
+        self._allowance = TokenBucket(per_s, burst)
         self._names: OrderedDict[str, None] = OrderedDict()
 
     def admit(self, name: str, at: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from gpuwatch.link.stream.limits import Allowance
+from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.wire import Process
 
 MOST_PROCESSES = 1024
@@ -29,7 +29,7 @@ class RankChanges:
 
     def __init__(self) -> None:
         self._ranks: dict[str, set[RankKey]] = {}
-        self._allowances: dict[str, Allowance] = {}
+        self._allowances: dict[str, TokenBucket] = {}
 
     def admit(self, node: str, processes: Sequence[Process], at: float) -> None:
         """Count one list, which arrived at `at` (monotonic seconds).
@@ -41,6 +41,6 @@ class RankChanges:
             raise TooManyError(f"{len(processes)} processes in one list, of at most {MOST_PROCESSES}")
         ranks = {(each.pid, each.rank, each.job, each.master) for each in processes if each.rank is not None}
         before, self._ranks[node] = self._ranks.get(node, set()), ranks
-        allowance = self._allowances.setdefault(node, Allowance(RANKS_PER_S, RANKS_BURST))
+        allowance = self._allowances.setdefault(node, TokenBucket(RANKS_PER_S, RANKS_BURST))
         if ranks != before and not allowance.spend(len(ranks | before), at):
             raise TooManyError(f"lists of ranks change by more than {RANKS_PER_S:g} ranks a second")

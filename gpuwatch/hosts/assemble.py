@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
+from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, shown
 from gpuwatch.hosts.keys import SETTINGS, Names
 from gpuwatch.hosts.names import MAX_NODES, fold
 from gpuwatch.hosts.plan import Model, NodeSpec, Plan, Thresholds
-from gpuwatch.hosts.structures import Entry
+from gpuwatch.hosts.structures import ReadMapping
 
 Settings: TypeAlias = dict[str, Any]
 """Fields of a `NodeSpec`, as one level of the file (defaults, a group, a host) gives them."""
@@ -25,9 +25,9 @@ HINTED = 20
 """After so many problems no similar name is looked for: among 10,000 nodes that takes a tenth of a second."""
 
 
-def plan_from(top: Entry | Sequence[Names | Entry], problems: Problems) -> Plan:
+def plan_from(top: ReadMapping | Sequence[Names | ReadMapping], problems: Problems) -> Plan:
     """The plan of a file that has been read. What is wrong is noted, and the plan then not to be used."""
-    if not isinstance(top, Entry):
+    if not isinstance(top, ReadMapping):
         return Assembly({"hosts": top}, problems).plan()
     return Assembly(top.values, problems).plan()
 
@@ -40,7 +40,7 @@ class Assembly:
         self._problems = problems
         self._hosts_complete = True  # else a node that seems unknown may be one that could not be read
         self._own: dict[str, Settings] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, TextPosition] = {}
         self._layers: dict[str, list[Settings]] = {}
         self._groups: dict[str, tuple[str, ...]] = {}
 
@@ -52,8 +52,8 @@ class Assembly:
         for name, value in self._values.get("groups", {}).items():
             self._take_group(name, value)
         nodes = (_spec(name, [defaults, *self._layers.get(name, ()), own]) for name, own in self._own.items())
-        thresholds: Entry | None = self._values.get("thresholds")
-        model: Entry | None = self._values.get("model")
+        thresholds: ReadMapping | None = self._values.get("thresholds")
+        model: ReadMapping | None = self._values.get("model")
         return Plan(
             nodes=tuple(nodes),
             interval_s=self._values.get("interval", Plan.interval_s),
@@ -67,7 +67,7 @@ class Assembly:
             source=self._problems.source,
         )
 
-    def _take_host(self, entry: Names | Entry) -> None:
+    def _take_host(self, entry: Names | ReadMapping) -> None:
         if isinstance(entry, Names):
             named: Names | None = entry
             settings: Settings = {"user": entry.user} if entry.user else {}
@@ -92,9 +92,9 @@ class Assembly:
             self._own.setdefault(name, settings)
             self._places.setdefault(name, named.place)
 
-    def _take_group(self, group: str, value: Sequence[Names] | Entry) -> None:
-        members = value.values.get("hosts", ()) if isinstance(value, Entry) else value
-        settings = self._settings(value if isinstance(value, Entry) else None)
+    def _take_group(self, group: str, value: Sequence[Names] | ReadMapping) -> None:
+        members = value.values.get("hosts", ()) if isinstance(value, ReadMapping) else value
+        settings = self._settings(value if isinstance(value, ReadMapping) else None)
         nodes: dict[str, None] = {}
         for member in members:
             nodes.update(dict.fromkeys(self._members(member)))
@@ -123,13 +123,13 @@ class Assembly:
             self._problems.add(member.place, f"{shown(fold(unknown))} {verb} not under 'hosts'{hint}")
         return member.names
 
-    def _check_address(self, named: Names | None, entry: Entry) -> None:
+    def _check_address(self, named: Names | None, entry: ReadMapping) -> None:
         address = entry.values.get("address", "{name}")
         if named and len(named.names) > 1 and "{name}" not in address:
             text = f"{len(named.names)} nodes would share the address {shown(address)}; use {{name}} in it"
             self._problems.add(entry.places["address"], text)
 
-    def _settings(self, entry: Entry | None) -> Settings:
+    def _settings(self, entry: ReadMapping | None) -> Settings:
         """What one level says, as fields of a `NodeSpec`; contradictions within the level are noted."""
         if entry is None:
             return {}
@@ -139,7 +139,7 @@ class Assembly:
             if link is not None:
                 self._problems.add(entry.places["link"], "'link' and 'command' exclude each other")
             link = "command"
-        elif isinstance(link, Entry):
+        elif isinstance(link, ReadMapping):
             settings["command"], link = link.values.get("command", ()), "command"
         if link is not None:
             settings["link"] = link

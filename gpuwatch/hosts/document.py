@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from yaml.reader import Reader
 
-from gpuwatch.hosts.errors import Place, Problems, escaped, shown
+from gpuwatch.hosts.errors import Problems, TextPosition, escaped, shown
 
 MAX_DEPTH = 16
 MAX_NODES = 200_000
@@ -21,7 +21,7 @@ STANDARD_TAG = re.compile(r"tag:yaml\.org,2002:(str|int|float|bool|null|timestam
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def place(node: yaml.Node) -> Place:
+def place(node: yaml.Node) -> TextPosition:
     """Where a value starts."""
     return _place(node.start_mark)
 
@@ -31,7 +31,7 @@ def compose(text: str, problems: Problems) -> yaml.Node | None:
     bad = Reader.NON_PRINTABLE.search(text)
     if bad is not None:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
-        problems.add(Place(line, column), f"the character {shown(bad[0])} is not allowed in YAML")
+        problems.add(TextPosition(line, column), f"the character {shown(bad[0])} is not allowed in YAML")
         return None
     try:
         if not _bounded(text, problems):
@@ -39,16 +39,16 @@ def compose(text: str, problems: Problems) -> yaml.Node | None:
         root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        problems.add(_place(mark) if mark else Place(1, 1), _complaint(error, text))
+        problems.add(_place(mark) if mark else TextPosition(1, 1), _complaint(error, text))
         return None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problems.add(Place(1, 1), f"not YAML: {escaped(str(error))}")
+        problems.add(TextPosition(1, 1), f"not YAML: {escaped(str(error))}")
         return None
     return root
 
 
-def _place(mark: Any) -> Place:  # noqa: ANN401 - libyaml's marks and PyYAML's share no type
-    return Place(mark.line + 1, mark.column + 1)
+def _place(mark: Any) -> TextPosition:  # noqa: ANN401 - libyaml's marks and PyYAML's share no type
+    return TextPosition(mark.line + 1, mark.column + 1)
 
 
 def _complaint(error: yaml.MarkedYAMLError, text: str) -> str:

@@ -23,15 +23,15 @@ class HostsError(Exception):
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class TextPosition:
     """A place in a text; line and column count from 1."""
 
     line: int
     column: int
 
-    def right(self, columns: int) -> Place:
+    def right(self, columns: int) -> TextPosition:
         """The place so many columns further on the same line."""
-        return Place(self.line, self.column + columns)
+        return TextPosition(self.line, self.column + columns)
 
 
 class Problems:
@@ -43,15 +43,17 @@ class Problems:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._found: dict[tuple[Place, str], None] = {}  # a mistake under an alias is met more than once
+        self._found: dict[
+            tuple[TextPosition, str], None
+        ] = {}  # a mistake under an alias is met more than once
         self._subject = "the file"
         self.names_left = NAMES_IN_A_SOURCE
 
-    def add(self, place: Place, text: str) -> None:
+    def add(self, place: TextPosition, text: str) -> None:
         """Note a problem; its text has passed every foreign string through `shown`."""
         self._found[place, text] = None
 
-    def refuse(self, place: Place, text: str) -> None:
+    def refuse(self, place: TextPosition, text: str) -> None:
         """Note that the value now being read `must be ...`; the message begins with its key."""
         self.add(place, f"{self._subject} {text}")
 

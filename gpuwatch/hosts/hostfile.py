@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
+from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, shown
 from gpuwatch.hosts.keys import MAX_SLOTS
 from gpuwatch.hosts.names import MAX_NODES, RangeError, expand_login, fold
 from gpuwatch.hosts.plan import NodeSpec, Plan
@@ -28,12 +28,12 @@ def is_hostfile(text: str) -> bool:
 def read_hostfile(text: str, problems: Problems) -> Plan:
     """The plan of a plain list; what is wrong with it is noted, and the plan then not to be used."""
     nodes: dict[str, NodeSpec] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, TextPosition] = {}
     for number, line in enumerate(text.split("\n"), 1):
         said = line.split("#", 1)[0]
         if not said.strip():
             continue
-        at = Place(number, len(said) - len(said.lstrip()) + 1)
+        at = TextPosition(number, len(said) - len(said.lstrip()) + 1)
         specs = _line(said.strip(), at, problems)
         twice = [spec.name for spec in specs if _differs(spec, nodes.get(spec.name))]
         if twice:
@@ -54,7 +54,7 @@ def _differs(spec: NodeSpec, known: NodeSpec | None) -> bool:
     return known is not None and (known != spec or spec.slots is not None)
 
 
-def _line(said: str, at: Place, problems: Problems) -> list[NodeSpec]:
+def _line(said: str, at: TextPosition, problems: Problems) -> list[NodeSpec]:
     named, *options = said.split()
     slots = None
     with_slots = _NAME_AND_SLOTS.fullmatch(named)

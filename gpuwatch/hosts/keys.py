@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 import yaml
 
 from gpuwatch.hosts.document import place
-from gpuwatch.hosts.errors import Place, Problems, shown
+from gpuwatch.hosts.errors import Problems, TextPosition, shown
 from gpuwatch.hosts.names import MAX_NODES, USER, RangeError, expand, expand_login
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Switch, Text, Whole, quoted, scalar
+from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Switch, Text, Whole, quoted, scalar
 from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
 
 _HOP = r"(?:[^\s@,-][^\s@,]*@)?(?:[^\s@,:\[\]-][^\s@,:\[\]]*|\[[0-9A-Fa-f:.%]+\])(?::[0-9]{1,5})?"
@@ -24,7 +24,7 @@ MAX_SLOTS = 1024
 class Names:
     """Nodes as one entry names them, and where."""
 
-    place: Place
+    place: TextPosition
     names: tuple[str, ...]
     """Empty when they could not be read."""
     user: str | None = None
@@ -67,7 +67,7 @@ class NodeRange(Shape):
         return {"type": ["string", "number", "boolean"], "pattern": rf"^\s*{start}[A-Za-z0-9_.:%/+~\[]"}
 
 
-class Word(Text):
+class CommandWord(Text):
     """A word of a command; `{name}` without quotes is a mapping to YAML, which needs its own message."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
@@ -88,7 +88,7 @@ _JUMP = Text("jump hosts, [user@]host[:port][,...]", rf"{_HOP}(?:,{_HOP})*")
 _PYTHON = Text("the path or name of a Python interpreter", r"[A-Za-z0-9_./~][A-Za-z0-9_./+~-]*", 512)
 _ACTIVATE = Text("a shell line such as 'module load cuda && source ~/venv/bin/activate'", r".*\S.*", 4096)
 _COMMAND = ListOf(
-    Word(
+    CommandWord(
         "a word of a command, whose placeholders are {name}, {address} and {command}",
         r"(?!.*\{(?:host|hostname|node|user|port)\}).+",
         8192,
@@ -126,7 +126,7 @@ SETTINGS = (
         "link",
         OneOf(
             "ssh, local or a mapping with a command",
-            single=Choice(("ssh", "local")),
+            single=Keyword(("ssh", "local")),
             mapping=Record("a link", (Key("command", _COMMAND, "As the key command.", required=True),)),
         ),
         "How the node is reached: ssh (the default), local (this machine), or a command.",
@@ -218,7 +218,7 @@ _MODEL = Record(
         Key("seq_len", Whole(1, 1_000_000_000), "Tokens of one sequence."),
         Key(
             "tokens_per_s",
-            Choice(("gpu", "job")),
+            Keyword(("gpu", "job")),
             "Whose tokens a second the log tells, one GPU's or the job's, where gpuwatch cannot know.",
         ),
         Key(
@@ -261,7 +261,7 @@ DOCUMENT = Record(
         Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
         Key(
             "hang_query",
-            Choice(("auto", "manual")),
+            Keyword(("auto", "manual")),
             "Whether the ranks of a job that hangs are asked once without a key (auto, the default).",
         ),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuwatch.hosts.assemble import plan_from
 from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped, shown
+from gpuwatch.hosts.errors import HostsError, Problems, TextPosition, escaped, shown
 from gpuwatch.hosts.hostfile import is_hostfile, read_hostfile
 from gpuwatch.hosts.keys import FILE
 from gpuwatch.hosts.names import RangeError, expand_login
@@ -78,7 +78,7 @@ def parse_plan(text: str, source: str) -> Plan:
         return plan
     root = compose(text, problems)
     if root is None and not len(problems):
-        problems.add(Place(1, 1), "the file is empty; it needs at least a list of hosts")
+        problems.add(TextPosition(1, 1), "the file is empty; it needs at least a list of hosts")
     read = FILE.read(root, problems) if root is not None else None
     plan = plan_from(read or [], problems)
     problems.raise_any()

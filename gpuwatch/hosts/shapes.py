@@ -94,7 +94,7 @@ class Text(Shape):
         return {"type": kinds, "pattern": f"^(?:{self.pattern})$", "maxLength": self.limit}
 
 
-class Choice(Shape):
+class Keyword(Shape):
     """One of a few words."""
 
     def __init__(self, words: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from gpuwatch.hosts.document import place
-from gpuwatch.hosts.errors import Place, Problems, did_you_mean, shown
+from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, shown
 from gpuwatch.hosts.shapes import Schema, Shape, Text, described, scalar
 
 
@@ -51,12 +51,12 @@ class Key:
 
 
 @dataclass
-class Entry:
+class ReadMapping:
     """A mapping as it was read: the good values, and the place of every value."""
 
-    place: Place
+    place: TextPosition
     values: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, TextPosition] = field(default_factory=dict)
 
 
 def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
@@ -80,13 +80,13 @@ class Record(Shape):
         self.what = what
         self.keys = {key.name: key for key in keys}
 
-    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+    def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
         """The entry with every value that could be read."""
         if not isinstance(node, yaml.MappingNode):
             known = ", ".join(self.keys)
             problems.refuse(place(node), f"must be a mapping with keys of {known}, not {described(node)}")
             return None
-        entry = Entry(place(node))
+        entry = ReadMapping(place(node))
         for name, key_node, value_node in pairs(node, problems):
             key = self.keys.get(name)
             if key is None:

@@ -1,9 +1,9 @@
 """What the conductor and a node's launcher say to each other: one JSON object a line, both ways.
 
-The launcher travels like the agent (`link.start.bundle`); after the mark it writes `Said` and gets `Order`.
-The end of its stdin ends every process it started. The ranks run in one more process, the worker, which it
-starts at `Prepare`; it hands `Prepare`, `Step` and `Stop` on as they are, and the worker's lines back.
-Times are seconds, sizes bytes, rates bytes per second unless a name says otherwise.
+The launcher travels like the agent (`link.start.bundle`); after the mark it writes `NodeMessage` and gets
+`Order`. The end of its stdin ends every process it started. The ranks run in one more process, the worker,
+which it starts at `Prepare`; it hands `Prepare`, `Step` and `Stop` on as they are, and the worker's lines
+back. Times are seconds, sizes bytes, rates bytes per second unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class GroundPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 # ---- what a node says
 
 
-class Said(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=True, kw_only=True):
+class NodeMessage(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=True, kw_only=True):
     """One line of a launcher or of a rank."""
 
 
-class Ground(Said, tag="ground", frozen=True, kw_only=True):
+class Ground(NodeMessage, tag="ground", frozen=True, kw_only=True):
     """The preflight: the first line of a launcher but for `Alive`, by itself."""
 
     host: str
@@ -98,7 +98,7 @@ class Ground(Said, tag="ground", frozen=True, kw_only=True):
     """What could not be read, in words."""
 
 
-class Listening(Said, tag="listening", frozen=True, kw_only=True):
+class Listening(NodeMessage, tag="listening", frozen=True, kw_only=True):
     """The answer to `Listen`: where others can reach this node."""
 
     address: str
@@ -116,26 +116,26 @@ class Reach(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """In words: refused, no answer within 5 s (a firewall drops it), no route, ..."""
 
 
-class Reached(Said, tag="reached", frozen=True, kw_only=True):
+class Reached(NodeMessage, tag="reached", frozen=True, kw_only=True):
     """The answer to `TryReach`."""
 
     tries: list[Reach]
 
 
-class Alive(Said, tag="alive", frozen=True, kw_only=True):
+class Alive(NodeMessage, tag="alive", frozen=True, kw_only=True):
     """Every few seconds from the launcher's start to its end, so that silence means something."""
 
     worker: str | None = None
     """The worker's state as /proc has it: R, S, D (waits for a disk or a file system), T (stopped)."""
 
 
-class Arrived(Said, tag="arrived", frozen=True, kw_only=True):
+class Arrived(NodeMessage, tag="arrived", frozen=True, kw_only=True):
     """torch is imported, and the rank has reached the store: it waits for the others there."""
 
     rank: int
 
 
-class Ready(Said, tag="ready", frozen=True, kw_only=True):
+class Ready(NodeMessage, tag="ready", frozen=True, kw_only=True):
     """A rank has joined the group."""
 
     rank: int
@@ -156,7 +156,7 @@ class Ready(Said, tag="ready", frozen=True, kw_only=True):
     """Collectives that this torch and backend cannot do."""
 
 
-class Done(Said, tag="done", frozen=True, kw_only=True):
+class Done(NodeMessage, tag="done", frozen=True, kw_only=True):
     """A rank has ended a step, well or not."""
 
     step: int
@@ -172,14 +172,14 @@ class Done(Said, tag="done", frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Absent(Said, tag="absent", frozen=True, kw_only=True):
+class Absent(NodeMessage, tag="absent", frozen=True, kw_only=True):
     """The barrier before a step named ranks that did not come (rank 0 says it)."""
 
     step: int
     ranks: list[int]
 
 
-class Died(Said, tag="died", frozen=True, kw_only=True):
+class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
     """A rank, or the worker itself (`rank` is None), ended without being told to."""
 
     rank: int | None = None
@@ -187,14 +187,14 @@ class Died(Said, tag="died", frozen=True, kw_only=True):
     """exit code or signal in words, and its last words on stderr."""
 
 
-class Transport(Said, tag="transport", frozen=True, kw_only=True):
+class Transport(NodeMessage, tag="transport", frozen=True, kw_only=True):
     """What NCCL said that it runs over: "NET/IB", "NET/Socket", "P2P/CUMEM", ..."""
 
     rank: int
     transports: list[str]
 
 
-class Counters(Said, tag="counters", frozen=True, kw_only=True):
+class Counters(NodeMessage, tag="counters", frozen=True, kw_only=True):
     """The answer to `Count`. Name -> a total since boot; a gauge where the name begins with `=`.
 
     `ib:mlx5_0/1:symbol_error`, `tcp:retransmits`, `nic:eth0:rx_errors`, `nvlink:GPU-...:replay`,
@@ -204,14 +204,14 @@ class Counters(Said, tag="counters", frozen=True, kw_only=True):
     values: dict[str, float]
 
 
-class Note(Said, tag="note", frozen=True, kw_only=True):
+class Note(NodeMessage, tag="note", frozen=True, kw_only=True):
     """Something a person should know."""
 
     text: str
     rank: int | None = None
 
 
-class Leaving(Said, tag="leaving", frozen=True, kw_only=True):
+class Leaving(NodeMessage, tag="leaving", frozen=True, kw_only=True):
     """The launcher ends; everything it started has ended."""
 
     reason: str

@@ -1,7 +1,8 @@
 """RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks a rank a seat, and passes lines on.
 
-The only file that imports torch. The launcher gives it the `Prepare`, `Step` and `Stop` lines; it answers
-with the lines of its ranks. It leaves when it is told to, or when its stdin ends; the ranks never outlive it.
+The only file that imports torch. The launcher gives it the `PrepareFields`, `Step` and `Stop` lines; it
+answers with the lines of its ranks. It leaves when it is told to, or when its stdin ends; the ranks never
+outlive it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from functools import partial
 from typing import Any, BinaryIO, Dict, List, Optional
 
 from gpuwatch.probe.work.base import words
-from gpuwatch.probe.work.base.orders import Prepare, Raw, read
+from gpuwatch.probe.work.base.orders import PrepareFields, Raw, read
 from gpuwatch.probe.work.joining import host_store
-from gpuwatch.probe.work.launcher_watchdog import Silence
+from gpuwatch.probe.work.launcher_watchdog import LauncherWatchdog
 from gpuwatch.probe.work.rank import enter
 from gpuwatch.probe.work.rank_environment import settle
-from gpuwatch.probe.work.rank_supervisor import Crew
+from gpuwatch.probe.work.rank_supervisor import RankSupervisor
 
 _STOP_WITHIN_S = 1.5
 """A rank that is stuck on its GPU does not end by itself."""
@@ -45,11 +46,11 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
     line = next((each for each in stdin if each.strip()), b"")
     if not line or json.loads(line)["do"] != "prepare":
         return 0
-    prepare = read(Prepare, json.loads(line))
+    prepare = read(PrepareFields, json.loads(line))
     settle(os.environ, prepare.iface)
     fd = config.get("store_fd")
     stdout.write(b"\n")  # ends what a sitecustomize or an activation has printed without an end of line
-    crew = Crew(stdout, _foreign(stdin, stdout, fd))
+    crew = RankSupervisor(stdout, _foreign(stdin, stdout, fd))
     start = time.perf_counter()
     try:
         import torch  # noqa: PLC0415 - the environment had to be there before
@@ -75,15 +76,15 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
     return status
 
 
-def _silence(config: Dict[str, Any], began: float) -> Optional[Silence]:
+def _silence(config: Dict[str, Any], began: float) -> Optional[LauncherWatchdog]:
     if not config.get("silence_s"):
         return None
     deadline_s = config.get("deadline_s")
     left_s = None if not deadline_s else began + float(deadline_s) - time.monotonic()
-    return Silence(float(config["silence_s"]), left_s)
+    return LauncherWatchdog(float(config["silence_s"]), left_s)
 
 
-def _follow(crew: Crew, stdin: BinaryIO, silence: Optional[Silence]) -> int:
+def _follow(crew: RankSupervisor, stdin: BinaryIO, silence: Optional[LauncherWatchdog]) -> int:
     if silence is not None:
         silence.begin()
     for line in stdin:

@@ -17,7 +17,7 @@ from gpuwatch.fleet.rank_changes import TooManyError
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.opening import open_links
 from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
-from gpuwatch.link.stream.limits import Allowance
+from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.own_folders import config_folder
 from gpuwatch.plain import plain
@@ -95,7 +95,7 @@ class Session:
         self.fleet = Fleet(plan)
         self.faults: deque[Exception] = deque(maxlen=100)
         """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
-        self._times: dict[str, Allowance] = {}
+        self._times: dict[str, TokenBucket] = {}
         """Node -> CPU seconds that taking in its frames may take."""
         self._asked = 0
         self._hang_queries = HangQueries(self, self.book) if plan.hang_query == "auto" else None
@@ -149,7 +149,7 @@ class Session:
         try:
             self.fleet.apply(arrival)
             took = thread_time() - began
-            if not self._times.setdefault(arrival.node, Allowance(CPU_SHARE, CPU_BURST_S)).spend(
+            if not self._times.setdefault(arrival.node, TokenBucket(CPU_SHARE, CPU_BURST_S)).spend(
                 took, monotonic()
             ):
                 self._links.hang_up(

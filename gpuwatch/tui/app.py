@@ -22,15 +22,15 @@ from gpuwatch.tui.command_provider import PlaceProvider
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.model.node_summary import Overview, Totals
 from gpuwatch.tui.model.session_protocol import Watched
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.navigation import Navigation
 from gpuwatch.tui.terminal_driver import TerminalDriver
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
-from gpuwatch.tui.toolkit.refresh_rate import FASTEST_HZ, Pace
-from gpuwatch.tui.toolkit.styles import Colours, Look, build_styles, clean, wants_ascii
+from gpuwatch.tui.toolkit.refresh_rate import FASTEST_HZ, RefreshRate
+from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, wants_ascii
 from gpuwatch.tui.toolkit.themes import THEMES, Colourless
 
 CRASHED = 70
@@ -57,9 +57,9 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         bell: bool = False,
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
-        self.scene = Scene(session, clock, wall)
+        self.scene = ViewState(session, clock, wall)
         self.overview = Overview()
-        self.pace = Pace(hz)
+        self.pace = RefreshRate(hz)
         self.asked_hz = self.pace.hz
         self.faults = FaultLog(fault_file(), wall)
         self.crash: Exception | None = None
@@ -74,7 +74,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         for own in THEMES:
             self.register_theme(own)
         self.theme = THEMES[0].name
-        self.look: Look = self._make_look()
+        self.look: StyleSet = self._make_look()
         self.totals: Totals = self.overview.totals()
 
     # ---- look
@@ -84,7 +84,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
             return "none"
         return "few" if self.console.color_system in ("standard", "windows") else "many"
 
-    def _make_look(self) -> Look:
+    def _make_look(self) -> StyleSet:
         return build_styles(dark=self.current_theme.dark, colours=self._colours(), ascii_only=self._ascii)
 
     def _restyle(self) -> None:

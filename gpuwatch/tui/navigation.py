@@ -12,8 +12,8 @@ from textual.app import App
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.tui.incidents.evidence_location import Spot, location_after, location_of, ranks_of
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.incidents.evidence_location import LogLocation, location_after, location_of, ranks_of
+from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Navigation(App[None]):
     """An app that knows its screens and how to get there. `scene` says what is there."""
 
-    scene: Scene
+    scene: ViewState
     _last_node: str | None = None
     _turn: tuple[str, int | None] = "", None
     """Incident and rank whose line was opened last."""
@@ -126,7 +126,7 @@ class Navigation(App[None]):
                 spot.node, spot.file, offset=spot.offset, at=at, ranks=ranks, merged=True, incident=incident
             )
 
-    def _show_spot(self, spot: Spot, incident: Incident | None) -> None:
+    def _show_spot(self, spot: LogLocation, incident: Incident | None) -> None:
         ranks = () if spot.rank is None else (spot.rank,)
         self.show_logs(spot.node, spot.file, offset=spot.offset, at=spot.at, ranks=ranks, incident=incident)
 
@@ -201,10 +201,10 @@ class Navigation(App[None]):
             incident: Whose logs to show, too.
         """
         from gpuwatch.tui.logs.screen import LogsScreen
-        from gpuwatch.tui.logs.workspace.workspace import Wanted
+        from gpuwatch.tui.logs.workspace.workspace import OpenRequest
 
         about = incident.id if incident else None
-        wanted = Wanted(node, file, offset, at, tuple(ranks), merged, about)
+        wanted = OpenRequest(node, file, offset, at, tuple(ranks), merged, about)
         if isinstance(self.screen, LogsScreen):
             self.screen.lead(wanted)
         else:

@@ -14,7 +14,7 @@ from gpuwatch.wire.codec import (
     encode,
     encode_request,
 )
-from gpuwatch.wire.dumps import Dump, DumpFile, DumpPiece, DumpPipe, DumpPlace, DumpPlaces, Dumps
+from gpuwatch.wire.dumps import DumpFile, DumpPiece, DumpPipe, DumpPlace, DumpPlaces, DumpResult, DumpResults
 from gpuwatch.wire.frames import (
     NO_PYTHON,
     AnyFrame,
@@ -57,8 +57,8 @@ from gpuwatch.wire.logs import (
 from gpuwatch.wire.part import (
     WIRE_VERSION,
     Frame,
+    FramePart,
     Notice,
-    Part,
     Severity,
 )
 from gpuwatch.wire.particulars import UNLIMITED, Particulars, RankParticulars
@@ -88,13 +88,13 @@ from gpuwatch.wire.requests import (
 )
 from gpuwatch.wire.stacks import (
     KernelThread,
-    Lent,
     ProcessStack,
     PythonThread,
     RasAnswer,
     RasAnswers,
     StackFrame,
     Stacks,
+    UploadResult,
 )
 
 __all__ = [
@@ -115,17 +115,18 @@ __all__ = [
     "Bye",
     "Cancel",
     "Disk",
-    "Dump",
     "DumpFile",
     "DumpPiece",
     "DumpPipe",
     "DumpPlace",
     "DumpPlaces",
-    "Dumps",
+    "DumpResult",
+    "DumpResults",
     "Event",
     "Finding",
     "Frame",
     "FrameError",
+    "FramePart",
     "GpuFast",
     "GpuInfo",
     "GpuMedium",
@@ -138,7 +139,6 @@ __all__ = [
     "KernelThread",
     "LeaveFiles",
     "LendPySpy",
-    "Lent",
     "Lines",
     "LogFile",
     "LogLine",
@@ -146,7 +146,6 @@ __all__ = [
     "MigInstance",
     "Nic",
     "Notice",
-    "Part",
     "Particulars",
     "PastStep",
     "Ping",
@@ -175,6 +174,7 @@ __all__ = [
     "Tail",
     "TimeBound",
     "Topology",
+    "UploadResult",
     "decode",
     "encode",
     "encode_request",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuwatch.wire.limits import Many, Moment, Name, Rank, Real, Text, Whole
-from gpuwatch.wire.part import Part
+from gpuwatch.wire.part import FramePart
 
 
-class Dump(Part, frozen=True):
+class DumpResult(FramePart, frozen=True):
     """What became of asking one process for its flight recorder's dump."""
 
     pid: Whole
@@ -17,13 +17,13 @@ class Dump(Part, frozen=True):
     """Why it was not asked."""
 
 
-class Dumps(Part, frozen=True):
+class DumpResults(FramePart, frozen=True):
     """One for each process."""
 
-    processes: Many[Dump] = []
+    processes: Many[DumpResult] = []
 
 
-class DumpFile(Part, frozen=True):
+class DumpFile(FramePart, frozen=True):
     """A dump that is there."""
 
     name: Name
@@ -35,7 +35,7 @@ class DumpFile(Part, frozen=True):
     mtime: Moment
 
 
-class DumpPlace(Part, frozen=True):
+class DumpPlace(FramePart, frozen=True):
     """Where processes put their dumps; on a shared file system those of other nodes lie there too."""
 
     prefix: Name
@@ -55,7 +55,7 @@ class DumpPlace(Part, frozen=True):
     error: Text | None = None
 
 
-class DumpPipe(Part, frozen=True):
+class DumpPipe(FramePart, frozen=True):
     """A process whose job set TORCH_NCCL_DEBUG_INFO_PIPE_FILE."""
 
     pid: Whole
@@ -63,7 +63,7 @@ class DumpPipe(Part, frozen=True):
     """The pipe lies where it should."""
 
 
-class DumpPlaces(Part, frozen=True):
+class DumpPlaces(FramePart, frozen=True):
     """All places of the processes that were asked for."""
 
     places: Many[DumpPlace] = []
@@ -72,7 +72,7 @@ class DumpPlaces(Part, frozen=True):
     """Processes whose environment may not be read, or that are gone."""
 
 
-class DumpPiece(Part, frozen=True):
+class DumpPiece(FramePart, frozen=True):
     """A part of a dump."""
 
     packed: str

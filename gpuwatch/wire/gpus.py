@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from gpuwatch.wire.limits import Few, GpuIndex, Many, Moment, Name, Real, Table, Text, Whole
-from gpuwatch.wire.part import Part
+from gpuwatch.wire.part import FramePart
 
 GpuState: TypeAlias = Literal["ok", "unanswered", "stuck", "lost"]
 """unanswered: no values have come since the agent started, and the call that runs may still return."""
 
 
-class GpuInfo(Part, frozen=True):
+class GpuInfo(FramePart, frozen=True):
     """What does not change about a GPU while the agent runs; asked once. Keyed by `uuid`, never by index."""
 
     uuid: Name
@@ -45,7 +45,7 @@ class GpuInfo(Part, frozen=True):
     """False: the driver counts it, its UUID is not known, and `uuid` is a key of the agent's making."""
 
 
-class GpuFast(Part, frozen=True):
+class GpuFast(FramePart, frozen=True):
     """The 1 s tier. Rates come from NVML's own counter time stamps.
 
     With ticks under 2 s `temperature_c`, `throttle` and the `_activity_pct` and `_occupancy_pct` values are
@@ -80,7 +80,7 @@ class GpuFast(Part, frozen=True):
     fp32_activity_pct: Real | None = None
 
 
-class GpuMedium(Part, frozen=True):
+class GpuMedium(FramePart, frozen=True):
     """The 5 s tier."""
 
     t: Moment
@@ -95,7 +95,7 @@ class GpuMedium(Part, frozen=True):
     fan_pct: Real | None = None
 
 
-class MigInstance(Part, frozen=True):
+class MigInstance(FramePart, frozen=True):
     """One MIG device of a GPU."""
 
     uuid: Name
@@ -105,7 +105,7 @@ class MigInstance(Part, frozen=True):
     memory_total_bytes: Whole | None = None
 
 
-class GpuSlow(Part, frozen=True):
+class GpuSlow(FramePart, frozen=True):
     """The 30 s tier: health counters."""
 
     t: Moment
@@ -130,7 +130,7 @@ class GpuSlow(Part, frozen=True):
     mig: Few[MigInstance] | None = None
 
 
-class GpuSample(Part, frozen=True):
+class GpuSample(FramePart, frozen=True):
     """One GPU in one tick. A tier is present only in the frame that first carries its new values."""
 
     uuid: Name
@@ -147,7 +147,7 @@ class GpuSample(Part, frozen=True):
     """Field -> not_supported | no_permission | error NNN; sent when it changes."""
 
 
-class Topology(Part, frozen=True):
+class Topology(FramePart, frozen=True):
     """How the GPUs reach each other, as `nvidia-smi topo -m` says it: NV18, PIX, PXB, PHB, NODE, SYS, X."""
 
     uuids: Few[Name]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Real, Table, Whole
-from gpuwatch.wire.part import Part
+from gpuwatch.wire.part import FramePart
 
 
-class Nic(Part, frozen=True):
+class Nic(FramePart, frozen=True):
     """A network interface (not loopback)."""
 
     name: Name
@@ -18,7 +18,7 @@ class Nic(Part, frozen=True):
     drops: Whole | None = None
 
 
-class IbPort(Part, frozen=True):
+class IbPort(FramePart, frozen=True):
     """One InfiniBand or RoCE port."""
 
     device: Name
@@ -34,7 +34,7 @@ class IbPort(Part, frozen=True):
     errors: Table[Whole] | None = None
 
 
-class Disk(Part, frozen=True):
+class Disk(FramePart, frozen=True):
     """A mounted file system with a device or a network share behind it."""
 
     mount: Name
@@ -43,7 +43,7 @@ class Disk(Part, frozen=True):
     total_bytes: Whole | None = None
 
 
-class HostSample(Part, frozen=True):
+class HostSample(FramePart, frozen=True):
     """The node itself. `disks`, `nics` and `ib` are lists that come whole or not at all."""
 
     t: Moment
@@ -61,7 +61,7 @@ class HostSample(Part, frozen=True):
     disks: Many[Disk] | None = None
 
 
-class AgentCost(Part, frozen=True):
+class AgentCost(FramePart, frozen=True):
     """What watching costs the node."""
 
     cpu_pct: Real | None = None

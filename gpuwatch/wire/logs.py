@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Rank, Real, Table, Text, Whole
-from gpuwatch.wire.part import Frame, Part, Severity
+from gpuwatch.wire.part import Frame, FramePart, Severity
 
 Role: TypeAlias = Literal["root", "first", "echo", "hint"]
 """root names a cause by itself; first is the cause only if nothing older explains it; echo is what a survivor
@@ -24,7 +24,7 @@ KERNEL_LOG = "kernel log"
 """What `file` is for lines of the kernel log; their offsets count records."""
 
 
-class LogFile(Part, frozen=True):
+class LogFile(FramePart, frozen=True):
     """A file that the agent follows, or would follow."""
 
     path: Name
@@ -69,7 +69,7 @@ class LogFile(Part, frozen=True):
     """The user whose such a file is."""
 
 
-class SharedFolder(Part, frozen=True):
+class SharedFolder(FramePart, frozen=True):
     """A folder on a network file system in which the logs of ended jobs may be: one node looks through it."""
 
     path: Name
@@ -145,7 +145,7 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     """A recovery line ended it."""
 
 
-class LogLine(Part, frozen=True, array_like=True):
+class LogLine(FramePart, frozen=True, array_like=True):
     """One line as to be shown: no escapes, of a bar its last state, cut at 16 KiB."""
 
     offset: Count

@@ -13,11 +13,11 @@ WIRE_VERSION = 1
 Severity: TypeAlias = Literal["info", "warning", "error", "critical"]
 
 
-class Part(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
+class FramePart(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     """A piece of a frame; compared by value, never changed after it was decoded."""
 
 
-class Notice(Part, frozen=True):
+class Notice(FramePart, frozen=True):
     """A sentence about the whole node: what is wrong or cannot be read, and the remedy."""
 
     code: Name

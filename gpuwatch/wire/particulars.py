@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gpuwatch.wire.limits import Many, Name, Rank, Table, Text, Whole
-from gpuwatch.wire.part import Part
+from gpuwatch.wire.part import FramePart
 
 UNLIMITED = -1
 """Of a resource limit."""
 
 
-class RankParticulars(Part, frozen=True):
+class RankParticulars(FramePart, frozen=True):
     """One rank's process."""
 
     pid: Whole
@@ -28,7 +28,7 @@ class RankParticulars(Part, frozen=True):
     nofile: Whole | None = None
 
 
-class Particulars(Part, frozen=True):
+class Particulars(FramePart, frozen=True):
     """One node."""
 
     shm_total_bytes: Whole | None = None

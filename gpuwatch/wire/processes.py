@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from gpuwatch.wire.limits import Few, Moment, Name, Rank, Real, Table, Text, Whole, WorldSize
-from gpuwatch.wire.part import Part
+from gpuwatch.wire.part import FramePart
 
 LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 """How a rendezvous on the loopback begins."""
 
 
-class ProcessGpu(Part, frozen=True):
+class ProcessGpu(FramePart, frozen=True):
     """A process's hold on one GPU."""
 
     uuid: Name
@@ -19,7 +19,7 @@ class ProcessGpu(Part, frozen=True):
     sm_pct: Real | None = None
 
 
-class Process(Part, frozen=True):
+class Process(FramePart, frozen=True):
     """A process that holds a GPU or carries a rank."""
 
     pid: Whole

@@ -8,14 +8,14 @@ import msgspec
 
 from gpuwatch.wire.limits import Count, Moment, Name, Rank, Real, Table, Whole
 from gpuwatch.wire.logs import RankSource
-from gpuwatch.wire.part import Frame, Part
+from gpuwatch.wire.part import Frame, FramePart
 
 Odd: TypeAlias = Literal["nan", "inf", "-inf"]
 """What JSON has no number for."""
 MOST_PAST = 200
 
 
-class PastStep(Part, array_like=True, frozen=True):
+class PastStep(FramePart, array_like=True, frozen=True):
     """A step that stood in the file before the agent came."""
 
     step: Real

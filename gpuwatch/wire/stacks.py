@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpuwatch.wire.limits import Many, Name, Real, Text, Whole
-from gpuwatch.wire.part import Part
+from gpuwatch.wire.part import FramePart
 
 
-class StackFrame(Part, frozen=True):
+class StackFrame(FramePart, frozen=True):
     """One frame of Python."""
 
     function: Name
@@ -14,7 +14,7 @@ class StackFrame(Part, frozen=True):
     line: Whole
 
 
-class PythonThread(Part, frozen=True):
+class PythonThread(FramePart, frozen=True):
     """A thread of the interpreter, its innermost frame first."""
 
     name: Name = ""
@@ -26,7 +26,7 @@ class PythonThread(Part, frozen=True):
     frames: Many[StackFrame] = []
 
 
-class KernelThread(Part, frozen=True):
+class KernelThread(FramePart, frozen=True):
     """A thread as the kernel sees it."""
 
     tid: Whole
@@ -41,7 +41,7 @@ class KernelThread(Part, frozen=True):
     """futex, clock_nanosleep, poll; `running`."""
 
 
-class ProcessStack(Part, frozen=True):
+class ProcessStack(FramePart, frozen=True):
     """One process."""
 
     pid: Whole
@@ -57,7 +57,7 @@ class ProcessStack(Part, frozen=True):
     """Why there are no Python stacks."""
 
 
-class Stacks(Part, frozen=True):
+class Stacks(FramePart, frozen=True):
     """All that were asked for and are there."""
 
     processes: Many[ProcessStack] = []
@@ -67,14 +67,14 @@ class Stacks(Part, frozen=True):
     """Of some process nothing is known in Python, because the node has no py-spy."""
 
 
-class Lent(Part, frozen=True):
+class UploadResult(FramePart, frozen=True):
     """What became of a piece of a lent program."""
 
     ready: bool = False
     """It is whole, and used from now on."""
 
 
-class RasAnswer(Part, frozen=True):
+class RasAnswer(FramePart, frozen=True):
     """What NCCL answered on one address."""
 
     address: Name
@@ -89,7 +89,7 @@ class RasAnswer(Part, frozen=True):
     error: Text | None = None
 
 
-class RasAnswers(Part, frozen=True):
+class RasAnswers(FramePart, frozen=True):
     """One for each address that the asked processes use."""
 
     answers: Many[RasAnswer] = []

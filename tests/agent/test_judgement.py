@@ -9,7 +9,7 @@ import pytest
 from gpuwatch.agent.base import notices
 from gpuwatch.agent.base.rates import Rate
 from gpuwatch.agent.gpu import topology
-from gpuwatch.agent.gpu.field_values import Wanted, decoded
+from gpuwatch.agent.gpu.field_values import FactSource, decoded
 from gpuwatch.agent.kernel.xid_join import HOLD_S, XidJoin
 
 FULL = 1 << 64
@@ -54,7 +54,7 @@ def test_a_field_is_decoded_by_its_type_and_blanks_are_none(kind: int, raw: int,
 
 
 def test_a_refused_way_gives_place_to_the_next_and_a_failure_does_not() -> None:
-    wanted = Wanted("power_w", (1, [(186, 0)]), (1, [(185, 0)]))
+    wanted = FactSource("power_w", (1, [(186, 0)]), (1, [(185, 0)]))
     assert not wanted.give_up(999) and wanted.entries() == [(186, 0)]
     assert not wanted.give_up(2) and wanted.give_up(2)
     assert wanted.entries() == [(185, 0)]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuwatch.link.local import dial_local
-from gpuwatch.probe.conducting.planning.plan import Plan, make_plan
+from gpuwatch.probe.conducting.planning.plan import ProbePlan, make_plan
 from gpuwatch.probe.conducting.planning.summary import collective_row
 from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.protocol import Done, Listen, Listening, Prepare, RankSeat, Step
@@ -67,7 +67,7 @@ def plan_rows() -> Sequence[Row]:
     ]
 
 
-def covered_nodes(plan: Plan, seats: Sequence[Seat]) -> int:
+def covered_nodes(plan: ProbePlan, seats: Sequence[Seat]) -> int:
     """Pairs of nodes that are measured over every rail."""
     nodes = {seat.rank: (seat.node, seat.local) for seat in seats}
     rails: dict[frozenset[str], set[int]] = {}

@@ -17,7 +17,7 @@ import msgspec
 from gpuwatch import wire
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
@@ -209,7 +209,7 @@ class Cluster:
 
     # what reads them
 
-    def found(self, *, backlog: bool = False) -> list[Found]:
+    def found(self, *, backlog: bool = False) -> list[LocatedFinding]:
         """Everything that the scanners tell; the files grow together, in pieces of any size."""
         ids = itertools.count(1).__next__
         pieces: list[tuple[float, str, Scanner, bytes, int]] = []
@@ -222,7 +222,7 @@ class Cluster:
                 data = text.encode() + b"\n"
                 pieces.append((t + self.chance.uniform(0.0, 0.4), node, scanner, data, offset))
                 offset += len(data)
-        found: list[Found] = []
+        found: list[LocatedFinding] = []
         last = max(piece[0] for piece in pieces) + 60.0
         fed: dict[int, float] = {}
         for t, node, scanner, data, offset in pieces:
@@ -240,10 +240,10 @@ class Cluster:
             facts.update(rank=rank, rank_from="process", local_rank=rank % self.per_node)
         return lambda: facts
 
-    def _keep(self, found: list[Found], node: str, told: list[dict[str, object]]) -> None:
+    def _keep(self, found: list[LocatedFinding], node: str, told: list[dict[str, object]]) -> None:
         for each in told:
             finding = msgspec.convert({**each, "kind": "finding", "t": 0.0, "seq": 0}, wire.Finding)
-            found.append(Found(node, finding, self.skews[node], 0.01))
+            found.append(LocatedFinding(node, finding, self.skews[node], 0.01))
 
     def alerts(self, *, backlog: bool = False) -> list[Alert]:
         return alerts_of(self.found(backlog=backlog), packs(), self.places)

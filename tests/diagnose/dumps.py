@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpuwatch.runs.flight.dumps import Dump, read_dump
+from gpuwatch.runs.flight.dumps import RankDump, read_dump
 
 Entry = dict[str, Any]
 BEGAN_S = 1_790_000_000.0
@@ -76,14 +76,14 @@ def content(
     return {"version": version, "pg_config": config, "pg_status": status, "entries": list(entries)}
 
 
-def dump(rank: int, entries: Sequence[Entry], groups: Mapping[str, Sequence[int]]) -> Dump:
+def dump(rank: int, entries: Sequence[Entry], groups: Mapping[str, Sequence[int]]) -> RankDump:
     """A dump, through the loader."""
     return read_dump(pickle.dumps(content(entries, groups), 2), rank, f"nccl_trace_rank_{rank}")
 
 
 def job(
     world: int, of: Mapping[int, Sequence[Entry]], usual: Sequence[Entry], gone: Iterable[int] = ()
-) -> list[Dump]:
+) -> list[RankDump]:
     """All ranks in one group, those in `of` with entries of their own, those in `gone` without a dump."""
     groups = {"0": range(world)}
     alike = read_dump(pickle.dumps(content(usual, groups), 2), 0, "shared")

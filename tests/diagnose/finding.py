@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
@@ -89,7 +89,7 @@ class Teller:
 
     places: Places
     pack: Pack = PACK
-    found: list[Found] = field(default_factory=list)
+    found: list[LocatedFinding] = field(default_factory=list)
     skew: dict[str, float] = field(default_factory=dict)
     """Node -> its clock minus ours."""
 
@@ -110,7 +110,7 @@ class Teller:
             "at": T0 + at + self.skew.get(node, 0.0), "lines": [f"{name} {rank} {fields}"], "fields": fields,
         }  # fmt: skip
         finding = wire.Finding(**{**facts, **keys})  # type: ignore[arg-type]
-        self.found.append(Found(node, finding, self.skew.get(node, 0.0)))
+        self.found.append(LocatedFinding(node, finding, self.skew.get(node, 0.0)))
 
     def kernel(self, name: str, at: float, node: str, **more: object) -> None:
         self.say(name, at, None, node, file=wire.KERNEL_LOG, **more)

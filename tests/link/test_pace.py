@@ -13,7 +13,7 @@ from gpuwatch.link.agent.backoff import Backoff, RetryPace
 from gpuwatch.link.agent.call import Call, CallTiming
 from gpuwatch.link.agent.heartbeat import Heartbeat
 from gpuwatch.link.agent.login_slots import ConnectSlots
-from gpuwatch.link.agent.thread_pool import Crew
+from gpuwatch.link.agent.thread_pool import DaemonThreadPool
 from gpuwatch.link.descriptors import make_room
 from gpuwatch.link.start.failure_reasons import QUOTED_CHARACTERS, after_start, before_start
 from gpuwatch.link.stream.clock import WINDOW_S, ClockComparison
@@ -103,7 +103,7 @@ def test_no_more_than_the_limit_log_in_at_once() -> None:
 
 def test_a_stuck_job_holds_up_no_other_and_idle_threads_leave() -> None:
     with nothing_left():
-        crew = Crew("test crew", idle_s=0.05)
+        crew = DaemonThreadPool("test crew", idle_s=0.05)
         release = threading.Event()
         done: list[int] = []
         for _ in range(5):
@@ -151,7 +151,7 @@ class _DeadAir:
 
 
 def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves() -> None:
-    crew, carrier = Crew("test crew"), _DeadAir()
+    crew, carrier = DaemonThreadPool("test crew"), _DeadAir()
     call = Call(carrier, FrameStream("x"), lambda _: None, crew, CallTiming(start_s=30.0))
     now = time.monotonic()
     call.watch(now + 300.0, overslept_s=299.0)

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
@@ -32,7 +32,7 @@ POISONS = (
 )
 
 
-def poisoned(text: str) -> tuple[Fleet, list[Found]]:
+def poisoned(text: str) -> tuple[Fleet, list[LocatedFinding]]:
     """A fleet whose frames went over the wire with the text in every string."""
     fleet = Fleet(plan("gpu-001"))
     gpu = wire.GpuInfo(uuid="GPU-0000", index=0, name=text, bus_id=text, serial=text, vbios=text)
@@ -52,7 +52,7 @@ def poisoned(text: str) -> tuple[Fleet, list[Found]]:
     decoded = [wire.decode(wire.encode(frame)) for frame in [*frames, finding]]
     feed(fleet, "gpu-001", *decoded)
     assert info(0).index == 0
-    return fleet, [Found("gpu-001", each) for each in decoded if isinstance(each, wire.Finding)]
+    return fleet, [LocatedFinding("gpu-001", each) for each in decoded if isinstance(each, wire.Finding)]
 
 
 def printable(text: str) -> bool:

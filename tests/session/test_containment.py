@@ -95,7 +95,7 @@ def test_a_fault_that_is_of_no_node_is_not_hidden(session: Session, monkeypatch:
             raise ZeroDivisionError
         return False
 
-    monkeypatch.setattr(sweep.Rounds, "go", fails)
+    monkeypatch.setattr(sweep.HealthSweep, "go", fails)
     with pytest.raises(ZeroDivisionError):
         session.poll()
 

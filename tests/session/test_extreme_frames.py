@@ -26,8 +26,8 @@ from gpuwatch.report.once.tables import print_report
 from gpuwatch.report.once.text import report
 from gpuwatch.rules.load import Packs, load_packs
 from gpuwatch.wire import FrameError, Particulars, decode
-from gpuwatch.wire.dumps import DumpPiece, DumpPlaces, Dumps
-from gpuwatch.wire.stacks import Lent, RasAnswer, RasAnswers, Stacks
+from gpuwatch.wire.dumps import DumpPiece, DumpPlaces, DumpResults
+from gpuwatch.wire.stacks import RasAnswer, RasAnswers, Stacks, UploadResult
 from tests.wire.extreme_frames import Extremes
 
 FRAMES = 400
@@ -56,7 +56,9 @@ def test_extreme_frames_of_ten_minutes_are_refused_or_processed(packs: Packs) ->
             raise AssertionError(f"keep the seed {seed} among those of the suite") from error
 
 
-@pytest.mark.parametrize("kind", [Stacks, RasAnswers, Dumps, DumpPlaces, DumpPiece, Particulars, Lent])
+@pytest.mark.parametrize(
+    "kind", [Stacks, RasAnswers, DumpResults, DumpPlaces, DumpPiece, Particulars, UploadResult]
+)
 def test_extreme_answers_are_read_or_refused_with_a_reason(kind: type[Any]) -> None:
     made, read = Extremes(1), 0
     for _ in range(FRAMES):

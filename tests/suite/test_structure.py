@@ -102,3 +102,13 @@ def test_every_folder_says_in_one_line_what_lives_there() -> None:
         text = ast.get_docstring(ast.parse((file.parent / "__init__.py").read_text()))
         if file.parent != ROOT / "gpuwatch":
             assert text, file.parent
+
+
+def test_no_class_name_has_two_meanings() -> None:
+    """Classes at the top of their module; a message nested in a widget is named by its widget."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for file in (ROOT / "gpuwatch").rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(module_of(file))
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}

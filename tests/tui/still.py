@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.builtin import demo_plan
@@ -39,7 +39,7 @@ class StillSession:
         fleet: Fleet | None = None,
     ) -> None:  # fmt: skip
         self.plan = plan
-        self.packs: Packs = SimpleNamespace(by_id=dict.fromkeys(map(str, range(170))))
+        self.packs: RulePacks = SimpleNamespace(by_id=dict.fromkeys(map(str, range(170))))
         self.book: Any = StillBook() if book is None else book
         self.fleet = Fleet(plan) if fleet is None else fleet
         self.started = 0

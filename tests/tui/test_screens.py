@@ -22,7 +22,7 @@ from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Lines
+from gpuwatch.tui.toolkit.line_view import LineView
 from tests.tui.hostile import POISON, hostile_session
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app
@@ -31,7 +31,7 @@ from tests.tui.still import NOW, StillSession, demo_session, still_app
 def text_on(app: GpuwatchApp) -> str:
     """All that the screen's own widgets show, line by line."""
     lines = []
-    for part in app.screen.query(Lines):
+    for part in app.screen.query(LineView):
         if part.is_on_screen:
             lines += [part.render_line(y).text for y in range(part.size.height)]
     return "\n".join(lines)
@@ -108,7 +108,7 @@ async def test_every_screen_at_every_size(size: tuple[int, int], keys: tuple[str
     async with app.run_test(size=size) as pilot:
         await pilot.press(*keys)
         await pilot.pause()
-        for part in app.screen.query(Lines):
+        for part in app.screen.query(LineView):
             for y in range(part.size.height):
                 assert part.render_line(y).cell_length == part.columns
         assert len(app.export_screenshot()) > 1000

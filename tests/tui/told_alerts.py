@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.incident import Heard, Incident, Moment
+from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.link.demo import texts
 from gpuwatch.link.demo.links import EPOCH, SEED
@@ -112,7 +112,7 @@ class StillBook:
         self.alerts |= {alert.id: alert for alert in alerts}
         self.version = 1
 
-    def hear(self, ident: str, heard: Heard) -> None:
+    def hear(self, ident: str, heard: HangCheck) -> None:
         """Keep it, as the book does."""
         self.version += 1
         self.incidents = [

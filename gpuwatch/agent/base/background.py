@@ -86,7 +86,7 @@ class Round(object):
         self.finished.set()
 
 
-class Rounds(object):
+class TimedCalls(object):
     """Asks many short questions in a worker thread, and never waits longer than `patience_s` for all.
 
     A question on which the worker got stuck is not asked again while that worker lives; another worker goes

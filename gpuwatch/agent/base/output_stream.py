@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 
-class Outlet(object):
+class OutputStream(object):
     """Writes what the pipe takes and keeps the rest; while a rest is kept, nothing new is taken.
 
     A zlib stream cannot lose its middle: what is dropped must be dropped before it is compressed.

@@ -15,7 +15,7 @@ from ..base.ticker import KEPT_EVENTS
 from ..host.machine import nvidia_devices_on_bus
 from ..kernel.xid import meaning
 from . import inventory, proc_driver
-from .gpu_reader import Gpu
+from .gpu_reader import GpuReader
 from .nvml import CallSlot, Nvml, text
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ class Driver(object):
         self.nvml = Nvml()
         self.slot = CallSlot()
         self.settings = settings
-        self.gpus = []  # type: list[Gpu]
+        self.gpus = []  # type: list[GpuReader]
         """Replaced as a whole when a GPU joins."""
         self.listed = 0
         """How many GPUs NVML lists now."""
@@ -94,12 +94,12 @@ class Driver(object):
         return proc_driver.unmet(found, met, self.listed)
 
     def describe(self, gpu, papers):
-        # type: (Gpu, dict[int, dict[str, Any]]) -> dict[str, Any]
+        # type: (GpuReader, dict[int, dict[str, Any]]) -> dict[str, Any]
         """The keys of `wire.GpuInfo`: what NVML says, else the driver's files, else the index alone."""
         return gpu.info or papers.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
     def admit(self, gpu):
-        # type: (Gpu) -> bool
+        # type: (GpuReader) -> bool
         """Whether this GPU is on the list, or belongs there because it is not the double of one that is."""
         with self._joining:
             if gpu in self.gpus:
@@ -110,7 +110,7 @@ class Driver(object):
             return True
 
     def peers_of(self, gpu):
-        # type: (Gpu) -> dict[str, tuple[Any, str]]
+        # type: (GpuReader) -> dict[str, tuple[Any, str]]
         """UUID -> (handle, bus id) of the other GPUs that have answered."""
         return {
             other.info["uuid"]: (other.handle, other.info.get("bus_id", ""))
@@ -119,7 +119,7 @@ class Driver(object):
         }
 
     def watch(self, gpu):
-        # type: (Gpu) -> None
+        # type: (GpuReader) -> None
         """Register a GPU for events; called in the GPU's own thread, because it may block."""
         if gpu.info is None or self.event_set is None:
             return
@@ -174,8 +174,8 @@ class Driver(object):
             self._leave("the NVIDIA library on the node was replaced; a new start loads the new one")
 
     def _readers(self):
-        # type: () -> list[Gpu]
-        return [Gpu(index, self, self._pulse, self._events) for index in range(self.listed)]
+        # type: () -> list[GpuReader]
+        return [GpuReader(index, self, self._pulse, self._events) for index in range(self.listed)]
 
     def _look_again(self):
         # type: () -> None
@@ -265,7 +265,7 @@ def _address(handle):
 
 
 def _same(gpu, other):
-    # type: (Gpu, Gpu) -> bool
+    # type: (GpuReader, GpuReader) -> bool
     """Two readers of one GPU: by UUID, or by index while one of them has not heard the UUID."""
     if gpu.info is None or other.info is None:
         return gpu.index == other.index

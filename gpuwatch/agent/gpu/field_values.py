@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .nvml import Asker  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 MEMORY_TEMPERATURE = 82
 POWER_AVERAGE = 185
@@ -71,7 +71,7 @@ _UNPACK = {
 _BLANK = {1: 0x7FFFFFF0, 5: 0x7FFFFFF0, 2: 0x7FFFFFFFFFFFFFF0, 3: 0x7FFFFFFFFFFFFFF0, 4: 0x7FFFFFFFFFFFFFF0}
 
 
-class Wanted(object):
+class FactSource(object):
     """One fact and the ways to get it, best first.
 
     A way is (scale, [(field, scope), ...]); its values are added up and multiplied by the scale.
@@ -105,7 +105,7 @@ class FieldBatch(object):
     CALL = "nvmlDeviceGetFieldValues"
 
     def __init__(self, wanted):
-        # type: (list[Wanted]) -> None
+        # type: (list[FactSource]) -> None
         self._wanted = wanted
         self._lay_out()
 
@@ -118,11 +118,11 @@ class FieldBatch(object):
             _KEY.pack_into(self._buffer, i * _VALUE.size, *key)
 
     def read(self, asker, handle, label):
-        # type: (Asker, Any, str) -> dict[str, tuple[float, int]]
+        # type: (NvmlCaller, Any, str) -> dict[str, tuple[float, int]]
         """Fact -> (value, time stamp in us); a fact without a value now is left out.
 
         Raises:
-            GpuLost: as `Asker.ask`.
+            GpuLost: as `NvmlCaller.ask`.
         """
         if not self._count:
             return {}
@@ -135,7 +135,7 @@ class FieldBatch(object):
         return self._join(asker, answers)
 
     def _join(self, asker, answers):
-        # type: (Asker, dict[tuple[int, int], tuple[int, float | int | None, int]]) -> dict[str, tuple[float, int]]
+        # type: (NvmlCaller, dict[tuple[int, int], tuple[int, float | int | None, int]]) -> dict[str, tuple[float, int]]
         found = {}  # type: dict[str, tuple[float, int]]
         moved = False
         for wanted in self._wanted:

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .nvml import Asker  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 _MIB = 1048576.0
 _BLANK = 1e15
@@ -30,11 +30,11 @@ class Gpm(object):
     """Two sample buffers of one GPU that change places at every reading.
 
     Raises:
-        GpuLost: as `Asker.ask`.
+        GpuLost: as `NvmlCaller.ask`.
     """
 
     def __init__(self, asker, handle):
-        # type: (Asker, Any) -> None
+        # type: (NvmlCaller, Any) -> None
         self._asker = asker
         self._handle = handle
         self._before = asker.ask(LABEL, "nvmlGpmSampleAlloc")
@@ -50,7 +50,7 @@ class Gpm(object):
 
     @staticmethod
     def supported(asker, handle):
-        # type: (Asker, Any) -> bool
+        # type: (NvmlCaller, Any) -> bool
         """Whether this GPU offers GPM to us."""
         support = asker.ask(LABEL, "nvmlGpmQueryDeviceSupport", handle)
         return bool(support is not None and support.isSupportedDevice)
@@ -60,7 +60,7 @@ class Gpm(object):
         """Wire field -> mean since the reading before.
 
         Raises:
-            GpuLost: as `Asker.ask`.
+            GpuLost: as `NvmlCaller.ask`.
         """
         if self._before is None or self._now is None:
             return {}

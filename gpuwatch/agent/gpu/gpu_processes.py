@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .nvml import Asker  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 _ROOM = 64
 _MOST = 4096
@@ -24,7 +24,7 @@ RARE_EVERY_S = 30.0
 """Graphics and MPS lists are nearly always empty on training nodes."""
 
 
-class _Process(ctypes.Structure):
+class _NvmlProcess(ctypes.Structure):
     """nvmlProcessInfo_v2_t, which is also the layout of the _v3 calls."""
 
     _fields_ = [
@@ -36,7 +36,7 @@ class _Process(ctypes.Structure):
 
 
 class _WideProcess(ctypes.Structure):
-    _fields_ = _Process._fields_ + [("protected_memory", ctypes.c_ulonglong)]
+    _fields_ = _NvmlProcess._fields_ + [("protected_memory", ctypes.c_ulonglong)]
 
 
 class _OldProcess(ctypes.Structure):
@@ -60,11 +60,11 @@ class GpuProcesses(object):
     """Who holds this GPU. Compute processes every time; graphics and MPS clients every 30 s."""
 
     def __init__(self, asker, handle, driver):
-        # type: (Asker, Any, str) -> None
+        # type: (NvmlCaller, Any, str) -> None
         self._asker = asker
         self._handle = handle
-        newest = _WideProcess if _WIDE_SINCE <= _version(driver) < _WIDE_BEFORE else _Process
-        self._layouts = (("_v3", newest), ("_v2", _Process), ("", _OldProcess))  # type: Any
+        newest = _WideProcess if _WIDE_SINCE <= _version(driver) < _WIDE_BEFORE else _NvmlProcess
+        self._layouts = (("_v3", newest), ("_v2", _NvmlProcess), ("", _OldProcess))  # type: Any
         self._rare = {}  # type: dict[int, int | None]
         self._rare_due = 0.0
         self._since_us = 0
@@ -75,7 +75,7 @@ class GpuProcesses(object):
         """By pid: {memory_bytes, sm_pct}, unknown ones left out.
 
         Raises:
-            GpuLost: as `Asker.ask`.
+            GpuLost: as `NvmlCaller.ask`.
         """
         now = time.monotonic()
         if now >= self._rare_due:

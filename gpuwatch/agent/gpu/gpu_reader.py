@@ -5,7 +5,7 @@ import time
 from ..base import nvml_codes
 from ..base.ticker import Reader
 from . import gpu_processes, inventory, mig, sampling_tiers, topology
-from .nvml import Asker
+from .nvml import NvmlCaller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         round: int
 
         def admit(self, gpu):
-            # type: (Gpu) -> bool
+            # type: (GpuReader) -> bool
             """Whether the GPU is on the list."""
 
         def papers(self):
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
             """What the driver's files say, by index."""
 
         def peers_of(self, gpu):
-            # type: (Gpu) -> dict[str, tuple[Any, str]]
+            # type: (GpuReader) -> dict[str, tuple[Any, str]]
             """Handles and bus ids of the other GPUs."""
 
         def watch(self, gpu):
-            # type: (Gpu) -> None
+            # type: (GpuReader) -> None
             """Register the GPU for events."""
 
         def recovered(self):
@@ -56,14 +56,14 @@ _SPREAD = 0.618
 """Tiers of neighbouring GPUs start this share of a period apart, so that they do not all fall on one tick."""
 
 
-class Gpu(Reader):
+class GpuReader(Reader):
     """Leaves ("fast" | "medium" | "slow" | "processes", value) in `found`."""
 
     def __init__(self, index, driver, pulse, events):
         # type: (int, GpuDriver, Ticker, deque[dict[str, Any]]) -> None
         Reader.__init__(self, "GPU {}".format(index), pulse, events)
         self.index = index
-        self.asker = Asker(driver.nvml)
+        self.asker = NvmlCaller(driver.nvml)
         self.handle = None  # type: Any
         self.info = None  # type: dict[str, Any] | None
         """What `inventory.describe` found; None until the GPU has said who it is."""

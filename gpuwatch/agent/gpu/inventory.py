@@ -3,14 +3,14 @@
 import os
 
 from . import field_values, gpm, mig
-from .field_values import FieldBatch, Wanted
+from .field_values import FactSource, FieldBatch
 from .nvml import number, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .nvml import Asker  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 ARCHITECTURES = {
     2: "Kepler",
@@ -34,11 +34,11 @@ def unidentified(host, index):
 
 
 def describe(asker, handle, index):
-    # type: (Asker, Any, int) -> dict[str, Any]
+    # type: (NvmlCaller, Any, int) -> dict[str, Any]
     """A dict with the keys of `wire.GpuInfo`.
 
     Raises:
-        GpuLost: as `Asker.ask`, or when the GPU does not say its UUID.
+        GpuLost: as `NvmlCaller.ask`, or when the GPU does not say its UUID.
     """
 
     def ask(field, name, *args):
@@ -89,7 +89,7 @@ def describe(asker, handle, index):
 
 
 def _has_no_memory(asker, memory):
-    # type: (Asker, int | None) -> bool
+    # type: (NvmlCaller, int | None) -> bool
     """The GPU has none of its own (GB10, some Grace parts): its query is refused, or says 0."""
     return memory == 0 or asker.missing.get(_MEMORY) == "not_supported"
 
@@ -100,9 +100,9 @@ def _watts(milliwatts):
 
 
 def _nvlink_count(asker, handle):
-    # type: (Asker, Any) -> int | None
+    # type: (NvmlCaller, Any) -> int | None
     """Field 91; the count grew from 6 to 36 over the years, so nothing else knows it."""
-    batch = FieldBatch([Wanted("nvlink_count", (1, [(field_values.NVLINK_COUNT, 0)]))])
+    batch = FieldBatch([FactSource("nvlink_count", (1, [(field_values.NVLINK_COUNT, 0)]))])
     found = batch.read(asker, handle, "nvlink_count")
     return int(found["nvlink_count"][0]) if "nvlink_count" in found else None
 

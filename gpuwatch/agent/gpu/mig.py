@@ -6,22 +6,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .nvml import Asker  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 
 def enabled(asker, handle):
-    # type: (Asker, Any) -> bool | None
+    # type: (NvmlCaller, Any) -> bool | None
     """Whether MIG mode is on; None where the GPU has no MIG."""
     mode = asker.ask("mig_enabled", "nvmlDeviceGetMigMode", handle)
     return None if mode is None else bool(mode[0])
 
 
 def instances(asker, handle):
-    # type: (Asker, Any) -> list[dict[str, Any]]
+    # type: (NvmlCaller, Any) -> list[dict[str, Any]]
     """One dict an instance with the keys of `wire.MigInstance`.
 
     Raises:
-        GpuLost: as `Asker.ask`.
+        GpuLost: as `NvmlCaller.ask`.
     """
     found = []
     for index in range(asker.ask("mig", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0):

@@ -97,7 +97,7 @@ def _code_of(error):
     return int(getattr(error, "value", nvml_codes.UNKNOWN))
 
 
-class Asker(object):
+class NvmlCaller(object):
     """Asks NVML about one GPU and gives every return code its meaning (see `nvml_codes`)."""
 
     def __init__(self, nvml):

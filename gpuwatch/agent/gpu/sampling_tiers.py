@@ -10,14 +10,14 @@ import time
 
 from ..base.rates import Rate
 from . import field_values, gpm, mig
-from .field_values import FieldBatch, Wanted
+from .field_values import FactSource, FieldBatch
 from .nvml import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .nvml import Asker  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 _GPU = 0
 """Scope of the power fields: 0 is the GPU alone, 1 the module."""
@@ -54,7 +54,7 @@ class FastTier(object):
     """The 1 s tier of one GPU."""
 
     def __init__(self, asker, handle, info):
-        # type: (Asker, Any, dict[str, Any]) -> None
+        # type: (NvmlCaller, Any, dict[str, Any]) -> None
         self._asker = asker
         self._handle = handle
         self.unified = bool(info.get("unified_memory"))
@@ -77,7 +77,7 @@ class FastTier(object):
         """A dict with the keys of `wire.GpuFast`; what alternates is read too when `everything` is wanted.
 
         Raises:
-            GpuLost: as `Asker.ask`.
+            GpuLost: as `NvmlCaller.ask`.
         """
         fast = {"t": time.time()}  # type: dict[str, Any]
         load = self._asker.ask(
@@ -166,22 +166,22 @@ class FastTier(object):
 
 
 def _fast_fields(links):
-    # type: (int) -> list[Wanted]
+    # type: (int) -> list[FactSource]
     """NVLink: the total over all links, else each link, in KiB; since Blackwell each link in bytes."""
     every = range(links)
     wanted = [
-        Wanted("memory_temperature_c", (1, [(field_values.MEMORY_TEMPERATURE, 0)])),
-        Wanted(
+        FactSource("memory_temperature_c", (1, [(field_values.MEMORY_TEMPERATURE, 0)])),
+        FactSource(
             "power_w",
             (1e-3, [(field_values.POWER_INSTANT, _GPU)]),
             (1e-3, [(field_values.POWER_AVERAGE, _GPU)]),
         ),
-        Wanted("energy_j", (1e-3, [(field_values.ENERGY, 0)])),
-        Wanted("pcie_tx_bps", (1, [(field_values.PCIE_TX_BYTES, 0)])),
-        Wanted("pcie_rx_bps", (1, [(field_values.PCIE_RX_BYTES, 0)])),
+        FactSource("energy_j", (1e-3, [(field_values.ENERGY, 0)])),
+        FactSource("pcie_tx_bps", (1, [(field_values.PCIE_TX_BYTES, 0)])),
+        FactSource("pcie_rx_bps", (1, [(field_values.PCIE_RX_BYTES, 0)])),
     ]
     wanted += [
-        Wanted("throttle_pct." + reason, (_NS_PER_S_TO_PCT, [(field, 0)]))
+        FactSource("throttle_pct." + reason, (_NS_PER_S_TO_PCT, [(field, 0)]))
         for reason, field in field_values.THROTTLE.items()
     ]
     if links:
@@ -190,7 +190,7 @@ def _fast_fields(links):
             ("nvlink_rx_bps", field_values.NVLINK_RX_KIB, field_values.NVLINK_RX_BYTES),
         ):
             wanted.append(
-                Wanted(
+                FactSource(
                     name,
                     (_KIB, [(kib, field_values.ALL_LINKS)]),
                     (_KIB, [(kib, link) for link in every]),
@@ -201,11 +201,11 @@ def _fast_fields(links):
 
 
 def medium(asker, handle):
-    # type: (Asker, Any) -> dict[str, Any]
+    # type: (NvmlCaller, Any) -> dict[str, Any]
     """The 5 s tier: a dict with the keys of `wire.GpuMedium`.
 
     Raises:
-        GpuLost: as `Asker.ask`.
+        GpuLost: as `NvmlCaller.ask`.
     """
     limit = number(asker.ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", handle))
     encoder = asker.ask("encoder_pct", "nvmlDeviceGetEncoderUtilization", handle)
@@ -234,7 +234,7 @@ class SlowTier(object):
     _FLAGS = ("remap_pending", "remap_failed", "retired_pending")
 
     def __init__(self, asker, handle, info):
-        # type: (Asker, Any, dict[str, Any]) -> None
+        # type: (NvmlCaller, Any, dict[str, Any]) -> None
         self._asker = asker
         self._handle = handle
         self._links = info.get("nvlink_count") or 0
@@ -246,7 +246,7 @@ class SlowTier(object):
         """A dict with the keys of `wire.GpuSlow`.
 
         Raises:
-            GpuLost: as `Asker.ask`.
+            GpuLost: as `NvmlCaller.ask`.
         """
         slow = {"t": time.time()}  # type: dict[str, Any]
         errors = {}
@@ -267,7 +267,7 @@ class SlowTier(object):
 
 
 def _slow_fields(links):
-    # type: (int) -> list[Wanted]
+    # type: (int) -> list[FactSource]
     """Totals of NVLink errors where the GPU has them (before Hopper), else the sum over its links."""
     single = (
         ("ecc_corrected", 3),
@@ -282,15 +282,15 @@ def _slow_fields(links):
         ("remap_failed", 145),
         ("recovery_action", field_values.RECOVERY_ACTION),
     )
-    wanted = [Wanted(name, (1, [(field, 0)])) for name, field in single]
-    wanted.append(Wanted("retired_pages", (1, [(29, 0), (30, 0)])))
+    wanted = [FactSource(name, (1, [(field, 0)])) for name, field in single]
+    wanted.append(FactSource("retired_pages", (1, [(29, 0), (30, 0)])))
     if links:
         every = range(links)
         wanted += [
-            Wanted("nvlink_active", (1, [(field_values.NVLINK_STATE, link) for link in every])),
-            Wanted("nvlink_errors.crc", (1, [(38, 0), (45, 0)]), (1, [(163, link) for link in every])),
-            Wanted("nvlink_errors.replay", (1, [(52, 0)]), (1, [(161, link) for link in every])),
-            Wanted("nvlink_errors.recovery", (1, [(59, 0)]), (1, [(162, link) for link in every])),
-            Wanted("nvlink_errors.ecc", (1, [(160, 0)])),
+            FactSource("nvlink_active", (1, [(field_values.NVLINK_STATE, link) for link in every])),
+            FactSource("nvlink_errors.crc", (1, [(38, 0), (45, 0)]), (1, [(163, link) for link in every])),
+            FactSource("nvlink_errors.replay", (1, [(52, 0)]), (1, [(161, link) for link in every])),
+            FactSource("nvlink_errors.recovery", (1, [(59, 0)]), (1, [(162, link) for link in every])),
+            FactSource("nvlink_errors.ecc", (1, [(160, 0)])),
         ]
     return wanted

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .nvml import Asker  # noqa: F401 - used in type comments
+    from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
 _SELF = "X"
 _UNKNOWN = "?"
@@ -17,11 +17,11 @@ _GPU, _SWITCH = 0, 2
 
 
 def row(asker, handle, links, peers):
-    # type: (Asker, Any, int, dict[str, tuple[Any, str]]) -> dict[str, str]
+    # type: (NvmlCaller, Any, int, dict[str, tuple[Any, str]]) -> dict[str, str]
     """UUID -> code for every peer, given as UUID -> (handle, bus id).
 
     Raises:
-        GpuLost: as `Asker.ask`.
+        GpuLost: as `NvmlCaller.ask`.
     """
     to_switch, to_peer = _links(asker, handle, links)
     codes = {}
@@ -36,7 +36,7 @@ def row(asker, handle, links, peers):
 
 
 def _links(asker, handle, links):
-    # type: (Asker, Any, int) -> tuple[int, dict[str, int]]
+    # type: (NvmlCaller, Any, int) -> tuple[int, dict[str, int]]
     """How many active links lead to a switch, and how many to each bus id."""
     to_switch, to_peer = 0, {}  # type: int, dict[str, int]
     for link in range(links):

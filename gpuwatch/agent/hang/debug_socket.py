@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 
-from ..base.background import Rounds
+from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
 from ..processes.process_table import seen_by, values_of
 from .pyspy import MAX_FRAMES, MAX_THREADS
@@ -38,7 +38,7 @@ def own_stacks(proc, pids, seconds):
 
     All are asked at the same moment.
     """
-    opened = Rounds(OPENING_S).ask({pid: _opening(proc, pid) for pid in pids})
+    opened = TimedCalls(OPENING_S).ask({pid: _opening(proc, pid) for pid in pids})
     found = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
     open_ones = {}  # type: dict[int, tuple[int, socket.socket]]
     for pid, result in opened.items():

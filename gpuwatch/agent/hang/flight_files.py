@@ -12,7 +12,7 @@ import stat
 import time
 import zlib
 
-from ..base.background import Rounds
+from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
 from ..base.rank_environment import identity, variables
 from ..processes.process_table import boot_time, read_stat, seen_by, values_of
@@ -45,7 +45,7 @@ def dump_files(request, proc="/proc"):
     # type: (dict[str, Any], str) -> dict[str, Any]
     """As `wire.DumpPlaces`: where the asked processes' dumps go, and which are there since the job began."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
-    told = Rounds(PATIENCE_S).ask({pid: _places_of(proc, pid) for pid in pids})
+    told = TimedCalls(PATIENCE_S).ask({pid: _places_of(proc, pid) for pid in pids})
     unread = [pid for pid in pids if not isinstance(told.get(pid), dict)]
     found = {}  # type: dict[tuple[str, int], list[int]]
     pipes = []
@@ -58,7 +58,7 @@ def dump_files(request, proc="/proc"):
     keys = sorted(found, key=str)
     boot = boot_time(proc)
     asked = {n: _listed(proc, keys[n], found[keys[n]], boot) for n in range(len(keys))}
-    rows = Rounds(LISTING_S).ask(asked)
+    rows = TimedCalls(LISTING_S).ask(asked)
     left = MAX_FILES
     places = []
     for number, (prefix, _) in enumerate(keys):

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 
-from ..base.background import Rounds
+from ..base.background import TimedCalls
 from ..base.procfs import clean, read_bytes
 from ..base.rank_environment import identity, variables
 from ..processes.process_table import seen_by, values_of
@@ -26,7 +26,7 @@ def trigger(request, proc="/proc"):
     # type: (dict[str, Any], str) -> dict[str, Any]
     """As `wire.Dumps`."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
-    answers = Rounds(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
+    answers = TimedCalls(patience_s=3.0).ask({pid: _of(proc, pid) for pid in pids})
     silent = {"error": "its files do not answer"}
     return {"processes": [dict(answers.get(pid) or silent, pid=pid) for pid in pids]}  # type: ignore[call-overload]
 

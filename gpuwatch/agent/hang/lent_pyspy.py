@@ -15,7 +15,7 @@ CLOSED_ON_EXEC = 1
 """MFD_CLOEXEC of memfd_create(2)."""
 
 
-class Lent(object):
+class UploadedProgram(object):
     """Takes a program in piece by piece; `path` is where it can be run from once it is whole."""
 
     def __init__(self):

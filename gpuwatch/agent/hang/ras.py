@@ -81,7 +81,7 @@ def _ask(address, deadline):
     host = host.strip("[]")
     connection = socket.create_connection((host, int(port)), timeout=max(0.1, deadline - time.monotonic()))
     try:
-        lines = Lines(connection, deadline)
+        lines = RasConnection(connection, deadline)
         protocol = lines.command("CLIENT PROTOCOL 2")
         if not protocol.startswith("SERVER PROTOCOL"):
             raise ValueError("another program listens there: " + (protocol or "it says nothing"))
@@ -96,7 +96,7 @@ def _ask(address, deadline):
     return {"format": form, "packed": packed, "protocol": clean(protocol.rpartition(" ")[2], 20)}
 
 
-class Lines(object):
+class RasConnection(object):
     """Commands and answers on one connection."""
 
     def __init__(self, connection, deadline):

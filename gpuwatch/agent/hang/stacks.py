@@ -10,7 +10,7 @@ import shutil
 import stat
 import time
 
-from ..base.background import Rounds
+from ..base.background import TimedCalls
 from ..base.procfs import clean, names, read_bytes, read_text
 from .debug_socket import own_stacks
 from .pyspy import python_stacks
@@ -233,7 +233,7 @@ def find_py_spy(proc, pids, named, lent):
     on_path = shutil.which("py-spy")
     if on_path is not None and trusted(on_path):
         return dict.fromkeys(pids, on_path)
-    asked = Rounds(patience_s=1.0).ask({pid: _beside(proc, pid) for pid in pids})
+    asked = TimedCalls(patience_s=1.0).ask({pid: _beside(proc, pid) for pid in pids})
     without.update({pid: path for pid, path in asked.items() if isinstance(path, str)})
     return without
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from .files.catalog import Catalog  # noqa: F401 - used in type comments
-    from .files.entry import Entry  # noqa: F401 - used in type comments
+    from .files.entry import FileEntry  # noqa: F401 - used in type comments
     from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
     from .matching.ruleset import RuleSet  # noqa: F401 - used in type comments
     from .queries.kernel_lines import KernelLines  # noqa: F401 - used in type comments
@@ -99,7 +99,7 @@ class Teller(object):
             self._outbox.put("R", dict(frame, kind="progress", t=t))
 
     def place(self, entry):
-        # type: (Entry) -> None
+        # type: (FileEntry) -> None
         """Behind findings goes how far we are: a reader after us tells none of them again."""
         place = entry.place()
         if place and self._told_places.get(entry.path) != place:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable  # noqa: F401 - used in type comments
 
     from .files.backlog import Backlog  # noqa: F401 - used in type comments
-    from .files.entry import Entry  # noqa: F401 - used in type comments
+    from .files.entry import FileEntry  # noqa: F401 - used in type comments
 
 TURN_S = 0.05
 """Files are read for so long before somebody else has a turn."""
@@ -88,7 +88,7 @@ class Worker(object):
         self._poll_due = 0.0
         self._tick_s = float(config.get("tick_s", TICK_S))
         self._tick_due = 0.0
-        self._turn = []  # type: list[Entry]
+        self._turn = []  # type: list[FileEntry]
         """Files that have not had their turn in this round."""
 
     def serve(self):
@@ -180,7 +180,7 @@ class Worker(object):
             ] + hungry
             self._end_of_round(now)
         until = now + TURN_S
-        again = []  # type: list[Entry]
+        again = []  # type: list[FileEntry]
         while self._turn and time.monotonic() < until and not self._outbox.paused:
             entry = self._turn.pop(0)
             if self._read(entry):
@@ -189,7 +189,7 @@ class Worker(object):
         return bool(self._turn)
 
     def _read(self, entry):
-        # type: (Entry) -> bool
+        # type: (FileEntry) -> bool
         """One file's turn; whether it gave as much as it may, and has probably more."""
         follower = entry.follower
         if follower is None:
@@ -229,7 +229,7 @@ class Worker(object):
         return entry.held is not None or len(piece.data) >= most
 
     def _scan_held(self, entry):
-        # type: (Entry) -> None
+        # type: (FileEntry) -> None
         """One step of the backlog that a live piece waits for, or that piece."""
         if entry.backlog is not None and entry.ahead is None:
             self._scan_backlog(entry)
@@ -238,7 +238,7 @@ class Worker(object):
             self._scan(entry, *piece)
 
     def _scan(self, entry, data, offset, arrived, seam):
-        # type: (Entry, bytes, int, float, bool) -> None
+        # type: (FileEntry, bytes, int, float, bool) -> None
         backlog = entry.backlog
         if backlog is not None and backlog.left <= SMALL_BACKLOG and entry.ahead is None:
             entry.held, entry.unscanned = (data, offset, arrived, seam), len(data)
@@ -263,7 +263,7 @@ class Worker(object):
         entry.unscanned = 0
 
     def _feed(self, entry, scanner, inode, piece, scanned):
-        # type: (Entry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
+        # type: (FileEntry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
         """Scan a piece (bytes, offset, arrival, backlog); what earlier readers hung on is left out.
 
         `scanned` is told how many bytes are done, before what is found in them is sent with the place.
@@ -318,7 +318,7 @@ class Worker(object):
         return bool(entries)
 
     def _scan_backlog(self, entry):
-        # type: (Entry) -> None
+        # type: (FileEntry) -> None
         backlog, scanner = entry.backlog, entry.scanner
         if backlog is None or scanner is None:
             return
@@ -336,7 +336,7 @@ class Worker(object):
             self._end_backlog(entry, backlog, scanner)
 
     def _end_backlog(self, entry, backlog, scanner):
-        # type: (Entry, Backlog, Scanner) -> None
+        # type: (FileEntry, Backlog, Scanner) -> None
         """A part of the backlog is scanned: the older one is next, with a scanner of its own."""
         self._enter_scan(entry, scanner, backlog)
         self._safely(entry, scanner.progress, tell=self._teller.progress)
@@ -376,7 +376,7 @@ class Worker(object):
     # ----------------------------------------------------------------- small things
 
     def _safely(self, entry, scan, *arguments, **how):
-        # type: (Entry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
+        # type: (FileEntry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
         """Tell what a scan finds, as findings or by `tell`; a fault in it is told once and ends nothing."""
         try:
             found = scan(*arguments)
@@ -396,7 +396,7 @@ class Worker(object):
         self._teller.tell([self._checkpoints.with_files(finding) for finding in found])
 
     def _scanner_of(self, entry, steps=True):
-        # type: (Entry, bool) -> Scanner
+        # type: (FileEntry, bool) -> Scanner
         return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self._sieve, steps=steps)
 
     def _enter_record(self, number):
@@ -404,7 +404,7 @@ class Worker(object):
         self._crumbs.scan(KERNEL, 0, number, number + 1)
 
     def _enter_scan(self, entry, scanner, backlog=None):
-        # type: (Entry, Scanner, Backlog | None) -> None
+        # type: (FileEntry, Scanner, Backlog | None) -> None
         """About to look at what a scanner holds of a file, or of all of its backlog."""
         if backlog is not None:
             self._crumbs.scan(entry.path, backlog.inode, *backlog.whole)
@@ -413,6 +413,6 @@ class Worker(object):
 
 
 def _spent(entry):
-    # type: (Entry) -> tuple[bool, float]
+    # type: (FileEntry) -> tuple[bool, float]
     """The newest parts of all files come before the older ones."""
     return entry.backlog is not None and entry.backlog.second, entry.step.spent_s

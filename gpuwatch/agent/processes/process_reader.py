@@ -4,7 +4,7 @@ import os
 import time
 from collections import Counter
 
-from ..base.background import Rounds
+from ..base.background import TimedCalls
 from ..base.procfs import read_bytes
 from ..base.rank_environment import identity, variables
 from .inspection import Details
@@ -82,7 +82,7 @@ class ProcessReader(object):
         self._ends = {}  # type: dict[str, list[str]]
         self._me = os.getpid()  # in a pod of a job the agent itself carries the rank's variables
         self._users = {}  # type: dict[int, str]
-        self._rounds = Rounds()
+        self._rounds = TimedCalls()
         self._groups = SpawnGroups()
         self._scan_every_s = scan_every_s
         self._scan_due = monotonic()

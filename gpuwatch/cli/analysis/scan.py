@@ -14,7 +14,7 @@ import click
 
 from gpuwatch.cli.base import exit_codes
 from gpuwatch.cli.base.output import writing
-from gpuwatch.cli.base.signals import Stop, ctrl_c_stops, leaving_politely
+from gpuwatch.cli.base.signals import StopRequest, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.base.source import Refusal
 from gpuwatch.plain import plain
 
@@ -112,7 +112,7 @@ def scan_and_print(
     from gpuwatch.report.scan.report import judged
     from gpuwatch.runs.scan.scan import scan as scan_files
 
-    stop = Stop()
+    stop = StopRequest()
     total = sum(log.size for log in found.files)
     with leaving_politely(), ctrl_c_stops(stop), progress(total, len(found.files), stop) as watch:
         began = time.monotonic()
@@ -139,7 +139,7 @@ def scan_and_print(
     return exit_codes.UNHEALTHY if report.found else exit_codes.HEALTHY
 
 
-def progress(total: int, files: int, stop: Stop) -> AbstractContextManager[Watch]:
+def progress(total: int, files: int, stop: StopRequest) -> AbstractContextManager[Watch]:
     """How far it is, on stderr and only where that is a terminal."""
     from gpuwatch.runs.scan.scan import Watch
 

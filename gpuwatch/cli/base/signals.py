@@ -24,7 +24,7 @@ def leave(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-class Stop:
+class StopRequest:
     """Whether the person has had enough."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Stop:
 
 
 @contextlib.contextmanager
-def ctrl_c_stops(stop: Stop) -> Iterator[None]:
+def ctrl_c_stops(stop: StopRequest) -> Iterator[None]:
     """The first Ctrl-C ends the work, what came of it is still printed; the second one ends everything."""
 
     def on_interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -17,7 +17,7 @@ from gpuwatch.cli.base.signals import leaving_politely
 from gpuwatch.cli.base.source import Source, source_options
 
 if TYPE_CHECKING:
-    from gpuwatch.report.dmon.stream import Stream
+    from gpuwatch.report.dmon.stream import DmonStream
     from gpuwatch.session import Session
 
 POLL_S = 0.1
@@ -50,7 +50,7 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
     printed, 2 wrong usage.
     """
     from gpuwatch.report.dmon.columns import GroupError, Layout, columns
-    from gpuwatch.report.dmon.stream import Stream
+    from gpuwatch.report.dmon.stream import DmonStream
 
     if set(stamps) - set("DT"):
         raise click.BadParameter(f"{stamps!r} is not D, T or DT.", param_hint="-o")
@@ -60,13 +60,13 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
         raise click.BadParameter(f"{error}.", param_hint="-s") from error
     layout = Layout(chosen, max(len("node"), *(len(node.name) for node in source.plan.nodes)), stamps)
     with leaving_politely(), source.session() as session:
-        stream = Stream(layout, count)
+        stream = DmonStream(layout, count)
         ended = copy_out(follow(session, stream))
         bad = stream.unanswered(session.fleet) or stream.trouble(session.fleet, time.monotonic())
         return exit_codes.UNHEALTHY if ended and bad else exit_codes.HEALTHY
 
 
-def follow(session: Session, stream: Stream) -> Iterator[list[str]]:
+def follow(session: Session, stream: DmonStream) -> Iterator[list[str]]:
     """Poll a started session and yield the lines that are due, until the stream is done."""
     while True:
         session.poll()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuwatch.fleet.fleet import Fleet
     from gpuwatch.report.once.active import Standing
     from gpuwatch.report.once.first_report import Progress
-    from gpuwatch.report.once.health import Finding
+    from gpuwatch.report.once.health import PlacedCondition
 
 
 @click.command()
@@ -73,7 +73,7 @@ def default_wait_s(interval_s: float) -> float:
 
 
 def print_as(
-    form: str, fleet: Fleet, found: list[Finding], now: float, unix: float, stands: Standing
+    form: str, fleet: Fleet, found: list[PlacedCondition], now: float, unix: float, stands: Standing
 ) -> None:
     """Write the report in one form."""
     with writing():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.probe_request import Wish
     from gpuwatch.probe.results import Results
-    from gpuwatch.report.output.line import Line
+    from gpuwatch.report.output.line import ReportLine
 
 
 @click.command()
@@ -161,7 +161,7 @@ def finish(results: Results, source: Source, outputs: Outputs) -> None:
         keep(results, outputs.baseline)
 
 
-def write(lines: list[Line], out: TextIO) -> None:
+def write(lines: list[ReportLine], out: TextIO) -> None:
     """Lines for people."""
     from gpuwatch.report.probe.text import print_lines
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from gpuwatch.cli.base.signals import Stop, ctrl_c_stops
+from gpuwatch.cli.base.signals import StopRequest, ctrl_c_stops
 
 if TYPE_CHECKING:
     from gpuwatch.probe.conducting.conductor import Conductor
@@ -26,7 +26,7 @@ ENDING_S = 3.0
 
 def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
     """Show how far it is until it has come so far; whether Ctrl-C ended it."""
-    stop, cancelled = Stop(), False
+    stop, cancelled = StopRequest(), False
     deadline = float("inf")
     with ctrl_c_stops(stop), progress() as tell:
         seen, told = -1, 0.0

@@ -125,21 +125,21 @@ class Deduplicator:
     def _fold(self, alerts: list[Alert]) -> list[Alert]:
         if len(alerts) == 1:
             return alerts
-        things: list[Thing] = []
+        things: list[Occurrence] = []
         for alert in sorted(alerts, key=lambda alert: (alert.first, alert.proof[0].offset or 0, alert.id)):
             marks, attempt = _marks(alert), self._attempt(alert)
             for known in things[: -LOOKED_BACK - 1 : -1]:
                 if known.takes(alert, marks, attempt):
                     break
             else:
-                things.append(Thing(alert, marks, attempt))
+                things.append(Occurrence(alert, marks, attempt))
         return [known.alert() for known in things]
 
     def _attempt(self, alert: Alert) -> int:
         return attempt_of(alert, self._ends) if self._ends else 0
 
 
-class Thing:
+class Occurrence:
     """What happened once, and all that was said of it."""
 
     def __init__(self, alert: Alert, marks: Marks, attempt: int) -> None:

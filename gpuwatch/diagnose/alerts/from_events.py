@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from gpuwatch.agent.kernel.xid import FOLLOW_UPS, meaning
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.failure_classes import REBOOTED, Packs
+from gpuwatch.diagnose.model.failure_classes import REBOOTED, RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.wire import Event, Role
 
 
-def alert_of_event(node: str, event: Event, packs: Packs, where: RankIndex, offset_s: float) -> Alert | None:
+def alert_of_event(
+    node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
+) -> Alert | None:
     """An Xid, SXid, ECC event or reboot as an alert; other events are conditions too, and told as such."""
     fields: dict[str, str | int | float] = {}
     role: Role = "root"

@@ -13,7 +13,7 @@ from gpuwatch.agent.kernel.xid import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication import joined
 from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, Packs
+from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, RulePacks
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.diagnose.outcome.outcome import StepTrack
@@ -38,7 +38,7 @@ LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedFinding:
     """A finding and where it comes from."""
 
     node: str | None
@@ -56,7 +56,7 @@ class Found:
 
 
 def alerts_of(
-    found: Iterable[Found], packs: Packs, places: Places, tracks: Sequence[StepTrack] = ()
+    found: Iterable[LocatedFinding], packs: RulePacks, places: Places, tracks: Sequence[StepTrack] = ()
 ) -> list[Alert]:
     """One alert for each thing that happened, by time.
 
@@ -73,7 +73,7 @@ def alerts_of(
     return joined(outlived_repeats(list(alerts.values()), tracks))
 
 
-def alert_of(found: Found, packs: Packs, where: RankIndex) -> Alert:
+def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert:
     """One finding as an alert; `retold` puts a later word on the same thing to it."""
     finding = found.finding
     rule = packs.by_id.get(finding.rule)
@@ -173,7 +173,7 @@ def retold(known: Alert, alert: Alert) -> Alert:
 
 
 def _place(
-    found: Found, where: RankIndex, at: float, *, kernel: bool
+    found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
 ) -> tuple[str | None, RankPlace | None, RankSource | None]:
     """Node, rank's place and how the rank is known."""
     finding = found.finding
@@ -215,7 +215,7 @@ def _place(
     return node, None, finding.rank_from
 
 
-def _is_older(found: Found, place: RankPlace, at: float) -> bool:
+def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
     """Whether a line that is of no known job was written before this rank was started first."""
     times = [_dated(found.finding, at), found.written_until]
     last = min((time for time in times if time is not None), default=None)
@@ -291,7 +291,7 @@ def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace
 
 
 def _rank_place(
-    found: Found, node: str | None, where: RankIndex, at: float, *, kernel: bool
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, kernel: bool
 ) -> tuple[RankPlace | None, RankSource | None]:
     finding = found.finding
     job, fields = finding.job, finding.fields

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
-from gpuwatch.diagnose.alerts.from_findings import Found, alert_of, retold, stated_host
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alert_of, retold, stated_host
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
@@ -31,7 +31,7 @@ Source = NodeFinding | NodeEvent
 class ReportedAlerts:
     """Keeps the alerts of findings and events up to date, and passes each change on to the joiner."""
 
-    def __init__(self, packs: Packs, joiner: Deduplicator) -> None:
+    def __init__(self, packs: RulePacks, joiner: Deduplicator) -> None:
         self.places = Places()
         self.where = RankIndex(self.places)
         self._packs = packs
@@ -151,7 +151,7 @@ class ReportedAlerts:
             foreign = self._writers.is_foreign(node.name, file)
             writer = self._writers.writer(node.name, file, self.where) if foreign else None
             until = self._writers.written_until(node.name, file)
-            found = Found(node.name, source.finding, offset, error, foreign, writer, until)
+            found = LocatedFinding(node.name, source.finding, offset, error, foreign, writer, until)
             alert = alert_of(found, self._packs, self.where)
         known, before = self._alerts.get(alert.id), self._sources.get(alert.id)
         self._keep(alert if known is None or before is source else retold(known, alert))

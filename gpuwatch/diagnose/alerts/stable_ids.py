@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.incident import Heard, Incident
+from gpuwatch.diagnose.model.incident import HangCheck, Incident
 
 
 class LastingIds:
@@ -19,10 +19,10 @@ class LastingIds:
         self._incidents: dict[str, tuple[str, int]] = {}
         """Alert -> id and number of its incident."""
         self._last_number = 0
-        self._heard: dict[str, Heard] = {}
+        self._heard: dict[str, HangCheck] = {}
         """By incident."""
 
-    def hear(self, incident: str, heard: Heard) -> None:
+    def hear(self, incident: str, heard: HangCheck) -> None:
         """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
         self._heard[incident] = heard
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch.diagnose.incidents.grouping import GAP_S
-from gpuwatch.diagnose.job_end.closing import Closing
+from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stop_alerts
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
@@ -85,7 +85,7 @@ def _ended(
         for each in fleet.progress.voices.values()
         if (each.node, each.file) in places and each.curve()
     ]
-    closings = {file.path: Closing(_last(node, file), file.last_lines) for node, file in files}
+    closings = {file.path: LogEnd(_last(node, file), file.last_lines) for node, file in files}
     searched = all(file.searched_to is not None or file.state == "elsewhere" for _, file in files)
     end = job_end(tracks, alerts, closings, growing=False, settled=searched)
     told = [alert for alert in alerts if not alert.id.startswith(_MARK)]

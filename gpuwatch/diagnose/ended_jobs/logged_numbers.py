@@ -18,7 +18,7 @@ from gpuwatch.diagnose.training.monitor import ENDS_RUNS, TITLES
 from gpuwatch.diagnose.training.numerics import LASTING, LEAST, numerics, spike
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import RECENT, collapsed, collapsed_rate, pace, went_back
-from gpuwatch.fleet.logs.progress import RankProgress, Step, Value
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.ranks.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.scan import LogScan
@@ -91,7 +91,7 @@ def logged_voice(file: LogScan, series: StepSeries) -> LoggedVoice:
     return LoggedVoice(file, series, voice)
 
 
-def _steps(points: Sequence[StepPoint]) -> Iterator[Step]:
+def _steps(points: Sequence[StepPoint]) -> Iterator[LoggedStep]:
     before: StepPoint | None = None
     for point in points:
         took = point.step_time_s
@@ -99,7 +99,9 @@ def _steps(points: Sequence[StepPoint]) -> Iterator[Step]:
             seconds, steps = (point.at or 0.0) - (before.at or 0.0), point.step - before.step
             took = seconds / steps if steps > 0 and seconds > 0 else None
         at = -math.inf if point.at is None else point.at
-        yield Step(point.step, at, took, point.loss, point.grad_norm, point.tokens_per_s, point.samples_per_s)
+        yield LoggedStep(
+            point.step, at, took, point.loss, point.grad_norm, point.tokens_per_s, point.samples_per_s
+        )
         before = point
 
 

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.hang.signals import RankSigns
 from gpuwatch.diagnose.hang.stacks.compare import RankStack, main_thread
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.confidence import LEVELS
-from gpuwatch.diagnose.model.incident import Heard
+from gpuwatch.diagnose.model.incident import HangCheck
 
 PAUSING = re.compile(
     r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up|upload|export|push_to",
@@ -27,7 +27,7 @@ PAUSING = re.compile(
 class HangAnswer:
     """Of the ranks of one silent job, asked once."""
 
-    heard: Heard
+    heard: HangCheck
     """As the incident keeps it."""
     settles: bool
     """It names ranks by their frames or by NCCL's own count, and these do nothing that ends by itself."""

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.hang.ras.model import Ras
 from gpuwatch.diagnose.hang.ras.verdict import NOBODY, Locate, judge_ras
 from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, judge_stacks
 from gpuwatch.diagnose.model.confidence import LEVELS
-from gpuwatch.diagnose.model.incident import Heard
+from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import place, ranges
 
@@ -65,12 +65,12 @@ def _weight(said: SourceVerdict) -> tuple[bool, bool, int]:
     return said.wrong, bool(said.culprits), LEVELS.index(said.confidence)
 
 
-def kept(heard: HangReport, at: float) -> Heard | None:
+def kept(heard: HangReport, at: float) -> HangCheck | None:
     """What an incident keeps of it; None: nothing was heard. `at` is when they were asked (unix seconds)."""
     said = heard.verdict
     if said is None:
         return None
-    return Heard(
+    return HangCheck(
         at, said.sentence, said.wrong, said.culprits, said.confidence, said.evidence, said.settle, heard.do
     )
 

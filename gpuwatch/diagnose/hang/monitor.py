@@ -46,7 +46,7 @@ LATE_S = 20.0
 
 
 @dataclass
-class Job:
+class JobState:
     """What is remembered of one job."""
 
     moved: float
@@ -103,7 +103,7 @@ class HangWatch:
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, JobState] = {}
         self._at = float("-inf")
         self.alerts: dict[str, Alert] = {}
         self.suspected: set[str] = set()
@@ -141,7 +141,7 @@ class HangWatch:
             return False
         youngest = min(age for age, _ in said)
         at = now - youngest
-        job = self._jobs.setdefault(name, Job(moved=at, seen=now))
+        job = self._jobs.setdefault(name, JobState(moved=at, seen=now))
         job.seen = now
         job.trains |= any(rank.stepped_s is not None for rank in ranks)
         limit = max(self._thresholds.hang_s, STEPS * (job.usual_s or 0.0))
@@ -167,7 +167,7 @@ class HangWatch:
     def _judge(
         self,
         name: str,
-        job: Job,
+        job: JobState,
         ranks: Sequence[RankSigns],
         found: SilentHang | None,
         limit: float,

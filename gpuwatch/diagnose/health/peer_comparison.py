@@ -28,7 +28,7 @@ SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class PeerGpu:
     """One working GPU with fresh values."""
 
     gpu: Gpu
@@ -38,13 +38,13 @@ class Peer:
 
 def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """The outliers of a node's working GPUs of one model."""
-    models: dict[str, list[Peer]] = {}
+    models: dict[str, list[PeerGpu]] = {}
     for gpu in node.gpus.values():
         fast = gpu.of_late(node.interval_s, now).fast
         if fast is None or gpu.state != "ok":
             continue
         if fast.utilization_pct is not None and fast.utilization_pct >= WORKING_PCT:
-            models.setdefault(gpu.info.name, []).append(Peer(gpu, fast, fast.utilization_pct))
+            models.setdefault(gpu.info.name, []).append(PeerGpu(gpu, fast, fast.utilization_pct))
     for peers in models.values():
         if len(peers) >= ENOUGH:
             yield from _hotter(peers, thresholds, now)
@@ -83,12 +83,12 @@ def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> 
     return power_w >= ALONE * usual_w
 
 
-def _usual_w(peers: list[Peer]) -> float | None:
+def _usual_w(peers: list[PeerGpu]) -> float | None:
     watts = [peer.fast.power_w for peer in peers if peer.fast.power_w is not None]
     return median(watts) if watts else None
 
 
-def _hotter(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[Condition]:
+def _hotter(peers: list[PeerGpu], thresholds: Thresholds, now: float) -> Iterator[Condition]:
     known = [(peer, peer.fast.temperature_c) for peer in peers if peer.fast.temperature_c is not None]
     if len(known) < ENOUGH:
         return
@@ -103,7 +103,7 @@ def _hotter(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[C
             yield Condition("hotter_than_peers", "warning", text, evidence, peer.gpu.info.index)
 
 
-def _slower(peers: list[Peer], thresholds: Thresholds, now: float) -> Iterator[Condition]:
+def _slower(peers: list[PeerGpu], thresholds: Thresholds, now: float) -> Iterator[Condition]:
     known = [(peer, peer.fast.sm_clock_mhz) for peer in peers if peer.fast.sm_clock_mhz]
     if len(known) < ENOUGH:
         return

@@ -20,7 +20,7 @@ ROUND_S = 1.0
 NODES_A_SECOND = 256
 
 
-class Rounds:
+class HealthSweep:
     """Looks at every node in turn, at a bounded pace, and only where something can have changed."""
 
     def __init__(self, thresholds: Thresholds) -> None:

@@ -12,9 +12,9 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.monitor import CODE as HANG
 from gpuwatch.diagnose.incidents import headline
 from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
-from gpuwatch.diagnose.incidents.grouping import Group, groups
+from gpuwatch.diagnose.incidents.grouping import AlertGroup, groups
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
-from gpuwatch.diagnose.incidents.root_cause import Verdict, raised_by, verdict
+from gpuwatch.diagnose.incidents.root_cause import RootCause, raised_by, verdict
 from gpuwatch.diagnose.incidents.suspects import FEW, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import Alert
@@ -27,7 +27,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     SCHEDULER,
     TIMEOUTS,
     UNSPECIFIC,
-    Packs,
+    RulePacks,
     explains,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
@@ -41,7 +41,7 @@ INFERRED = "the program numbers its ranks itself: their numbers are inferred fro
 
 
 @dataclass(frozen=True)
-class Blame:
+class CulpritChoice:
     """Who is to blame, as far as anything tells."""
 
     rank: int | None = None
@@ -56,7 +56,7 @@ class Blame:
 def incidents(
     alerts: Iterable[Alert],
     places: Places,
-    packs: Packs,
+    packs: RulePacks,
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> list[Incident]:
@@ -82,9 +82,9 @@ def in_order(found: Iterable[Incident]) -> list[Incident]:
 
 
 def incident_of(
-    group: Group,
+    group: AlertGroup,
     where: RankIndex,
-    packs: Packs,
+    packs: RulePacks,
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> Incident:
@@ -95,7 +95,7 @@ def incident_of(
     found, stuck = verdict(believed), hang(believed, where, job)
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
         # seen from outside nobody stood out; time-outs that came since may tell who did not take part
-        found = found if stuck is None or not stuck.suspects else Verdict()
+        found = found if stuck is None or not stuck.suspects else RootCause()
     blame = _without_accused(_blame(found, stuck, believed, where, job), found.cause, believed)
     cause = found.cause
     if cause is not None:
@@ -103,7 +103,7 @@ def incident_of(
     code = _class(cause, stuck, alerts)
     first = _first_moment(cause, stuck, alerts)
     did = _last_activity(stuck, alerts, last_lines or {}) if cause is None else None
-    told = headline.Told(
+    told = headline.HeadlineFacts(
         cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job, did
     )
     ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
@@ -182,7 +182,7 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
     return errors[0].code if errors else UNKNOWN
 
 
-def _settled_by(told: headline.Told, blame: Blame, where: RankIndex) -> tuple[str, ...]:
+def _settled_by(told: headline.HeadlineFacts, blame: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
     """What would settle the doubt: of a hang without a word its own signs tell."""
     cause = told.cause
     if cause is not None and cause.code == HANG:
@@ -202,8 +202,8 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
 
 
 def _blame(
-    found: Verdict, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
-) -> Blame:
+    found: RootCause, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
+) -> CulpritChoice:
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
@@ -213,7 +213,7 @@ def _blame(
         blame = _away(cause, alerts, where, job)
     else:
         level, because = _certainty(cause, found.named, alerts)
-        blame = Blame(cause.rank, cause.node, cause.gpu, level, because)
+        blame = CulpritChoice(cause.rank, cause.node, cause.gpu, level, because)
         if found.named:
             blame = replace(_at(found.named[0], where, job), level=level, because=because)
         elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
@@ -231,7 +231,7 @@ def _blame(
     return blame
 
 
-def _without_accused(blame: Blame, cause: Alert | None, alerts: Sequence[Alert]) -> Blame:
+def _without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]) -> CulpritChoice:
     """A node that only refuted lines of others name is no culprit."""
     refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
     told = alerts if cause is None else [cause]
@@ -240,7 +240,9 @@ def _without_accused(blame: Blame, cause: Alert | None, alerts: Sequence[Alert])
     return replace(blame, node=None, gpu=None, level="low")
 
 
-def _joined(blame: Blame, joined: tuple[int, str], where: RankIndex, job: str | None) -> Blame:
+def _joined(
+    blame: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
+) -> CulpritChoice:
     """The rank that other lines tell: no surer than medium."""
     rank, because = joined
     there = _at(rank, where, job)
@@ -289,19 +291,19 @@ def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence
     return "medium", "only how the process ended is known, not why"
 
 
-def _at(rank: int, where: RankIndex, job: str | None) -> Blame:
+def _at(rank: int, where: RankIndex, job: str | None) -> CulpritChoice:
     place = where.of(rank, job)
-    return Blame(rank) if place is None else Blame(rank, place.node, place.gpu)
+    return CulpritChoice(rank) if place is None else CulpritChoice(rank, place.node, place.gpu)
 
 
 def _rank_of_node(
-    blame: Blame,
+    blame: CulpritChoice,
     cause: Alert,
     stuck: Hang | None,
     alerts: Sequence[Alert],
     where: RankIndex,
     job: str | None,
-) -> Blame:
+) -> CulpritChoice:
     """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
     then = cause.first if cause.timed and cause.kernel else None
     here = where.on(blame.node, job, then)
@@ -336,7 +338,7 @@ def _all_placed(where: RankIndex, job: str | None) -> bool:
 
 def _by_address(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
-) -> Blame:
+) -> CulpritChoice:
     """Lines that name an address blame the node behind it, not who prints them."""
     votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_TROUBLE], where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
@@ -346,18 +348,18 @@ def _by_address(
         suspects = [rank for rank in (stuck.suspects if stuck is not None else ()) if rank in there]
         rank = suspects[0] if len(suspects) == 1 else there[0] if len(there) == 1 else None
         gpu = None if rank is None else _at(rank, where, job).gpu
-        return Blame(rank, node, gpu, "medium" if count > 1 else "low", because, count)
+        return CulpritChoice(rank, node, gpu, "medium" if count > 1 else "low", because, count)
     if stuck is not None and len(stuck.suspects) == 1:
         blame = _at(stuck.suspects[0], where, job)
         return replace(blame, level="medium", because="the only rank that did not take part")
     same = {alert.rank for alert in alerts if alert.code == cause.code}
     if len(same) > FEW:
-        return Blame(level="low", because=f"{len(same)} ranks report the same, none clearly first")
+        return CulpritChoice(level="low", because=f"{len(same)} ranks report the same, none clearly first")
     because = "usually the symptom of a failed peer or a broken link"
-    return Blame(cause.rank, cause.node, cause.gpu, "low", because)
+    return CulpritChoice(cause.rank, cause.node, cause.gpu, "low", because)
 
 
-def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Blame:
+def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
     """Those that waited say it; to blame is the one node or rank that is known and does not."""
     came = [alert for alert in alerts if alert.code == cause.code]
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
@@ -366,33 +368,39 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
         blame = _at(next(iter(ranks)), where, job)
         return replace(blame, level="medium", because="the only rank that is known and did not wait")
     if len(nodes) == 1:
-        return Blame(node=nodes.pop(), level="medium", because="the only node that is known and did not wait")
-    return Blame(level="medium", because="the ranks that entered report missing ranks, but not which")
+        return CulpritChoice(
+            node=nodes.pop(), level="medium", because="the only node that is known and did not wait"
+        )
+    return CulpritChoice(level="medium", because="the ranks that entered report missing ranks, but not which")
 
 
-def _suspected(stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Blame:
+def _suspected(
+    stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
+) -> CulpritChoice:
     """No cause in the logs: the one rank or node that did not take part."""
     return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
 
 
-def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Blame:
+def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
     """No timeout tells who waited: the node that others name, or the only rank without a line."""
     votes = blamed_nodes(alerts, where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
-        return Blame(node=votes[0][0], because="the others' lines name its address", votes=votes[0][1])
+        return CulpritChoice(
+            node=votes[0][0], because="the others' lines name its address", votes=votes[0][1]
+        )
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
     if len(world - spoke) == 1 and len(spoke) > 1:
         because = f"the only rank of {len(world)} that logged nothing: it may have exited without an error"
         return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
-    return Blame(because="only affected ranks logged errors")
+    return CulpritChoice(because="only affected ranks logged errors")
 
 
-def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> Blame:
+def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:
     """Those that did not take part in what the others timed out in."""
     suspects = stuck.suspects
     if stuck.listed:
-        blame = _at(suspects[0], where, job) if len(suspects) == 1 else Blame()
+        blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()
         return replace(blame, level="medium", because="the timeout itself lists the absent ranks")
     if len(suspects) == 1:
         rank = suspects[0]
@@ -408,11 +416,13 @@ def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> Blame:
         )
     nodes = {place.node for rank in suspects if (place := where.of(rank, job)) is not None}
     if suspects and len(nodes) == 1:
-        return Blame(node=nodes.pop(), because=f"{len(suspects)} ranks did not take part, all on this node")
+        return CulpritChoice(
+            node=nodes.pop(), because=f"{len(suspects)} ranks did not take part, all on this node"
+        )
     if suspects:
-        return Blame(
+        return CulpritChoice(
             because=f"{len(suspects)} ranks logged nothing, which may also mean that their logs are not read"
         )
     if stuck.whole and len(stuck.victims) >= len(stuck.world):
-        return Blame(because="every rank entered the collective: a link or a GPU")
-    return Blame(because="the absent rank is unknown: not all ranks, or not their number, are logged")
+        return CulpritChoice(because="every rank entered the collective: a link or a GPU")
+    return CulpritChoice(because="the absent rank is unknown: not all ranks, or not their number, are logged")

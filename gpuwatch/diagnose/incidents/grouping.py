@@ -30,7 +30,7 @@ RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECAS
 
 
 @dataclass
-class Group:
+class AlertGroup:
     """Alerts of one incident, by time."""
 
     job: str | None
@@ -47,7 +47,7 @@ class Group:
         self.alerts.append(alert)
 
 
-def groups(alerts: Sequence[Alert], where: RankIndex) -> list[Group]:
+def groups(alerts: Sequence[Alert], where: RankIndex) -> list[AlertGroup]:
     """Every group that is worth an incident, by its begin."""
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
@@ -59,7 +59,7 @@ def groups(alerts: Sequence[Alert], where: RankIndex) -> list[Group]:
     for alert in partners:
         job = own[alert.id] or _likely(alert, told, where)
         (homeless if job is None else by_job[job]).append(alert)
-    found: list[Group] = []
+    found: list[AlertGroup] = []
     for job_name, members in by_job.items():
         found += _in_time(str(job_name), members, limits)
     found += _without_job(_adopted(homeless, found, where), limits)
@@ -77,7 +77,7 @@ def _joins(alert: Alert) -> bool:
     return alert.severity != "info" or alert.role in ("echo", "hint")
 
 
-def _worth_it(group: Group, where: RankIndex) -> bool:
+def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
     """Something failed: errors, not only warnings, hints and what a clean end prints too."""
     return _thrown_out(group) or any(
         alert.severity in ("error", "critical")
@@ -95,7 +95,7 @@ def is_precursor(alert: Alert) -> bool:
     return alert.code in PRECURSORS and "lasts" not in alert.fields
 
 
-def _thrown_out(group: Group) -> bool:
+def _thrown_out(group: AlertGroup) -> bool:
     """Whether several ranks ended by an exception that a lost peer raised: no clean end does that."""
     raised = {
         alert.rank
@@ -185,17 +185,19 @@ def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
     return alert.node in nodes or not nodes or not whole
 
 
-def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
+def _in_time(
+    job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]
+) -> list[AlertGroup]:
     """Split where nothing happened for `GAP_S`, and where a new attempt of the job began."""
     ends = attempts_end(alerts)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
-    found: list[Group] = []
-    open_by_attempt: dict[int, Group] = {}
+    found: list[AlertGroup] = []
+    open_by_attempt: dict[int, AlertGroup] = {}
     for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
         number = attempt_of(alert, ends)
         group = open_by_attempt.get(number)
         if group is None or onset(alert) > group.end + GAP_S:
-            group = Group(job, attempt=number)
+            group = AlertGroup(job, attempt=number)
             open_by_attempt[number] = group
             found.append(group)
         group.add(alert)
@@ -211,7 +213,7 @@ def _in_time(job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[f
             group.alerts.append(alert)
             subjects[id(group)].add(alert)
         else:
-            found.append(Group(job, [alert], number, alert.first, alert.first))
+            found.append(AlertGroup(job, [alert], number, alert.first, alert.first))
             subjects[id(found[-1])] = _Subjects([alert])
     return found
 
@@ -239,7 +241,7 @@ class _Subjects:
         return told or (alert.rank is not None and alert.rank in self._ranks)
 
 
-def _adopted(homeless: list[Alert], found: list[Group], where: RankIndex) -> list[Alert]:
+def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -> list[Alert]:
     """What happened to a node that several jobs use goes to the one that failed then; the rest comes back."""
     left = [alert for alert in homeless if _is_line(alert)]
     for alert in (each for each in homeless if not _is_line(each)):
@@ -263,7 +265,7 @@ def _of_a_job(alert: Alert) -> bool:
     return not alert.kernel and (alert.rank is not None or distributed)
 
 
-def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[Group]:
+def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[AlertGroup]:
     """No job known: by time where ranks speak, else node by node."""
     if any(_of_a_job(alert) for alert in alerts):
         return _in_time(None, alerts, limits)

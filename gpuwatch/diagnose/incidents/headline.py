@@ -36,7 +36,7 @@ SUBJECTS = ("a rank ", "a node of the job ", "the job ")
 
 
 @dataclass(frozen=True)
-class Told:
+class HeadlineFacts:
     """What a sentence is made of."""
 
     cause: Alert | None
@@ -52,7 +52,7 @@ class Told:
     """What the rank that was waited for logged last."""
 
 
-def sentence(told: Told, where: RankIndex, now: float) -> str:
+def sentence(told: HeadlineFacts, where: RankIndex, now: float) -> str:
     """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
     if told.cause is None:
         return _unknown(told, now)
@@ -62,7 +62,7 @@ def sentence(told: Told, where: RankIndex, now: float) -> str:
     return f"{head}; {tail}" if tail else head
 
 
-def followers(told: Told, where: RankIndex) -> int:
+def followers(told: HeadlineFacts, where: RankIndex) -> int:
     """Ranks that only follow, each counted once; nodes where no rank is known."""
     ranks = _following(told, where)
     if ranks or any(alert.rank is not None for alert in told.alerts):
@@ -70,7 +70,7 @@ def followers(told: Told, where: RankIndex) -> int:
     return len({alert.node for alert in told.alerts if alert.node is not None} - {told.node})
 
 
-def _following(told: Told, where: RankIndex) -> set[int]:
+def _following(told: HeadlineFacts, where: RankIndex) -> set[int]:
     blamed = set(told.named) | ({told.rank} if told.rank is not None else set())
     cause = told.cause
     if told.rank is None and told.node is not None:
@@ -90,7 +90,7 @@ def _following(told: Told, where: RankIndex) -> set[int]:
     return suffering - blamed
 
 
-def _head(told: Told, cause: Alert, where: RankIndex, now: float) -> str:
+def _head(told: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> str:
     at = when(cause, now)
     who = _tasks(told, cause) or place(told.rank, told.node, told.gpu)
     if cause.code in SCHEDULER:
@@ -125,7 +125,7 @@ def _head(told: Told, cause: Alert, where: RankIndex, now: float) -> str:
     return f"{who}: {text} {at}" if said is None else f"{who} {said} {at}"
 
 
-def _tasks(told: Told, cause: Alert) -> str:
+def _tasks(told: HeadlineFacts, cause: Alert) -> str:
     """`task 2 on cn18`, `tasks 4-7 on cn18`, where Slurm's tasks are not known to be ranks; else empty."""
     tasks = str(cause.fields.get("tasks", ""))
     if not tasks or told.rank is not None or told.node is None or told.node != cause.node:
@@ -133,7 +133,7 @@ def _tasks(told: Told, cause: Alert) -> str:
     return f"{'task' if tasks.isdecimal() else 'tasks'} {tasks} on {told.node}"
 
 
-def _with_exception(told: Told, cause: Alert) -> str:
+def _with_exception(told: HeadlineFacts, cause: Alert) -> str:
     """The end of a rank with the exception that it printed before, where it did."""
     raised = raised_by(cause, told.alerts)
     if raised is None or raised.id == cause.id or not raised.fields.get("exception"):
@@ -141,7 +141,7 @@ def _with_exception(told: Told, cause: Alert) -> str:
     return f"{cause.text.partition(' (')[0]} ({raised.text})"
 
 
-def _there(told: Told, cause: Alert, where: RankIndex) -> set[int]:
+def _there(told: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
     """Ranks that say the same within moments, all on one node of several: it is about the node."""
     if cause.kernel or told.rank is None or told.node is None or told.named:
         return set()
@@ -155,7 +155,7 @@ def _there(told: Told, cause: Alert, where: RankIndex) -> set[int]:
     return same if same <= here and (elsewhere or len(here) < len(where.ranks(told.job))) else set()
 
 
-def _broken(told: Told, cause: Alert, who: str, at: str) -> str:
+def _broken(told: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
     """Broken connections: the sentence is about whom they lead to, and says who noticed."""
     if told.votes and who:
         verb = "says" if told.votes == 1 else "say"
@@ -170,7 +170,7 @@ def _broken(told: Told, cause: Alert, who: str, at: str) -> str:
     return f"{who}: {cause.text} {at}" if who else f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
 
 
-def _tail(told: Told, where: RankIndex) -> str:
+def _tail(told: HeadlineFacts, where: RankIndex) -> str:
     """What the others did then."""
     ranks = _following(told, where)
     if not ranks:
@@ -206,12 +206,12 @@ def _tail(told: Told, where: RankIndex) -> str:
     return f"{plural(len(ranks), 'rank')} then followed"
 
 
-def _some(told: Told, ranks: set[int], codes: Container[str]) -> int:
+def _some(told: HeadlineFacts, ranks: set[int], codes: Container[str]) -> int:
     """How many of these ranks say one of these."""
     return len({alert.rank for alert in told.alerts if alert.code in codes and alert.rank in ranks})
 
 
-def _unknown(told: Told, now: float) -> str:
+def _unknown(told: HeadlineFacts, now: float) -> str:
     """The cause is not logged: what the victims report, and who may have kept them waiting."""
     stuck = told.hang
     if stuck is None:

@@ -8,7 +8,7 @@ from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_TROUBLE, Packs
+from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_TROUBLE, RulePacks
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
@@ -33,7 +33,7 @@ CONFIRM = (
 
 def playbook(
     code: str,
-    packs: Packs,
+    packs: RulePacks,
     node: str | None,
     gpu: int | None,
     rank: int | None,

@@ -44,7 +44,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Closing:
+class Resolution:
     """That an incident is over, and why."""
 
     at: float
@@ -73,9 +73,9 @@ def closings(
     incidents: Iterable[Incident],
     running: Mapping[str, Attempt],
     places: Places,
-    before: Mapping[str, Closing],
+    before: Mapping[str, Resolution],
     wall: float,
-) -> dict[str, Closing]:
+) -> dict[str, Resolution]:
     """Incident's id -> why it is over; what was closed `before` stays so until it gets something new."""
     found = {}
     for incident in incidents:
@@ -89,13 +89,13 @@ def closings(
 
 def _closed(
     incident: Incident, running: Mapping[str, Attempt], places: Places, wall: float
-) -> Closing | None:
+) -> Resolution | None:
     attempt, cause = running.get(incident.job or ""), incident.cause
     if attempt is not None and _is_of_before(incident, attempt) and attempt.works(wall):
-        return Closing(wall, f"restarted {clock(attempt.began, wall)}, steps again")
+        return Resolution(wall, f"restarted {clock(attempt.began, wall)}, steps again")
     recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
     if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
-        return Closing(wall, f"rank {cause.rank} went on {clock(recovered_at, wall)}")
+        return Resolution(wall, f"rank {cause.rank} went on {clock(recovered_at, wall)}")
     if attempt is not None:
         return None
     if incident.code != HANG or incident.job is None:
@@ -104,7 +104,9 @@ def _closed(
     if not ends or None in ends:
         return None
     last = max(end for end in ends if end is not None)
-    return Closing(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
+    return (
+        Resolution(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
+    )
 
 
 def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
@@ -134,7 +136,7 @@ def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
     ]
 
 
-def with_closing(incident: Incident, closing: Closing | None) -> Incident:
+def with_closing(incident: Incident, closing: Resolution | None) -> Incident:
     """The incident, over with its reason where there is one."""
     if closing is None:
         return incident

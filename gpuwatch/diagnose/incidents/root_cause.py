@@ -51,7 +51,7 @@ AFTERMATH_S = 5.0
 
 
 @dataclass
-class Verdict:
+class RootCause:
     """The cause, and what is doubtful about it."""
 
     cause: Alert | None = None
@@ -62,14 +62,14 @@ class Verdict:
     """What else could have been first."""
 
 
-def verdict(alerts: Sequence[Alert]) -> Verdict:
+def verdict(alerts: Sequence[Alert]) -> RootCause:
     """Choose the cause among the alerts of one group."""
     limits = bounds(alerts)
     candidates = _candidates(alerts, limits)
     timed = [alert for alert in candidates if sure(limits[alert.id])]
     untimed = [alert for alert in candidates if not sure(limits[alert.id])]
     best = _first(timed, alerts)
-    found = Verdict()
+    found = RootCause()
     if untimed:
         strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
         strongest = _kept_away(strongest, candidates)
@@ -82,7 +82,7 @@ def verdict(alerts: Sequence[Alert]) -> Verdict:
             found.doubts.append(f"{strongest.title!r} has no time and may be older")
     accuser = None if best is not None and _weight(best) < PEERS_WEIGHT else _accuser(alerts)
     if accuser is not None:
-        return Verdict(accuser, listed(accuser))
+        return RootCause(accuser, listed(accuser))
     if best is None or best.code == UNKNOWN:
         found.cause = last_resort(alerts) or best
         if found.cause is not best:

@@ -38,7 +38,7 @@ STALL_S, STALL_STEPS = 60.0, 10
 """A log that goes on so long, and so many step times, after the last step of all ranks shows a stall."""
 
 
-class Closing(NamedTuple):
+class LogEnd(NamedTuple):
     """How a log ends."""
 
     at: float
@@ -46,7 +46,7 @@ class Closing(NamedTuple):
     lines: Sequence[str]
 
 
-def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> tuple[int, int] | None:
+def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
     """The last epoch that these logs name, and their number; None: it was the last, or unknown."""
     files = {track.file for track in tracks}
     named = [
@@ -59,7 +59,7 @@ def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> tu
     return named[-1] if named and named[-1][0] < named[-1][1] else None
 
 
-def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> bool:
+def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
     """Whether a log goes on long after the last step that any rank logged."""
     last = max(
         (mark.at for track in tracks for mark in track.marks[-1:] if mark.at is not None), default=None
@@ -74,7 +74,7 @@ def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) ->
     return any(closings[track.file].at - last > quiet_s for track in tracks if track.file in closings)
 
 
-def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) -> list[str]:
+def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> list[str]:
     """The last lines of the logs of these tracks, from that of the last step on where it is among them."""
     found: list[str] = []
     for track in tracks:
@@ -89,7 +89,7 @@ def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) ->
     return found
 
 
-def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) -> bool:
+def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
     """Whether a log of these tracks ends with an error or with a code that is no success."""
     files = {track.file for track in tracks}
     last = [line for file, each in closings.items() if file in files for line in each.lines[-1:]]
@@ -101,6 +101,6 @@ def is_failed_end(line: str) -> bool:
     return own_level(line) in GRAVE or FAILED_END.search(line) is not None
 
 
-def saved_at_end(tracks: Iterable[StepTrack], closings: Mapping[str, Closing]) -> bool:
+def saved_at_end(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
     """Whether a checkpoint was written below the last step: an end there costs nothing."""
     return any(SAVED.search(line) for line in below_steps(tracks, closings))

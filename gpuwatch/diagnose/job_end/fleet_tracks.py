@@ -9,7 +9,7 @@ from itertools import islice
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import RankProgress, Step
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 KEPT_STEPS = 200
 """The newest steps of a rank: those after an error are among them, or so many steps came after it."""
@@ -50,11 +50,11 @@ def _track(voice: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
     )
 
 
-def _wall(step: Step, offset_s: float) -> float | None:
+def _wall(step: LoggedStep, offset_s: float) -> float | None:
     return step.at + offset_s if math.isfinite(step.at) else None
 
 
-def _is_finite(step: Step) -> bool:
+def _is_finite(step: LoggedStep) -> bool:
     return all(value is None or math.isfinite(value) for value in (step.loss, step.grad_norm))
 
 

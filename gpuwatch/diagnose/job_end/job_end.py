@@ -17,7 +17,7 @@ from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (
     NUMBER,
     ON_PURPOSE,
-    Closing,
+    LogEnd,
     below_steps,
     ends_with_failure,
     epoch_of,
@@ -118,7 +118,7 @@ class JobEnd:
 def job_end(
     tracks: Sequence[StepTrack],
     alerts: Sequence[Alert],
-    closings: Mapping[str, Closing],
+    closings: Mapping[str, LogEnd],
     *,
     growing: bool,
     settled: bool,
@@ -223,7 +223,7 @@ def is_short_run(tracks: Sequence[StepTrack]) -> bool:
     return any(track.total_steps is not None and len(track.marks) >= SHORT_STEPS for track in tracks)
 
 
-def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) -> bool:
+def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
     """Whether the last lines of a log of these tracks say that a rule of the training ended it."""
     files = {track.file for track in tracks}
     return any(
@@ -232,7 +232,7 @@ def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, Closing]) 
 
 
 def stop_alerts(
-    end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, Closing]
+    end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, LogEnd]
 ) -> list[Alert]:
     """What a job that stopped before its announced end says by this alone; nothing where a line tells why.
 
@@ -276,7 +276,7 @@ def stop_alerts(
 def _stop(
     end: JobEnd,
     track: StepTrack,
-    closings: Mapping[str, Closing],
+    closings: Mapping[str, LogEnd],
     code: str,
     rank: int | None,
     title: str,

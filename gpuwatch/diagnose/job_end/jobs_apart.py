@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from gpuwatch.diagnose.job_end.closing import Closing
+from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stride_of
 from gpuwatch.diagnose.job_end.stopped_ranks import APART_STEPS
 from gpuwatch.diagnose.model.alert import Alert
@@ -50,7 +50,7 @@ def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
 def ends_by_job(
     tracks: Sequence[StepTrack],
     alerts: Sequence[Alert],
-    closings: Mapping[str, Closing],
+    closings: Mapping[str, LogEnd],
     *,
     growing: bool,
     settled: bool,

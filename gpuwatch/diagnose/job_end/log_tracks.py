@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from gpuwatch.diagnose.job_end.closing import Closing
+from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
 from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
 from gpuwatch.runs.ranks.step_series import StepPoint, StepSeries
@@ -33,10 +33,10 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
     return found
 
 
-def closings_of(files: Iterable[LogScan]) -> dict[str, Closing]:
+def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
     """How each log ends."""
     return {
-        file.name: Closing(file.mtime if file.last_time is None else file.last_time, file.last_lines)
+        file.name: LogEnd(file.mtime if file.last_time is None else file.last_time, file.last_lines)
         for file in files
         if not file.kernel
     }

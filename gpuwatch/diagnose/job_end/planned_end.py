@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from gpuwatch.diagnose.job_end.closing import Closing
+from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
 
@@ -62,7 +62,7 @@ def leave_of(lines: Sequence[str]) -> Leave:
     return Leave(saved, any(_BY_USER.search(line) or _AGAIN.search(line) for line in below))
 
 
-def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, Closing]) -> list[Alert]:
+def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -> list[Alert]:
     """The alerts; what ended a job that saved its state first is a warning.
 
     It is a note where the job's user ended it or it was queued again. Another failure leaves all as it is.

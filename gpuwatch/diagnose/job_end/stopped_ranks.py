@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 
-from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, Closing, below_steps, is_failed_end
+from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 from gpuwatch.diagnose.outcome.outcome import StepTrack
 
 LEAST_MARKS = 20
@@ -26,7 +26,7 @@ RESIZED = re.compile(
 
 
 def ranks_cut_short(
-    tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, Closing]
+    tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
     """The ranks that logged their steps as the others did, up to one where their log ends without a word.
 
@@ -57,7 +57,7 @@ def ranks_cut_short(
     return tuple(sorted(track.rank for track in short if track.rank is not None))
 
 
-def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, Closing]) -> bool:
+def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
     """Whether two ranks logged the same steps together, and one of them ceased."""
     last = short.marks[-1]
     gap = _gap(short, last.step)
@@ -86,7 +86,7 @@ def _gap(track: StepTrack, until: int) -> int:
     return max((later - before for before, later in pairwise(steps)), default=1)
 
 
-def _breaks_off(track: StepTrack, closings: Mapping[str, Closing]) -> bool:
+def _breaks_off(track: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
     """Whether a log ends right below the last step, without a word about leaving or about a smaller job."""
     closing, last = closings.get(track.file), track.marks[-1]
     lines = below_steps([track], closings)

@@ -8,7 +8,7 @@ from typing import Protocol
 from gpuwatch.rules.model.rule import Rule
 
 
-class Packs(Protocol):
+class RulePacks(Protocol):
     """The loaded rules, as far as the diagnosis needs them."""
 
     @property

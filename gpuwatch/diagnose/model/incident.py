@@ -29,7 +29,7 @@ class Moment(msgspec.Struct, frozen=True):
     """The id of the first alert it is made of."""
 
 
-class Heard(msgspec.Struct, frozen=True):
+class HangCheck(msgspec.Struct, frozen=True):
     """What came of asking all ranks whom they wait for."""
 
     at: float
@@ -85,7 +85,7 @@ class Incident(msgspec.Struct, frozen=True):
     """Of a hang whose cause is not logged: what the rank that was waited for logged last."""
     checkpoint: Checkpoint | None = None
     """The last one of its job; None: no line tells of one."""
-    heard: Heard | None = None
+    heard: HangCheck | None = None
     """None: nobody has asked the ranks."""
     over: bool = False
     """Every alert of it was resolved or acknowledged, or it was closed."""

@@ -34,7 +34,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Rank:
+class PreflightRank:
     """A rank's process, where it runs, and what was asked about it."""
 
     node: str
@@ -54,7 +54,7 @@ class Rank:
 
 
 @dataclass(frozen=True)
-class Case:
+class PreflightData:
     """What is known at one moment."""
 
     nodes: Sequence[Node]
@@ -65,7 +65,7 @@ class Case:
     """By node; missing where the node could not be asked."""
     conditions: Sequence[tuple[str, Condition]]
     """(node, what is not well), GPUs' own among them."""
-    ranks: Sequence[Rank]
+    ranks: Sequence[PreflightRank]
     alerts: Sequence[Alert]
     incidents: Sequence[Incident]
     now: float
@@ -73,9 +73,9 @@ class Case:
     """Unix seconds of that moment."""
 
 
-def by_job(ranks: Iterable[Rank]) -> dict[str, list[Rank]]:
+def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:
     """The ranks of every job."""
-    jobs: dict[str, list[Rank]] = {}
+    jobs: dict[str, list[PreflightRank]] = {}
     for rank in ranks:
         jobs.setdefault(rank.job, []).append(rank)
     return jobs

@@ -9,7 +9,7 @@ from gpuwatch.diagnose.health.peer_comparison import peer_conditions
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition, duration
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.preflight.check import Case, Check, Rank
+from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRank
 from gpuwatch.diagnose.preflight.hardware import hardware
 from gpuwatch.diagnose.preflight.job import job
 from gpuwatch.diagnose.preflight.software import software
@@ -46,7 +46,7 @@ def checklist(
         if each.code != STARTING  # the checklist counts it at every age
     ]
     ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
-    case = Case(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)
+    case = PreflightData(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)
     return [*job(case), *software(case), *hardware(case)]
 
 
@@ -72,12 +72,12 @@ def why(node: Node, now: float) -> str:
     return node.link.reason or node.bye or "no answer yet"
 
 
-def ranks_of(node: Node, told: Particulars | None) -> list[Rank]:
+def ranks_of(node: Node, told: Particulars | None) -> list[PreflightRank]:
     """The ranks on a node, each once: its oldest process (data loaders inherit its environment)."""
     by_pid = {} if told is None else {one.pid: one for one in told.ranks}
-    found: dict[tuple[str, int], Rank] = {}
+    found: dict[tuple[str, int], PreflightRank] = {}
     for process in sorted(node.processes, key=lambda process: process.pid):
         if process.rank is not None:
-            rank = Rank(node.name, process.rank, process, by_pid.get(process.pid))
+            rank = PreflightRank(node.name, process.rank, process, by_pid.get(process.pid))
             found.setdefault((rank.job, rank.number), rank)
     return list(found.values())

@@ -10,8 +10,8 @@ from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.diagnose.model.text import ranges
 from gpuwatch.diagnose.preflight.check import (
     NO_GPU,
-    Case,
     Check,
+    PreflightData,
     Status,
     by_sentence,
     count,
@@ -120,7 +120,7 @@ KINDS = (
 )
 
 
-def hardware(case: Case) -> Iterator[Check]:
+def hardware(case: PreflightData) -> Iterator[Check]:
     """The kinds of trouble, then what no condition tells: persistence, ports and the fabric manager."""
     for kind in KINDS:
         yield of_kind(kind, case)
@@ -130,7 +130,7 @@ def hardware(case: Case) -> Iterator[Check]:
     yield fabric_manager(case)
 
 
-def of_kind(kind: Kind, case: Case) -> Check:
+def of_kind(kind: Kind, case: PreflightData) -> Check:
     """PASS only where it is known that nothing is wrong."""
     told = [
         (node, c)
@@ -163,7 +163,7 @@ def of_kind(kind: Kind, case: Case) -> Check:
     return passed(kind.id, f"{kind.well}: {count(len(nodes), 'node')}{part}")
 
 
-def unanswered_drivers(case: Case) -> Iterator[tuple[str, Condition]]:
+def unanswered_drivers(case: PreflightData) -> Iterator[tuple[str, Condition]]:
     """(node, condition) for drivers whose init has not returned: how their GPUs are is not known."""
     for node in case.nodes:
         if notice := node.driver_starting:
@@ -171,7 +171,7 @@ def unanswered_drivers(case: Case) -> Iterator[tuple[str, Condition]]:
             yield node.name, Condition(STARTING, "warning", notice.text, waited)
 
 
-def persistence(case: Case) -> Check:
+def persistence(case: PreflightData) -> Check:
     """Without it the driver may unload between jobs, and every start waits for it."""
     gpus = [(node, gpu) for node in case.nodes for gpu in node.gpus.values()]
     known = [(node, gpu) for node, gpu in gpus if gpu.info.persistence is not None]
@@ -189,7 +189,7 @@ FREE_PCT = 90.0
 """A new job that wants whole GPUs needs about as much of their memory free."""
 
 
-def memory(case: Case) -> Check:
+def memory(case: PreflightData) -> Check:
     """Memory that is held where no rank runs."""
     id_ = "gpu.memory"
     ours = {hold.uuid for rank in case.ranks for hold in rank.process.gpus}
@@ -231,7 +231,7 @@ def _who(node: Node, gpu: Gpu) -> str:
     return f" (held by {', '.join(holders[:3])})" if holders else ""
 
 
-def ports(case: Case) -> Check:
+def ports(case: PreflightData) -> Check:
     """InfiniBand and RoCE ports: up, and as fast as the fastest of their kind on the fleet."""
     id_ = "net.ib"
     known = [(node.name, port) for node in case.nodes if node.host for port in node.host.ib or ()]
@@ -251,7 +251,7 @@ def ports(case: Case) -> Check:
     return Check(id_, "FAIL", listed(text for _, text in told), nodes, REMEDIES["ib_down"])
 
 
-def fabric_manager(case: Case) -> Check:
+def fabric_manager(case: PreflightData) -> Check:
     """A node with NVSwitches needs NVIDIA's fabric manager, or no CUDA program starts there."""
     id_ = "gpu.fabric"
     known = {node: told.fabric_manager for node, told in case.told.items() if told.fabric_manager is not None}

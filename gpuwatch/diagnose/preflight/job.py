@@ -9,9 +9,9 @@ from gpuwatch.diagnose.hang.silent_jobs import silent_jobs
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN
 from gpuwatch.diagnose.preflight.check import (
     MOST_SHOWN,
-    Case,
     Check,
-    Rank,
+    PreflightData,
+    PreflightRank,
     Status,
     by_job,
     by_sentence,
@@ -32,7 +32,7 @@ RENDEZVOUS_PORT = "29500"
 OUT_OF_STEP = ("mismatch", "desync", "timeout", "hang")
 
 
-def job(case: Case) -> Iterator[Check]:
+def job(case: PreflightData) -> Iterator[Check]:
     """The seven questions of the ranks, then their logs and their rendezvous."""
     yield initialised(case)
     yield network(case)
@@ -46,7 +46,7 @@ def job(case: Case) -> Iterator[Check]:
     yield port(case)
 
 
-def initialised(case: Case) -> Check:
+def initialised(case: PreflightData) -> Check:
     """As many ranks as the job says that it has."""
     id_ = "ranks.initialised"
     if not case.ranks:
@@ -80,7 +80,7 @@ def missing_from(there: Collection[int], size: int) -> str:
     return ", ".join(gaps[:MOST_SHOWN]) + (", ..." if len(gaps) > MOST_SHOWN else "")
 
 
-def network(case: Case) -> Check:
+def network(case: PreflightData) -> Check:
     """Every node answers, also the question for its settings; without an agent there it cannot."""
     id_ = "net.reachable"
     if case.silent:
@@ -99,7 +99,7 @@ def network(case: Case) -> Check:
     return passed(id_, f"all answer: {count(len(case.nodes), 'node')}")
 
 
-def nccl(case: Case) -> Check:
+def nccl(case: PreflightData) -> Check:
     """Errors of the communication libraries in the logs."""
     id_ = "nccl.working"
     if not any(file.source != "kernel" for node in case.nodes for file in node.logs):
@@ -118,7 +118,7 @@ def nccl(case: Case) -> Check:
     return Check(id_, "FAIL", detail, nodes, "gpuwatch SOURCE, key 4, names the rank that failed first.")
 
 
-def in_step(case: Case) -> Check:
+def in_step(case: PreflightData) -> Check:
     """No incident says that ranks wait for each other in different collectives."""
     id_ = "ranks.in_step"
     if not case.ranks:
@@ -136,7 +136,7 @@ def in_step(case: Case) -> Check:
     )
 
 
-def stragglers(case: Case) -> Check:
+def stragglers(case: PreflightData) -> Check:
     """No GPU that works as its neighbours do is slower or hotter than they are."""
     id_ = "ranks.stragglers"
     working = sum(
@@ -156,7 +156,7 @@ def stragglers(case: Case) -> Check:
     return passed(id_, f"no GPU is slower than its peers: {count(working, 'working GPU')}")
 
 
-def spread(case: Case) -> Check:
+def spread(case: PreflightData) -> Check:
     """Whether a training is really on several GPUs: one process on one GPU, beside idle ones, may not be."""
     id_ = "ranks.multi_gpu"
     alone = [(node, each.text) for node, each in case.conditions if each.code == "lone_gpu"]
@@ -169,7 +169,7 @@ def spread(case: Case) -> Check:
     return passed(id_, f"{count(len(working), 'GPU')} work for {count(len(case.ranks), 'rank')}")
 
 
-def balanced(case: Case) -> Check:
+def balanced(case: PreflightData) -> Check:
     """The ranks of a job hold about the same GPU memory."""
     id_ = "ranks.balanced"
     spreads = [
@@ -189,7 +189,7 @@ def balanced(case: Case) -> Check:
     )
 
 
-def memory_spread(ranks: Sequence[Rank]) -> tuple[float, Rank, Rank] | None:
+def memory_spread(ranks: Sequence[PreflightRank]) -> tuple[float, PreflightRank, PreflightRank] | None:
     """(max - min) / mean in percent of what the ranks hold, and who holds most and least."""
     holding = [rank for rank in ranks if held(rank)]
     if len(holding) < 2:
@@ -198,15 +198,15 @@ def memory_spread(ranks: Sequence[Rank]) -> tuple[float, Rank, Rank] | None:
     return 100.0 * (held(high) - held(low)) / mean(held(rank) for rank in holding), high, low
 
 
-def held(rank: Rank) -> int:
+def held(rank: PreflightRank) -> int:
     """Bytes of GPU memory."""
     return sum(hold.memory_bytes or 0 for hold in rank.process.gpus)
 
 
-def logs(case: Case) -> Check:
+def logs(case: PreflightData) -> Check:
     """Every rank writes into a file of its own."""
     id_ = "logs.own"
-    writers: dict[tuple[str, str], list[Rank]] = {}
+    writers: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:
         for file in rank.process.logs:
             writers.setdefault((rank.node, file), []).append(rank)
@@ -222,7 +222,7 @@ def logs(case: Case) -> Check:
     return Check(id_, "WARN", detail, tuple(dict.fromkeys(node for node, _ in shared)), remedy)
 
 
-def master(case: Case) -> Check:
+def master(case: PreflightData) -> Check:
     """The rendezvous address can be reached from every node."""
     id_ = "net.master"
     tried = [
@@ -240,7 +240,7 @@ def master(case: Case) -> Check:
     return Check(id_, "FAIL", listed(text for _, text in failed), nodes, remedy)
 
 
-def port(case: Case) -> Check:
+def port(case: PreflightData) -> Check:
     """The port that torchrun takes when none is named is not taken by somebody else."""
     id_ = "net.port"
     told = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.told.items() if one.listens}

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from gpuwatch.diagnose.preflight.check import (
-    Case,
     Check,
-    Rank,
+    PreflightData,
+    PreflightRank,
     by_job,
     count,
     differing,
@@ -55,7 +55,7 @@ WARNED_OF: Mapping[str, tuple[str, str]] = {
 """Settings that slow a job down: for debugging, and forgotten."""
 
 
-def software(case: Case) -> Iterator[Check]:
+def software(case: PreflightData) -> Iterator[Check]:
     """Versions, limits, variables."""
     nodes = case.nodes
     driver = {node.name: node.hello.driver if node.hello else None for node in nodes if node.gpus}
@@ -87,7 +87,7 @@ def _models(node: Node) -> str | None:
     return " + ".join(f"{number} x {name}" for name, number in kinds.items()) or None
 
 
-def of_ranks(id_: str, what: str, case: Case, value: Callable[[Rank], str | None]) -> Check:
+def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[PreflightRank], str | None]) -> Check:
     """Whether all ranks of a job run the same."""
     if not case.ranks:
         return skipped(id_, "no rank detected")
@@ -125,7 +125,7 @@ def shared_memory(told: Mapping[str, Particulars]) -> Check:
     return Check(id_, "FAIL" if worst < SHM_LEAST_BYTES else "WARN", detail, tuple(low), remedy)
 
 
-def memlock(case: Case) -> Check:
+def memlock(case: PreflightData) -> Check:
     """RDMA pins memory: with a limit it fails late, with "Cannot allocate memory"."""
     id_ = "limits.memlock"
     known = [(rank, rank.told.memlock_bytes) for rank in case.ranks if rank.told and rank.told.memlock_bytes]
@@ -164,7 +164,7 @@ def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple
     return limits, under or [node for node, one in limits.items() if one < enough]
 
 
-def open_files(case: Case) -> Check:
+def open_files(case: PreflightData) -> Check:
     """Too few descriptors end a job when its data loaders and sockets come together."""
     id_ = "limits.nofile"
     known = [(rank, rank.told.nofile) for rank in case.ranks if rank.told and rank.told.nofile]
@@ -179,7 +179,7 @@ def open_files(case: Case) -> Check:
     return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {NOFILE} before the launcher starts.")
 
 
-def variables(case: Case) -> Check:
+def variables(case: PreflightData) -> Check:
     """What steers NCCL must be equal on all ranks, or they choose different ways and wait for each other."""
     id_ = "env.equal"
     apart: list[str] = []
@@ -205,7 +205,7 @@ def variables(case: Case) -> Check:
     return passed(id_, f"the NCCL settings are equal on {count(compared, 'rank')}")
 
 
-def by_node(values: Mapping[str, str], ranks: Sequence[Rank]) -> Mapping[str, str]:
+def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mapping[str, str]:
     """The values by node where all ranks of a node agree, else by rank as `rank-3`."""
     nodes: dict[str, set[str]] = {}
     for rank in ranks:
@@ -216,13 +216,13 @@ def by_node(values: Mapping[str, str], ranks: Sequence[Rank]) -> Mapping[str, st
     return {name.replace("rank ", "rank-"): value for name, value in values.items()}
 
 
-def settings_that_slow(case: Case) -> Check:
+def settings_that_slow(case: PreflightData) -> Check:
     """Debugging settings that somebody forgot."""
     id_ = "env.sane"
     told = [(rank, rank.told.variables) for rank in case.ranks if rank.told]
     if not told:
         return skipped(id_, NO_RANK)
-    found: dict[str, list[Rank]] = {}
+    found: dict[str, list[PreflightRank]] = {}
     for rank, values in told:
         for name, value in values.items():
             if f"{name}={value}" in WARNED_OF:
@@ -236,10 +236,10 @@ def settings_that_slow(case: Case) -> Check:
     return Check(id_, "WARN", detail, nodes, "; ".join(WARNED_OF[name][1] for name in found) + ".")
 
 
-def visible_devices(case: Case) -> Check:
+def visible_devices(case: PreflightData) -> Check:
     """Two ranks of a node that may use one GPU only each must not be given the same."""
     id_ = "env.visible_devices"
-    given: dict[tuple[str, str], list[Rank]] = {}
+    given: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:
         value = rank.told.variables.get("CUDA_VISIBLE_DEVICES") if rank.told else None
         if value is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.straggler.cpu import CpuStraggler
-from gpuwatch.diagnose.straggler.gpu_load import Load, Usual
+from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Usual
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign
 from gpuwatch.diagnose.straggler.slowdown_cause import causes
 from gpuwatch.wire import Severity
@@ -32,7 +32,7 @@ class Suspect:
 
     job: str
     rank: int
-    load: Load | None
+    load: GpuLoad | None
     """Of its GPU, where one is known."""
     usual: Usual | None
     """The medians over its job and GPU model."""

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT, works_alone
-from gpuwatch.diagnose.straggler.gpu_load import Load, middle
+from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, middle
 from gpuwatch.diagnose.straggler.outliers import Outlier, equally_busy, few, lowest
 
 FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
 """Peers that compute or wait in collectives are about always busy; power is compared only among such."""
 
 
-def slow_clocks(group: Sequence[Load], clock_pct: float) -> Iterator[Outlier]:
+def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]:
     """A clock under a share of the median at about equal utilization."""
     known = [
         (each, each.clock_mhz, each.busy_pct)
@@ -44,7 +44,7 @@ def slow_clocks(group: Sequence[Load], clock_pct: float) -> Iterator[Outlier]:
         )  # fmt: skip
 
 
-def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Outlier]:
+def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
     """A GPU that stands still for a part of the step in which all others are busy: its host is late."""
     known = [(each, each.busy_pct) for each in group if each.busy_pct is not None]
     if len(known) < ENOUGH:
@@ -61,7 +61,7 @@ def idle(group: Sequence[Load], busy_pct: float) -> Iterator[Outlier]:
         )  # fmt: skip
 
 
-def power(group: Sequence[Load], power_pct: float) -> Iterator[Outlier]:
+def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
     """The one that draws unlike all others at equal, full utilization: it works while they wait, or waits."""
     equal = equally_busy(group, FULL_PCT, FULL_EQUAL_PCT)
     low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)

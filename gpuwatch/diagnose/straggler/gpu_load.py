@@ -18,7 +18,7 @@ Group: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class GpuLoad:
     """One rank's GPU. None is not known."""
 
     rank: int
@@ -67,7 +67,7 @@ class Usual:
     pcie_rate: float | None
 
     @classmethod
-    def of(cls, group: Sequence[Load]) -> Usual:
+    def of(cls, group: Sequence[GpuLoad]) -> Usual:
         """Of all ranks of one job and GPU model."""
         return cls(
             middle(each.busy_pct for each in group),
@@ -91,7 +91,7 @@ class Loads:
         """
         self._nodes = list(fleet.nodes.values())
         self._window_s = window_s
-        self._found: dict[Group, dict[str, Load]] = {}
+        self._found: dict[Group, dict[str, GpuLoad]] = {}
 
     def read(self, count: int, now: float) -> bool:
         """So many nodes more; True when all are read. `now` is the fleet's own clock."""
@@ -101,7 +101,7 @@ class Loads:
         return not self._nodes
 
     @property
-    def groups(self) -> dict[Group, list[Load]]:
+    def groups(self) -> dict[Group, list[GpuLoad]]:
         """What was read."""
         return {group: list(ranks.values()) for group, ranks in self._found.items()}
 
@@ -120,12 +120,12 @@ class Loads:
                     self._found.setdefault((job, gpu.info.name), {})[hold.uuid] = load
 
 
-def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s: float) -> Load | None:
+def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s: float) -> GpuLoad | None:
     fast, medium, slow = gpu.of_late(node.interval_s, now)
     if gpu.state != "ok" or fast is None:
         return None
     means = gpu.history.means(max(1, int(window_s)), now)
-    return Load(
+    return GpuLoad(
         rank=-1 if process.rank is None else process.rank,
         job=job,
         node=node.name,

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT
-from gpuwatch.diagnose.straggler.gpu_load import Load
+from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, equally_busy, few, lowest
 
 LEAST_PCIE_BPS, LEAST_NVLINK_BPS = 1e8, 1e9
 """Links that move less are idle, and idle links differ by chance."""
-KINDS: tuple[tuple[Sign, str, float, Callable[[Load], float | None]], ...] = (
+KINDS: tuple[tuple[Sign, str, float, Callable[[GpuLoad], float | None]], ...] = (
     ("nvlink_rate", "NVLink", LEAST_NVLINK_BPS, lambda each: each.nvlink_bps),
     ("pcie_rate", "PCIe", LEAST_PCIE_BPS, lambda each: each.pcie_bps),
 )
 
 
-def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Outlier]:
+def narrow_pcie(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
     """A link that is slower than its peers', in a slot that gives no more.
 
     One under its own maximum is a condition of its own (`pcie_degraded`).
@@ -38,7 +38,7 @@ def narrow_pcie(group: Sequence[Load], link_pct: float) -> Iterator[Outlier]:
             )  # fmt: skip
 
 
-def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Outlier]:
+def throughput(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
     """The one that moves far less than all others over NVLink or PCIe, at equal utilization."""
     equal = equally_busy(group, WORKING_PCT, EQUAL_PCT)
     for sign, name, least, read in KINDS:
@@ -51,7 +51,7 @@ def throughput(group: Sequence[Load], link_pct: float) -> Iterator[Outlier]:
             )  # fmt: skip
 
 
-def _below_own(load: Load) -> bool:
+def _below_own(load: GpuLoad) -> bool:
     """Whether its link is slower or narrower than it could be there."""
     link, info = load.medium, load.info
     return link is not None and (

@@ -9,11 +9,11 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.straggler.alerts import Suspect, alert_of, cpu_alert
 from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
 from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
-from gpuwatch.diagnose.straggler.gpu_load import Group, Load, Loads, Usual
+from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Group, Loads, Usual
 from gpuwatch.diagnose.straggler.links import narrow_pcie, throughput
 from gpuwatch.diagnose.straggler.outliers import Outlier
 from gpuwatch.diagnose.straggler.own_time import unlike_by_own_times
-from gpuwatch.diagnose.straggler.stepping_jobs import Pace, Stepping, paces
+from gpuwatch.diagnose.straggler.stepping_jobs import Stepping, SteppingPace, paces
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
@@ -68,13 +68,13 @@ class StragglerWatch:
         return self._lasting.clear(now, wall) or moved
 
     def _suspects(
-        self, fleet: Fleet, groups: dict[Group, list[Load]], pace: dict[str, Pace], now: float
+        self, fleet: Fleet, groups: dict[Group, list[GpuLoad]], pace: dict[str, SteppingPace], now: float
     ) -> Iterator[Suspect]:
         """Who stands out now, and by which figures."""
         places = {(job, load.rank): load for (job, _), group in groups.items() for load in group}
-        found: dict[tuple[str, int, str | None], tuple[Load | None, list[Outlier]]] = {}
+        found: dict[tuple[str, int, str | None], tuple[GpuLoad | None, list[Outlier]]] = {}
 
-        def stands_out(job: str, each: Outlier, load: Load | None) -> None:
+        def stands_out(job: str, each: Outlier, load: GpuLoad | None) -> None:
             key = job, each.rank, None if load is None else load.info.uuid
             found.setdefault(key, (load, []))[1].append(each)
 
@@ -106,12 +106,12 @@ class StragglerWatch:
         self._lasting.tell(alert, now, wall, lasted[lead.sign])
         return True
 
-    def _hold_s(self, pace: Pace | None) -> float:
+    def _hold_s(self, pace: SteppingPace | None) -> float:
         """A pause of a log that tells few steps is known as one only when the next is overdue."""
         return self._thresholds.hold_s if pace is None else max(self._thresholds.hold_s, pace.limit_s)
 
 
-def unlike_peers(group: Sequence[Load], limits: Thresholds, *, steps: bool) -> Iterator[Outlier]:
+def unlike_peers(group: Sequence[GpuLoad], limits: Thresholds, *, steps: bool) -> Iterator[Outlier]:
     """Who stands out among the ranks of one job and GPU model.
 
     Args:

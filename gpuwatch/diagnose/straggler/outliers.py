@@ -8,7 +8,7 @@ from statistics import median
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.health.peer_comparison import ENOUGH
-from gpuwatch.diagnose.straggler.gpu_load import Load
+from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 
 Sign: TypeAlias = Literal[
     "time", "clock", "busy", "works_alone", "last", "pcie", "spins", "nvlink_rate", "pcie_rate"
@@ -43,7 +43,7 @@ class Outlier:
     """The share of the job's time that it costs; None: the figure does not say."""
     cause: str = ""
     """Where the figure itself says why."""
-    load: Load | None = None
+    load: GpuLoad | None = None
     alike: int = 1
     """So many stand out in the same way."""
 
@@ -58,7 +58,7 @@ def few(count: int) -> int:
     return max(1, int(FEW * count))
 
 
-def equally_busy(group: Sequence[Load], least_pct: float, apart_pct: float) -> list[Load]:
+def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -> list[GpuLoad]:
     """Those that are busy for at least `least_pct`, and within `apart_pct` of the median of these.
 
     Empty when those are too few to be compared.
@@ -71,8 +71,8 @@ def equally_busy(group: Sequence[Load], least_pct: float, apart_pct: float) -> l
 
 
 def lowest(
-    group: Sequence[Load], read: Callable[[Load], float | None], limit: float
-) -> tuple[Load, float, float] | None:
+    group: Sequence[GpuLoad], read: Callable[[GpuLoad], float | None], limit: float
+) -> tuple[GpuLoad, float, float] | None:
     """The one whose value is under `limit` of the median and clearly under the next one's; with both."""
     known = sorted((value, number) for number, each in enumerate(group) if (value := read(each)) is not None)
     if len(known) < ENOUGH:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuwatch.diagnose.straggler.gpu_load import Load, Usual
+from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, Usual
 from gpuwatch.wire import GpuFast
 
 REASONS = {
@@ -21,7 +21,7 @@ LOWER_LIMIT = 0.95
 """A power limit under so much of the peers' median is another setting."""
 
 
-def causes(load: Load, usual: Usual, hotter_c: float, *, capped: bool) -> Iterator[str]:
+def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Iterator[str]:
     """What may slow it, the surest first.
 
     Args:
@@ -54,7 +54,7 @@ def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
     return "", ""
 
 
-def _settings(load: Load, usual: Usual) -> Iterator[str]:
+def _settings(load: GpuLoad, usual: Usual) -> Iterator[str]:
     """What was set or broke: its power limit, its PCIe link, its NVLinks."""
     own_w, usual_w = load.power_limit_w, usual.power_limit_w
     if own_w is not None and usual_w is not None and own_w < LOWER_LIMIT * usual_w:

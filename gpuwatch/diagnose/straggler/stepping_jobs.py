@@ -18,7 +18,7 @@ RECENT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SteppingPace:
     """How a job that steps now does it."""
 
     stepped_s: float
@@ -27,14 +27,14 @@ class Pace:
     """After so long it would count as pausing."""
 
 
-def paces(fleet: Fleet, now: float) -> dict[str, Pace]:
+def paces(fleet: Fleet, now: float) -> dict[str, SteppingPace]:
     """The jobs that step now, by the voice that told a step last."""
     newest: dict[str, RankProgress] = {}
     for voice in fleet.progress.voices.values():
         job = None if voice.stepped_at is None else job_of(voice, fleet)
         if job is not None and (job not in newest or _stepped(voice) > _stepped(newest[job])):
             newest[job] = voice
-    found = {job: Pace(now - _stepped(voice), limit_of(voice)) for job, voice in newest.items()}
+    found = {job: SteppingPace(now - _stepped(voice), limit_of(voice)) for job, voice in newest.items()}
     return {job: pace for job, pace in found.items() if pace.stepped_s <= pace.limit_s}
 
 
@@ -63,7 +63,7 @@ class Stepping:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
-    def look(self, paces: Mapping[str, Pace], now: float) -> None:
+    def look(self, paces: Mapping[str, SteppingPace], now: float) -> None:
         """Take in who steps now."""
         self._since = {job: self._since.get(job, now) for job in paces}
 

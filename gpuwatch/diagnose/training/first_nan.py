@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.fleet.logs.progress import RankProgress, Step
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 NAN_LOSS = "num.nan_loss"
 IN_A_ROW = 3
@@ -18,7 +18,7 @@ class Onset:
     """Between two told steps of one voice: fast steps, or those of which each tenth is printed, have gaps."""
 
     voice: RankProgress
-    step: Step
+    step: LoggedStep
     """The first without a number."""
     before: int | None
     """The last told step with one; None: none is known."""
@@ -71,7 +71,7 @@ def onset(voice: RankProgress) -> Onset | None:
     return Onset(voice, losses[since], losses[since - 1].step if since else None)
 
 
-def _is_number(step: Step) -> bool:
+def _is_number(step: LoggedStep) -> bool:
     return step.loss is not None and math.isfinite(step.loss)
 
 

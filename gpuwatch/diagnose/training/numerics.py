@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from statistics import median
 
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.fleet.logs.progress import RankProgress, Step
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 WINDOW = 64
 LEAST = 16
@@ -59,9 +59,9 @@ def numerics(voice: RankProgress) -> Iterator[Sign]:
     yield from skipped(voice)
 
 
-def since_restart(steps: Iterable[Step]) -> list[Step]:
+def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
     """The steps after the last that went back: from a checkpoint, or from the beginning."""
-    kept: list[Step] = []
+    kept: list[LoggedStep] = []
     for step in steps:
         if kept and step.step < kept[-1].step:
             kept.clear()
@@ -69,7 +69,7 @@ def since_restart(steps: Iterable[Step]) -> list[Step]:
     return kept
 
 
-def gradient_nan(steps: Sequence[Step]) -> Iterator[Sign]:
+def gradient_nan(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """NaN and Inf of the gradient norm, when it repeats (one fp16 step is normal)."""
     told = [step for step in steps if step.grad_norm is not None or step is steps[-1]]
     nan = list(takewhile(_is_nan, reversed(told)))
@@ -80,7 +80,7 @@ def gradient_nan(steps: Sequence[Step]) -> Iterator[Sign]:
     yield Sign("num.grad_nan", "error", text, step=nan[-1].step if lasts else None, lasts=lasts)
 
 
-def _is_nan(step: Step) -> bool:
+def _is_nan(step: LoggedStep) -> bool:
     return step.grad_norm is not None and not math.isfinite(step.grad_norm)
 
 
@@ -129,7 +129,7 @@ def scale(voice: RankProgress) -> Iterator[Sign]:
         )
 
 
-def plateau(steps: Sequence[Step]) -> Iterator[Sign]:
+def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """The loss has not moved over the last thousand steps; a word, no alarm: it may have converged.
 
     Told only where its noise allows to say so: late in a healthy run a loss falls by less than it jitters.
@@ -147,7 +147,7 @@ def plateau(steps: Sequence[Step]) -> Iterator[Sign]:
         yield Sign("num.plateau", "info", f"the loss stands at {last:.4g} since step {recent[0].step}")
 
 
-def rising(steps: Sequence[Step]) -> Iterator[Sign]:
+def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """The loss stands lastingly above its best: medians of `LEAST` told steps each, of a loss above zero.
 
     The best median is that of two windows in a row, so that an easy batch or two does not set it. A loss that
@@ -179,7 +179,7 @@ def rising(steps: Sequence[Step]) -> Iterator[Sign]:
     yield Sign("num.loss_rising", "warning", text, step=recent[since * LEAST].step, lasts=diverged)
 
 
-def risen_far(steps: Sequence[Step]) -> Iterator[Sign]:
+def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """A loss that is several times its best: that is told of a run too short for `rising`.
 
     Every one of the last `FAR_STEPS` told losses is over `RISEN_FAR` times the best median of as many, and

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.fleet.logs.progress import RankProgress, Step
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 RECENT, PAST = 20, 200
 LEAST_PAST = 40
@@ -63,7 +63,7 @@ def over_limit(voice: RankProgress, slow_step_s: float) -> Iterator[Sign]:
         yield Sign("train.slow", "warning", text, LASTS_S)
 
 
-def collapsed(steps: Sequence[Step]) -> Iterator[Sign]:
+def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """Of a run that has ended: from some step on each took at least twice the time that was usual before."""
     times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
     for step, now, usual in _fallen(times):
@@ -71,7 +71,7 @@ def collapsed(steps: Sequence[Step]) -> Iterator[Sign]:
         yield Sign("train.slow", "warning", text, LASTS_S, step=step)
 
 
-def collapsed_rate(steps: Sequence[Step]) -> Iterator[Sign]:
+def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """The same of a run that logs no times, by its tokens or samples per second."""
     for unit in ("tokens", "samples"):
         rates = [(step.step, getattr(step, f"{unit}_per_s")) for step in steps]
@@ -93,7 +93,7 @@ def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, fl
             return
 
 
-def went_back(steps: Sequence[Step]) -> Iterator[Sign]:
+def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """Steps that came again, and went on: the job was started from a checkpoint or from its beginning."""
     backs = [
         (before.step, after.step)

@@ -13,17 +13,17 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.fleet.filter import columns
 from gpuwatch.fleet.filter.columns import ALIASES, COLUMNS, LABEL, NumberColumn, WordColumn
-from gpuwatch.fleet.filter.pattern import PatternError, matcher
+from gpuwatch.fleet.filter.pattern import FilterPatternError, matcher
 from gpuwatch.fleet.filter.terms import (
     ORDER,
     AllOf,
     AnyOf,
+    BareWord,
     Everything,
     Not,
     NumberIs,
     Operator,
     Term,
-    Word,
     WordIs,
 )
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -108,7 +108,7 @@ def _word_is(name: _Token, operator: Operator, value: _Token, column: WordColumn
     if operator in ("~=", "!~"):
         try:
             return WordIs(name.text, operator, value.text, column, matcher(value.text))
-        except PatternError as error:
+        except FilterPatternError as error:
             raise FilterError(f"{name.text}: {error}", value.at) from error
     wanted = value.text.lower()
     if column.known and wanted not in column.known:
@@ -229,7 +229,7 @@ class _Parser:
 
     def _named(self, name: _Token) -> Term:
         if self._peek().kind != "operator":
-            return Word(name.text)
+            return BareWord(name.text)
         operator = self._take()
         value = self._peek()
         if value.kind not in ("word", "quoted", "and", "or", "not") or value.text in (

@@ -20,7 +20,7 @@ MOST_CHOICES = (512, 64, 8)
 """Ways through the alternatives and optional parts, multiplied up, in a pattern with 0, 1 and 2 repeats."""
 
 
-class PatternError(ValueError):
+class FilterPatternError(ValueError):
     """A pattern that is wrong or too dear; the message says which."""
 
 
@@ -31,13 +31,13 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         PatternError: not a regular expression, or one that could take too long.
     """
     if len(pattern) > MOST_PATTERN:
-        raise PatternError(f"a pattern of {len(pattern)} characters; at most {MOST_PATTERN}")
+        raise FilterPatternError(f"a pattern of {len(pattern)} characters; at most {MOST_PATTERN}")
     pattern = _ENDS.sub("", pattern)
     _refuse_dear(pattern)
     try:
         found = re.compile(pattern, re.IGNORECASE).search
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"not a regular expression: {error}") from error
+        raise FilterPatternError(f"not a regular expression: {error}") from error
 
     @functools.lru_cache(maxsize=4096)
     def matches(text: str) -> bool:
@@ -74,7 +74,9 @@ def _refuse_dear(pattern: str) -> None:
         kind, after_varying = token.lastgroup, closed_varies
         closed_varies = False
         if kind in ("reference", "special"):
-            raise PatternError(f"{token.group()!r} is not supported: plain groups, classes and repeats only")
+            raise FilterPatternError(
+                f"{token.group()!r} is not supported: plain groups, classes and repeats only"
+            )
         if kind == "open":
             groups.append(_Group())
         elif kind == "close" and len(groups) > 1:
@@ -91,9 +93,11 @@ def _refuse_dear(pattern: str) -> None:
         elif kind == "repeat":
             repeats += 1
             if after_varying:
-                raise PatternError("a repeated group that holds a repeat or a choice could take for ever")
+                raise FilterPatternError(
+                    "a repeated group that holds a repeat or a choice could take for ever"
+                )
             groups[-1].varies = True
     if repeats > MOST_REPEATS:
-        raise PatternError(f"{repeats} repeats could take too long; at most {MOST_REPEATS}")
+        raise FilterPatternError(f"{repeats} repeats could take too long; at most {MOST_REPEATS}")
     if choices > MOST_CHOICES[repeats]:
-        raise PatternError("too many choices multiply; use fewer alternatives")
+        raise FilterPatternError("too many choices multiply; use fewer alternatives")

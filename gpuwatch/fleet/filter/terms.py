@@ -43,7 +43,7 @@ class Everything:
 
 
 @dataclass(frozen=True)
-class Word:
+class BareWord:
     """A bare word: part of the node's name."""
 
     text: str

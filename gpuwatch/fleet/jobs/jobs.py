@@ -25,7 +25,7 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RunningRank:
     """A rank that runs, and everything that tells its job from others."""
 
     host: str
@@ -50,8 +50,8 @@ class Jobs:
     """Names every job of a fleet; what one is called to be told from another, it is called to its end."""
 
     def __init__(self) -> None:
-        self._members: dict[str, list[Member]] = {}
-        self._seats: dict[tuple[str, int], dict[tuple[str, int], Member]] = {}
+        self._members: dict[str, list[RunningRank]] = {}
+        self._seats: dict[tuple[str, int], dict[tuple[str, int], RunningRank]] = {}
         """(base, rank) -> who claims it, by host and pid."""
         self._nodes: dict[str, Counter[str]] = {}
         """Base -> nodes, with how many of its ranks are there."""
@@ -159,7 +159,7 @@ class Jobs:
                 kept.popitem(last=False)
         return first
 
-    def _name(self, member: Member) -> str:
+    def _name(self, member: RunningRank) -> str:
         base = member.base
         first = self._by_master.get(base, member.master)
         name = base if member.master in (None, first) else f"{base}@{member.master}"
@@ -169,7 +169,7 @@ class Jobs:
         by_folder = member.folder and member.tree in self._by_folder.get(base, ())
         return f"{name}@{member.folder}" if by_folder else name
 
-    def _tell_apart(self, one: Member, other: Member, *, sure: bool) -> bool:
+    def _tell_apart(self, one: RunningRank, other: RunningRank, *, sure: bool) -> bool:
         """Two claim one rank of one job: find what tells them apart; True when that is new.
 
         `sure`: the other one was seen on its node after this one was seen on its own.
@@ -194,7 +194,7 @@ class Jobs:
             self._by_folder.setdefault(base, set()).add(one.tree)
         return self._name(one) != self._name(other)
 
-    def _remove(self, node: str, member: Member) -> None:
+    def _remove(self, node: str, member: RunningRank) -> None:
         key = (member.base, member.rank)
         seat = self._seats.get(key, {})
         seat.pop((member.host, member.pid), None)
@@ -226,7 +226,7 @@ class Jobs:
         self._files.write(node, written)
 
 
-def _member(jobs: Jobs, process: Process, host: str) -> Member:
+def _member(jobs: Jobs, process: Process, host: str) -> RunningRank:
     launcher = process.launcher or 0
     master = _whole(process.master)
     if master is not None and process.on_loopback:
@@ -234,7 +234,7 @@ def _member(jobs: Jobs, process: Process, host: str) -> Member:
     if master is not None and _RESTARTS in process.variables:
         master = jobs.lasting(f"{host}:{launcher or process.pid}", master)
     size = "" if process.world_size is None else f"-{process.world_size}"
-    return Member(
+    return RunningRank(
         host,
         process.pid,
         process.rank if process.rank is not None else -1,

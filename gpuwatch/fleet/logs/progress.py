@@ -46,7 +46,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoggedStep:
     """One told step."""
 
     step: int
@@ -80,9 +80,9 @@ class RankProgress:
     """Timer -> seconds, the newest."""
     timings: dict[str, Sequence[Value]] = field(default_factory=dict)
     """Timer -> the last ones that were told live, oldest first."""
-    steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
+    steps: deque[LoggedStep] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
-    past: list[Step] = field(default_factory=list)
+    past: list[LoggedStep] = field(default_factory=list)
     """Steps from before we came, thinned: for curves, never for judgement."""
     offset: int = 0
     """Of its newest line in the file."""
@@ -101,7 +101,7 @@ class RankProgress:
         known = self.values.get(name)
         return None if known is None else known.value
 
-    def curve(self) -> list[Step]:
+    def curve(self) -> list[LoggedStep]:
         """The past and what was told live, oldest first."""
         if not self.steps or self.per_epoch:
             return [*self.past, *self.steps]
@@ -231,15 +231,15 @@ def _step(known: RankProgress, fields: Mapping[str, float], at: float, sure: boo
     took_s = fields.get("step_time_s")
     if took_s is None and before is not None and step > before.step and at > before.at:
         took_s = (at - before.at) / (step - before.step)
-    known.steps.append(Step(step, at, took_s, *[fields.get(name) for name in CURVES]))
+    known.steps.append(LoggedStep(step, at, took_s, *[fields.get(name) for name in CURVES]))
 
 
-def _past_steps(told: Progress, offset_s: float) -> Iterator[Step]:
+def _past_steps(told: Progress, offset_s: float) -> Iterator[LoggedStep]:
     for each in told.past:
         if not _is_sane("step", each.step):
             continue
         at = -math.inf if each.at is None else each.at + offset_s
-        yield Step(
+        yield LoggedStep(
             int(each.step), at, *[_number(name, getattr(each, name)) for name in ("step_time_s", *CURVES)]
         )
 
@@ -249,9 +249,9 @@ def _number(name: str, value: float | str | None) -> float | None:
     return number if number is not None and _is_sane(name, number) else None
 
 
-def _one_way(steps: Iterable[Step]) -> list[Step]:
+def _one_way(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
     """Where a training went on from an earlier step, what had come after that one is gone."""
-    way: list[Step] = []
+    way: list[LoggedStep] = []
     for step in steps:
         while way and way[-1].step >= step.step:
             way.pop()

@@ -13,7 +13,7 @@ from gpuwatch.link.agent.call import Call, CallTiming
 from gpuwatch.link.agent.heartbeat import Heartbeat
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.agent.start_method import Way, agent_way, smi_way
-from gpuwatch.link.agent.thread_pool import Crew
+from gpuwatch.link.agent.thread_pool import DaemonThreadPool
 from gpuwatch.link.start.failure_reasons import Ending
 from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
@@ -34,7 +34,7 @@ class LinkContext:
     interval_s: float = 1.0
     slots: ConnectSlots = field(default_factory=lambda: ConnectSlots(16))
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
-    crew: Crew = field(default_factory=lambda: Crew("link crew"))
+    crew: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("link crew"))
     timing: CallTiming = field(default_factory=CallTiming)
     retry: RetryPace = field(default_factory=RetryPace)
     logs: LogConfig | None = None

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuwatch.link.agent.thread_pool import Crew
+from gpuwatch.link.agent.thread_pool import DaemonThreadPool
 from gpuwatch.link.start import failure_reasons
 from gpuwatch.link.start.failure_reasons import Ending
 from gpuwatch.link.stream.carrier import Carrier
@@ -42,7 +42,7 @@ class Call:
         carrier: Carrier,
         stream: ItemStream,
         deliver: Callable[[Content | Started], None],
-        crew: Crew,
+        crew: DaemonThreadPool,
         timing: CallTiming,
     ) -> None:
         self._carrier = carrier

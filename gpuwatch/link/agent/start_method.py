@@ -11,7 +11,7 @@ from gpuwatch import __version__
 from gpuwatch.link.start.bundle import bundle, loader_command
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.frame_stream import FrameStream, ItemStream
-from gpuwatch.link.stream.limits import Allowance
+from gpuwatch.link.stream.limits import TokenBucket
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def agent_way(
     python: str | None,
     settings: Mapping[str, Any],
     modules: Mapping[str, str] | None,
-    kept: Allowance | None = None,
+    kept: TokenBucket | None = None,
 ) -> Way:
     """The agent, shipped and started by an interpreter of the node.
 

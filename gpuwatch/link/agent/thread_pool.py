@@ -10,7 +10,7 @@ from collections.abc import Callable
 IDLE_S = 5.0
 
 
-class Crew:
+class DaemonThreadPool:
     """Runs each job at once, in an idle thread or a new one; a thread that has been idle for a while leaves.
 
     Unlike the standard library's executor its threads are daemons: a job that never comes back must not keep

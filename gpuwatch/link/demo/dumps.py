@@ -42,10 +42,10 @@ class DemoDumps:
             for pid in asked:
                 self._written[ranks[pid]] = (t + WRITE_S, _dump(ranks[pid], world, second, t))
             told = [
-                wire.Dump(pid=pid, pipe=f"{PIPES}{ranks[pid]}.pipe", dump=f"{PREFIX}{ranks[pid]}")
+                wire.DumpResult(pid=pid, pipe=f"{PIPES}{ranks[pid]}.pipe", dump=f"{PREFIX}{ranks[pid]}")
                 for pid in asked
             ]
-            return msgspec.structs.replace(reply, data=msgspec.to_builtins(wire.Dumps(processes=told)))
+            return msgspec.structs.replace(reply, data=msgspec.to_builtins(wire.DumpResults(processes=told)))
         if isinstance(request, wire.AskDumpFiles):
             places = self._places([pid for pid in request.pids if pid in ranks], t)
             return msgspec.structs.replace(reply, data=msgspec.to_builtins(places))

@@ -16,7 +16,7 @@ from gpuwatch.link.demo import scenario
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ScenarioLine:
     """One line, and the scenario's second in which it was written."""
 
     second: float
@@ -24,7 +24,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DemoLine:
     """A line in its place. Offsets count bytes; those of a kernel log count records."""
 
     offset: int
@@ -36,7 +36,7 @@ class Line:
 class _Told:
     """A few lines in the order of time, with the bytes before each."""
 
-    def __init__(self, said: Sequence[Said]) -> None:
+    def __init__(self, said: Sequence[ScenarioLine]) -> None:
         self.said = said
         self.seconds = [each.second for each in said]
         self.ends = [0, *accumulate(len(each.text) + 1 for each in said)]
@@ -51,9 +51,9 @@ class LogText:
     def __init__(
         self,
         path: str,
-        head: Callable[[], Sequence[Said]],
-        tail: Callable[[], Sequence[Said]],
-        step: Callable[[int], Said] | None = None,
+        head: Callable[[], Sequence[ScenarioLine]],
+        tail: Callable[[], Sequence[ScenarioLine]],
+        step: Callable[[int], ScenarioLine] | None = None,
         lag_s: float = 0.0,
     ) -> None:
         """Describe a file.
@@ -108,7 +108,7 @@ class LogText:
             return len(head.said) + past // self._width
         return len(head.said) + steps + bisect_right(self._tail.ends, past - steps * self._width) - 1
 
-    def line(self, number: int) -> Line:
+    def line(self, number: int) -> DemoLine:
         """One line, whether or not it has been written yet."""
         head, steps = len(self._head.said), self._steps_in_all
         if number < head:
@@ -118,9 +118,9 @@ class LogText:
         else:
             said = self._tail.said[number - head - steps]
         begins = self.offset(number)
-        return Line(begins, begins + len(said.text) + 1, said.second, said.text)
+        return DemoLine(begins, begins + len(said.text) + 1, said.second, said.text)
 
-    def lines(self, first: int, stop: int) -> Iterator[Line]:
+    def lines(self, first: int, stop: int) -> Iterator[DemoLine]:
         """Lines by number."""
         return map(self.line, range(max(0, first), stop))
 
@@ -132,7 +132,7 @@ class LogText:
 class Records(LogText):
     """A kernel log: every line is a record, and its offset is its number."""
 
-    def __init__(self, path: str, records: Callable[[], Sequence[Said]]) -> None:
+    def __init__(self, path: str, records: Callable[[], Sequence[ScenarioLine]]) -> None:
         super().__init__(path, records, tuple)
 
     def offset(self, number: int) -> int:
@@ -143,7 +143,7 @@ class Records(LogText):
         """Its offset."""
         return offset
 
-    def line(self, number: int) -> Line:
+    def line(self, number: int) -> DemoLine:
         """One record."""
         said = self._head.said[number]
-        return Line(number, number + 1, said.second, said.text)
+        return DemoLine(number, number + 1, said.second, said.text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpuwatch import wire
 from gpuwatch.agent.kernel.xid import meaning
 from gpuwatch.link.demo import machines, scenario, texts
-from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, Reading
+from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, SimulatedReading
 
 MEDIUM_S, SLOW_S, RANKS_S, DISKS_S, LOGS_S = 5.0, 30.0, 5.0, 30.0, 5.0
 FRAMES_PER_TICK = 256
@@ -50,7 +50,7 @@ class NodeScript:
         host = self._host(readings, t, before)
         return wire.Sample(t=self.epoch + t, seq=seq, gpus=gpus, host=host, agent=cost)
 
-    def _gpu(self, gpu: int, reading: Reading, t: float, before: float | None) -> wire.GpuSample:
+    def _gpu(self, gpu: int, reading: SimulatedReading, t: float, before: float | None) -> wire.GpuSample:
         uuid = machines.uuid(self.number, gpu)
         if reading.phase == "lost":
             return wire.GpuSample(uuid, state="lost", reason="GPU is lost")
@@ -69,7 +69,7 @@ class NodeScript:
         spent = sum(MEAN_WATTS[name] * max(0.0, min(t, end) - begin) for name, begin, end in legs)
         return round(9.1e8 + 1e6 * scenario.noise(self.seed, self.number, gpu, 11) + spent, 1)
 
-    def _host(self, readings: list[Reading], t: float, before: float | None) -> wire.HostSample:
+    def _host(self, readings: list[SimulatedReading], t: float, before: float | None) -> wire.HostSample:
         jitter = scenario.noise(self.seed, self.number, 99, math.floor(t))
         training = readings[0].phase == "training"
         running = sum(reading.phase != "stopped" for reading in readings)
@@ -98,7 +98,7 @@ class NodeScript:
             if t < scenario.ends_at(self.seed, self.number, gpu):
                 yield self._rank_process(gpu, scenario.reading(self.seed, self.number, gpu, t))
 
-    def _rank_process(self, gpu: int, reading: Reading) -> wire.Process:
+    def _rank_process(self, gpu: int, reading: SimulatedReading) -> wire.Process:
         rank, world = self.number * GPUS_PER_NODE + gpu, self.nodes * GPUS_PER_NODE
         lost = reading.phase == "lost"
         hold = wire.ProcessGpu(
@@ -140,7 +140,7 @@ def due(every: float, t: float, before: float | None, offset: int) -> bool:
     return before is None or math.floor((t + offset) / every) > math.floor((before + offset) / every)
 
 
-def fast_tier(reading: Reading, at: float, energy_j: float) -> wire.GpuFast:
+def fast_tier(reading: SimulatedReading, at: float, energy_j: float) -> wire.GpuFast:
     """The 1 s tier."""
     slowed = round(reading.slowdown_pct, 1)
     reasons = ["idle"] if reading.phase == "stopped" else ["sw_thermal"] if slowed > 2.0 else []

@@ -18,7 +18,7 @@ from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.link.demo import machines, scenario, texts
-from gpuwatch.link.demo.files import Line, LogText
+from gpuwatch.link.demo.files import DemoLine, LogText
 from gpuwatch.link.demo.scenario import GPUS_PER_NODE
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs
@@ -223,7 +223,7 @@ class NodeLogs:
                 return
 
     def _lines(
-        self, number: int, log: LogText, lines: Iterable[Line], t: float, *,
+        self, number: int, log: LogText, lines: Iterable[DemoLine], t: float, *,
         done: bool = False, progress: float | None = None, seq: int = 0,
     ) -> wire.Lines:  # fmt: skip
         rows = [self._row(log, line) for line in lines]
@@ -239,7 +239,7 @@ class NodeLogs:
             progress=progress,
         )
 
-    def _row(self, log: LogText, line: Line) -> wire.LogLine:
+    def _row(self, log: LogText, line: DemoLine) -> wire.LogLine:
         began = self._began[log.path]
         written = self._epoch + line.second
         arrived = written if log.number(line.offset) >= began else None

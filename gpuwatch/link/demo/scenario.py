@@ -45,7 +45,7 @@ HEATING_S, COOLING_S = 7.0, 25.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class SimulatedReading:
     """One GPU at one second; a lost GPU answers nothing, so every value of it is meaningless."""
 
     phase: Phase
@@ -162,7 +162,7 @@ def temperature(seed: int, node: int, gpu: int, t: float) -> float:
     return now + 0.4 * noise(seed, node, gpu, 2, math.floor(t))
 
 
-def reading(seed: int, node: int, gpu: int, t: float) -> Reading:
+def reading(seed: int, node: int, gpu: int, t: float) -> SimulatedReading:
     """One GPU at second `t`; the rates are means over the second before it."""
     doing = phase(seed, node, gpu, t)
     second = math.floor(t)
@@ -173,13 +173,13 @@ def reading(seed: int, node: int, gpu: int, t: float) -> Reading:
     power = (SPIN_W if doing == "spinning" else IDLE_W) + 4.0 * noise(seed, node, gpu, second, 3)
     if doing == "spinning":
         busy = 11.5 + noise(seed, node, gpu, second, 6)
-        return Reading(
+        return SimulatedReading(
             doing, power, degrees, CLOCK_MAX_MHZ, memory, utilization_pct=100.0, sm_pct=busy, dram_pct=0.4
         )
-    return Reading(doing, power, degrees, CLOCK_IDLE_MHZ, MEMORY_IDLE)
+    return SimulatedReading(doing, power, degrees, CLOCK_IDLE_MHZ, MEMORY_IDLE)
 
 
-def _training(t: float, straggler: bool, jitter: float, degrees: float, memory: int) -> Reading:
+def _training(t: float, straggler: bool, jitter: float, degrees: float, memory: int) -> SimulatedReading:
     """A step is compute, then waiting for the slowest rank (a collective spins), then the all-reduce."""
     step_s = step_seconds(t)
     reduce_from = 1.0 - ALLREDUCE_S / step_s
@@ -191,7 +191,7 @@ def _training(t: float, straggler: bool, jitter: float, degrees: float, memory: 
     slowdown = min(1.0, max(0.0, (degrees - 80.0) / 6.0)) if straggler else 0.0
     clock = CLOCK_LOADED_MHZ - slowdown * (CLOCK_LOADED_MHZ - CLOCK_HOT_MHZ) + 14.0 * jitter
     power = 158.0 + compute * intensity * 505.0 + allreduce * 70.0 + 9.0 * jitter
-    return Reading(
+    return SimulatedReading(
         "training",
         power * (1.0 - 0.18 * slowdown),
         degrees,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuwatch.link.demo import machines, scenario
-from gpuwatch.link.demo.files import LogText, Records, Said
+from gpuwatch.link.demo.files import LogText, Records, ScenarioLine
 from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, STRAGGLER, noise
 from gpuwatch.wire import KERNEL_LOG
 
@@ -84,7 +84,7 @@ def lag(who: Writer) -> float:
     return 0.05 * (noise(who.seed, who.rank, 21) + 1.0) / 2.0
 
 
-def _rank_head(who: Writer) -> list[Said]:
+def _rank_head(who: Writer) -> list[ScenarioLine]:
     bus = machines.bus_id(who.gpu).split(":")[1].lower()
     nccl = f"{who.name}:{who.pid}:{who.pid} [{who.gpu}] NCCL INFO"
     lines = (
@@ -98,12 +98,12 @@ def _rank_head(who: Writer) -> list[Said]:
         f"{nccl} comm 0x5d{who.gpu:02x}e0 rank {who.rank} nranks {who.world} cudaDev {who.gpu} "
         f"nvmlDev {who.gpu} busId {bus}000 commId 0x7a11d3c0ffee - Init COMPLETE"
     )
-    said = [Said(STARTED_AT + after, f"{log_stamp(who.epoch + STARTED_AT + after)} {text}")
+    said = [ScenarioLine(STARTED_AT + after, f"{log_stamp(who.epoch + STARTED_AT + after)} {text}")
             for after, text in lines]  # fmt: skip
-    return [*said[:3], Said(STARTED_AT + 8.0, joined), *said[3:]]
+    return [*said[:3], ScenarioLine(STARTED_AT + 8.0, joined), *said[3:]]
 
 
-def _step(who: Writer, number: int) -> Said:
+def _step(who: Writer, number: int) -> ScenarioLine:
     """The line of one step, the same length for each: so the offset of a line follows from its number."""
     done = scenario.second_of(number)
     took = done - scenario.second_of(number - 1)
@@ -113,7 +113,7 @@ def _step(who: Writer, number: int) -> Said:
     norm = 0.71 + 0.22 * noise(who.seed, number, 23)
     tokens = 2 * 8192 / took
     second = done + lag(who)
-    return Said(
+    return ScenarioLine(
         second,
         f"{log_stamp(who.epoch + second)} [INFO] step {number:6}/50000 | loss {loss:6.4f} | "
         f"grad norm {norm:5.3f} | lr 3.00e-04 | step time {took:5.2f} s | compute {compute:5.2f} s | "
@@ -121,7 +121,7 @@ def _step(who: Writer, number: int) -> Said:
     )
 
 
-def _rank_tail(who: Writer) -> list[Said]:
+def _rank_tail(who: Writer) -> list[ScenarioLine]:
     """A survivor's last words. The rank on the lost GPU hangs in the driver and says nothing more."""
     if who.place == FALLEN:
         return []
@@ -136,9 +136,9 @@ def _rank_tail(who: Writer) -> list[Said]:
     group = f"[PG ID 0 PG GUID 0(default_pg) Rank {who.rank}]"
     status = f"PG status: last enqueued work: {hung + 1}, last completed work: {hung - 1}"
 
-    def logged(at: float, line: int, text: str) -> Said:
+    def logged(at: float, line: int, text: str) -> ScenarioLine:
         stamp = glog_stamp(who.epoch + at)
-        return Said(at, f"[rank{who.rank}]:[E{stamp} ProcessGroupNCCL.cpp:{line}] {text}")
+        return ScenarioLine(at, f"[rank{who.rank}]:[E{stamp} ProcessGroupNCCL.cpp:{line}] {text}")
 
     late = "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, "
     dead = f"{group} Process group watchdog thread terminated with exception: {work}"
@@ -158,8 +158,8 @@ def _rank_tail(who: Writer) -> list[Said]:
             f"[Rank {who.rank}] To avoid data inconsistency, we are taking the entire process down.",
         ),
         logged(ends - 0.11, 2068, dead),
-        Said(ends - 0.1, "terminate called after throwing an instance of 'c10::DistBackendError'"),
-        Said(ends - 0.1, f"  what():  {dead}"),
+        ScenarioLine(ends - 0.1, "terminate called after throwing an instance of 'c10::DistBackendError'"),
+        ScenarioLine(ends - 0.1, f"  what():  {dead}"),
     ]  # fmt: skip
 
 
@@ -172,12 +172,12 @@ def launcher_log(seed: int, node: int, name: str, nodes: int, epoch: float) -> L
     return LogText(launcher_path(name), partial(_launcher_head, ranks), lambda: list(_launcher_tail(ranks)))
 
 
-def _elastic(epoch: float, second: float, letter: str, where: str, text: str) -> Said:
+def _elastic(epoch: float, second: float, letter: str, where: str, text: str) -> ScenarioLine:
     stamp = glog_stamp(epoch + second)[:-3]
-    return Said(second, f"{letter}{stamp} {LAUNCHER_PID} torch/distributed/{where}] {text}")
+    return ScenarioLine(second, f"{letter}{stamp} {LAUNCHER_PID} torch/distributed/{where}] {text}")
 
 
-def _launcher_head(ranks: list[Writer]) -> list[Said]:
+def _launcher_head(ranks: list[Writer]) -> list[ScenarioLine]:
     who = ranks[0]
     tell = partial(_elastic, who.epoch)
     nodes = who.world // GPUS_PER_NODE
@@ -191,7 +191,7 @@ def _launcher_head(ranks: list[Writer]) -> list[Said]:
     ]  # fmt: skip
 
 
-def _launcher_tail(ranks: list[Writer]) -> Iterator[Said]:
+def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
     """It sees the first rank end, sends SIGTERM to those that still run, and tells which failed."""
     end = {who: scenario.ends_at(who.seed, *who.place) for who in ranks}
     first = min(ranks, key=lambda who: end[who])
@@ -212,7 +212,7 @@ def _launcher_tail(ranks: list[Writer]) -> Iterator[Said]:
     yield tell(over, "E", f"{where}:882", text)
     clock = time.strftime("%Y-%m-%d_%H:%M:%S", time.localtime(first.epoch + seen))
     for text in _summary(first, failed, clock):
-        yield Said(over + 0.05, text)
+        yield ScenarioLine(over + 0.05, text)
 
 
 def _summary(first: Writer, failed: list[Writer], clock: str) -> Iterator[str]:
@@ -254,35 +254,41 @@ def kernel_log(node: int, name: str) -> LogText:
     return Records(KERNEL_LOG, lambda: list(_records(node, name)))
 
 
-def _records(node: int, name: str) -> Iterator[Said]:
-    yield Said(BOOTED_AT + 0.5, f"DEMO: the simulated kernel of {name}; nothing in this log is real")
-    yield Said(BOOTED_AT + 14.2, "nvidia: loading out-of-tree module taints kernel.")
-    yield Said(BOOTED_AT + 15.8, "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.00.00-demo")
-    yield Said(STARTED_AT - 3.0, "nvidia-nvlink: Nvlink Core is being initialized, major device number 511")
+def _records(node: int, name: str) -> Iterator[ScenarioLine]:
+    yield ScenarioLine(BOOTED_AT + 0.5, f"DEMO: the simulated kernel of {name}; nothing in this log is real")
+    yield ScenarioLine(BOOTED_AT + 14.2, "nvidia: loading out-of-tree module taints kernel.")
+    yield ScenarioLine(BOOTED_AT + 15.8, "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.00.00-demo")
+    yield ScenarioLine(
+        STARTED_AT - 3.0, "nvidia-nvlink: Nvlink Core is being initialized, major device number 511"
+    )
     if node != FALLEN[0]:
         return
     device = machines.bus_id(FALLEN[1])[4:].lower()
     port = f"pcieport {device[:5]}c0:01.0"
     bus_error = "PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)"
     for second, status in ((36.21, "00000040"), (41.87, "00000040"), (43.93, "00001040")):
-        yield Said(second, f"{port}: AER: Corrected error message received from {device}")
-        yield Said(second, f"nvidia {device}: {bus_error}")
-        yield Said(second, f"nvidia {device}:   device [10de:2330] error status/mask={status}/0000e000")
+        yield ScenarioLine(second, f"{port}: AER: Corrected error message received from {device}")
+        yield ScenarioLine(second, f"nvidia {device}: {bus_error}")
+        yield ScenarioLine(
+            second, f"nvidia {device}:   device [10de:2330] error status/mask={status}/0000e000"
+        )
     yield from _fall(device, port)
 
 
-def _fall(device: str, port: str) -> Iterator[Said]:
+def _fall(device: str, port: str) -> Iterator[ScenarioLine]:
     """The GPU falls off the bus: the link goes down, the driver finds out, and says what would help."""
     bus = device[:-2]
-    yield Said(FALL_AT - 0.06, f"{port}: AER: Uncorrected (Fatal) error message received from {device}")
-    yield Said(
+    yield ScenarioLine(
+        FALL_AT - 0.06, f"{port}: AER: Uncorrected (Fatal) error message received from {device}"
+    )
+    yield ScenarioLine(
         FALL_AT - 0.06,
         f"{port}: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Receiver ID)",
     )
-    yield Said(FALL_AT, fall_record())
-    yield Said(FALL_AT, f"NVRM: GPU {device}: GPU has fallen off the bus.")
+    yield ScenarioLine(FALL_AT, fall_record())
+    yield ScenarioLine(FALL_AT, f"NVRM: GPU {device}: GPU has fallen off the bus.")
     action = "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
-    yield Said(FALL_AT + 0.04, f"NVRM: Xid (PCI:{bus}): 154, {action}")
+    yield ScenarioLine(FALL_AT + 0.04, f"NVRM: Xid (PCI:{bus}): 154, {action}")
 
 
 def fall_record() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuwatch.link.smi.node import SmiNode
 from gpuwatch.link.stream.frame_stream import Item, Started
-from gpuwatch.link.stream.limits import Allowance, LineSplitter, Refusals, StartFinder, StreamError
+from gpuwatch.link.stream.limits import LineSplitter, Refusals, StartFinder, StreamError, TokenBucket
 from gpuwatch.plain import plain
 
 LINE_LIMIT_BYTES = 4096
@@ -28,9 +28,9 @@ class SmiStream:
         self._python = python
         self._node: SmiNode | None = None
         self._splitter = LineSplitter(LINE_LIMIT_BYTES)
-        self._bytes = Allowance(BYTES_PER_S, BYTES_BURST)
-        self._lines = Allowance(LINES_PER_S, LINES_BURST)
-        self._frames = Allowance(FRAMES_PER_S, FRAMES_BURST)
+        self._bytes = TokenBucket(BYTES_PER_S, BYTES_BURST)
+        self._lines = TokenBucket(LINES_PER_S, LINES_BURST)
+        self._frames = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
         self._refused = Refusals()
 
     @property

@@ -10,7 +10,7 @@ import paramiko
 from gpuwatch.link.ssh.authentication import Answers, authenticate
 from gpuwatch.link.ssh.handshake import HostKeyPolicy, end, negotiate
 from gpuwatch.link.ssh.keys.keyring import Identity
-from gpuwatch.link.ssh.sockets.streams import Stream
+from gpuwatch.link.ssh.sockets.streams import ByteStream
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.link.trust.ssh_config import ResolvedHost
@@ -23,7 +23,7 @@ _POLL_S = 5.0
 class Connection:
     """Log in with `log_in`; close it once from any thread."""
 
-    stream: Stream
+    stream: ByteStream
     transport: paramiko.Transport
     facts: LoginFacts
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -49,7 +49,7 @@ class Credentials:
 
 
 def log_in(
-    stream: Stream,
+    stream: ByteStream,
     host: ResolvedHost,
     credentials: Credentials,
     timeout_s: float,

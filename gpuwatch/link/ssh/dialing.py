@@ -19,7 +19,7 @@ from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keys.keyring import Keyring
 from gpuwatch.link.ssh.prompter import Person
 from gpuwatch.link.ssh.routes import Route, Routes, jump_words
-from gpuwatch.link.ssh.sockets.streams import ProxyStream, Stream
+from gpuwatch.link.ssh.sockets.streams import ByteStream, ProxyStream
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.options import Ask, LinkOptions
@@ -49,7 +49,7 @@ class SshDialing:
         self._keyring.unlock([host for route in routes for host in (*route.jumps, route.target)], ask)
         password = ask("Password for the nodes: ", True) if options.ask_password and ask is not None else None
         self._answers = Answers(password=password)
-        self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+        self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
         chains = {route.jumps[:length] for route in routes for length in range(1, len(route.jumps) + 1)}
@@ -125,7 +125,7 @@ class SshDialing:
             if slot is not None:
                 self._jumps[jumps].logins.give(slot)
 
-    def _open_stream(self, host: ResolvedHost, jumps: Chain, timeout_s: float) -> Stream:
+    def _open_stream(self, host: ResolvedHost, jumps: Chain, timeout_s: float) -> ByteStream:
         if jumps:
             through = self._jumps[jumps].open(host, timeout_s)
             self._register(through)
@@ -139,7 +139,7 @@ class SshDialing:
         tcp.connect(host, timeout_s)
         return tcp
 
-    def _register(self, stream: Stream) -> None:
+    def _register(self, stream: ByteStream) -> None:
         with self._lock:
             self._streams.add(stream)
             closed = self._closed

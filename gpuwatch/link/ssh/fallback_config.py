@@ -9,13 +9,13 @@ from pathlib import Path
 
 import paramiko
 
-from gpuwatch.link.trust.ssh_config import ConfigError, Query
+from gpuwatch.link.trust.ssh_config import ConfigError, HostQuery
 
 _KNOWN_MATCH = {"host", "originalhost", "user", "localuser", "all", "canonical", "final"}
 _USUAL_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
 
 
-def read_plainly(query: Query, config_file: str | None) -> dict[str, list[str]]:
+def read_plainly(query: HostQuery, config_file: str | None) -> dict[str, list[str]]:
     """The keywords for a host, in the form of `ssh -G`.
 
     Raises:

@@ -8,10 +8,16 @@ from dataclasses import dataclass
 
 import paramiko
 
-from gpuwatch.link.ssh.sockets.streams import Stream
+from gpuwatch.link.ssh.sockets.streams import ByteStream
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.trust.host_certificate import SUFFIX
-from gpuwatch.link.trust.known_hosts import HostName, KnownHosts, RevocationListError, Verdict, describe_key
+from gpuwatch.link.trust.known_hosts import (
+    HostKeyVerdict,
+    HostName,
+    KnownHosts,
+    RevocationListError,
+    describe_key,
+)
 from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 from gpuwatch.shell_command import command_line
@@ -52,7 +58,7 @@ class TrustedHost:
     """Where a key that was accepted now is recorded."""
 
 
-def end(stream: Stream, transport: paramiko.Transport) -> None:
+def end(stream: ByteStream, transport: paramiko.Transport) -> None:
     """Close both and wait for the transport's thread; safe to call twice."""
     stream.close()
     transport.close()
@@ -61,7 +67,7 @@ def end(stream: Stream, transport: paramiko.Transport) -> None:
 
 
 def negotiate(
-    stream: Stream,
+    stream: ByteStream,
     host: ResolvedHost,
     policy: HostKeyPolicy,
     timeout_s: float,
@@ -129,7 +135,7 @@ def _trust(
 
 
 def _distrust(
-    verdict: Verdict, blob: bytes, name: HostName, host: ResolvedHost, policy: HostKeyPolicy
+    verdict: HostKeyVerdict, blob: bytes, name: HostName, host: ResolvedHost, policy: HostKeyPolicy
 ) -> str:
     shown, lookup = describe_key(blob), name.lookup
     entry = verdict.entry
@@ -154,7 +160,7 @@ def _distrust(
     )
 
 
-def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Stream) -> str:
+def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: ByteStream) -> str:
     words = stream.last_words()
     if words:
         return f"the ProxyCommand to {host.query.host} failed: {words}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.fallback_config import read_plainly
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.link.trust.ssh_config import ConfigError, Query, ResolvedHost, ask_openssh, resolve
+from gpuwatch.link.trust.ssh_config import ConfigError, HostQuery, ResolvedHost, ask_openssh, resolve
 from gpuwatch.plain import plain
 
 _JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>\d+))?/?")
@@ -41,7 +41,7 @@ class Routes:
     def __init__(self, config_file: str | None) -> None:
         self._config_file = config_file
         self._ssh = shutil.which("ssh")
-        self._known: dict[Query, ResolvedHost | ConfigError] = {}
+        self._known: dict[HostQuery, ResolvedHost | ConfigError] = {}
         self._lock = threading.Lock()
 
     def find(self, specs: Sequence[NodeSpec]) -> dict[str, Route | CarrierError]:
@@ -51,7 +51,7 @@ class Routes:
 
     def _find_one(self, spec: NodeSpec) -> Route | CarrierError:
         try:
-            target = self._resolve(Query(spec.address or spec.name, spec.port, spec.user))
+            target = self._resolve(HostQuery(spec.address or spec.name, spec.port, spec.user))
             if spec.identity_file:
                 files = tuple(Path(file).expanduser() for file in spec.identity_file)
                 target = replace(target, identity_files=files, default_identities=False)
@@ -84,7 +84,7 @@ class Routes:
             via, before = hosts[0].proxy_jump, hosts[0]
         return tuple(chain)
 
-    def _resolve(self, query: Query) -> ResolvedHost:
+    def _resolve(self, query: HostQuery) -> ResolvedHost:
         with self._lock:
             known = self._known.get(query)
         if known is None:
@@ -95,7 +95,7 @@ class Routes:
             raise ConfigError(str(known))
         return known
 
-    def _read(self, query: Query) -> ResolvedHost | ConfigError:
+    def _read(self, query: HostQuery) -> ResolvedHost | ConfigError:
         try:
             if self._ssh is None:
                 return resolve(read_plainly(query, self._config_file), query)
@@ -113,9 +113,9 @@ def jump_words(jumps: Sequence[ResolvedHost]) -> str | None:
     return ", ".join(host.where for host in jumps) or None
 
 
-def _parse_jump(text: str) -> Query:
+def _parse_jump(text: str) -> HostQuery:
     match = _JUMP.fullmatch(text)
     if match is None or match["host"].startswith("-"):
         raise ConfigError(f"the jump host {text!r} is not of the form [user@]host[:port]")
     port = match["port"]
-    return Query(match["host"].strip("[]"), int(port) if port else None, match["user"])
+    return HostQuery(match["host"].strip("[]"), int(port) if port else None, match["user"])

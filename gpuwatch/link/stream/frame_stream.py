@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from gpuwatch.link.stream.inbox import Refused
-from gpuwatch.link.stream.limits import Allowance, LineSplitter, Refusals, StartFinder, StreamError
+from gpuwatch.link.stream.limits import LineSplitter, Refusals, StartFinder, StreamError, TokenBucket
 from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, Lines, Reply, Sample, decode
 
 INFLATE_STEP_BYTES = 256 * 1024
@@ -69,14 +69,16 @@ class ItemStream(Protocol):
 class FrameStream:
     """Feed it what arrives, in pieces of any size."""
 
-    def __init__(self, nonce: str, limits: StreamLimits | None = None, kept: Allowance | None = None) -> None:
+    def __init__(
+        self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
+    ) -> None:
         """`kept`: of bytes that are kept, where it goes on over several connections."""
         self._limits = limits or StreamLimits()
         self._start = StartFinder(nonce)
         self._inflate = zlib.decompressobj()
         self._lines = LineSplitter(MAX_LINE_BYTES)
-        self._frames = Allowance(self._limits.frames_per_s, self._limits.frames_burst)
-        self._bytes = Allowance(self._limits.bytes_per_s, self._limits.bytes_burst)
+        self._frames = TokenBucket(self._limits.frames_per_s, self._limits.frames_burst)
+        self._bytes = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
         self._kept = kept or kept_allowance(self._limits)
         self._refused = Refusals()
 
@@ -157,10 +159,10 @@ class FrameStream:
         return None
 
 
-def kept_allowance(limits: StreamLimits | None = None) -> Allowance:
+def kept_allowance(limits: StreamLimits | None = None) -> TokenBucket:
     """Of the bytes of one node that are kept."""
     limits = limits or StreamLimits()
-    return Allowance(limits.kept_bytes_per_s, limits.kept_bytes_burst)
+    return TokenBucket(limits.kept_bytes_per_s, limits.kept_bytes_burst)
 
 
 def kept_bytes(frame: AnyFrame, size: int) -> int:

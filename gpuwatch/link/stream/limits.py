@@ -76,7 +76,7 @@ class LineSplitter:
             self._parts.append(piece)
 
 
-class Allowance:
+class TokenBucket:
     """A token bucket."""
 
     def __init__(self, per_s: float, burst: float) -> None:

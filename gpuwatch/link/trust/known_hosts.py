@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpuwatch.link.trust.host_certificate import SUFFIX, BadCertificateError, key_type, read_certificate
-from gpuwatch.link.trust.known_hosts_file import Entry, append_key, lines_about, read_key
+from gpuwatch.link.trust.known_hosts_file import KnownHostsLine, append_key, lines_about, read_key
 
 _DEFAULT_PORT = 22
 _KRL_MAGIC = b"SSHKRL\n\0"
@@ -22,11 +22,11 @@ _recording = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Verdict:
+class HostKeyVerdict:
     """What known_hosts says about a key."""
 
     trust: Literal["known", "unknown", "changed", "revoked"]
-    entry: Entry | None = None
+    entry: KnownHostsLine | None = None
     """The line that decided it."""
     certified: bool = False
     """Known through a certificate authority."""
@@ -76,19 +76,19 @@ class KnownHosts:
         self._files = (*user_files, *global_files)
         self._revoked_keys = revoked_keys
 
-    def judge(self, host: HostName, blob: bytes, now: float) -> Verdict:
+    def judge(self, host: HostName, blob: bytes, now: float) -> HostKeyVerdict:
         """Judge a key or certificate in wire format; `now` (unix seconds) is for a certificate's validity."""
         if self._revoked_keys is not None and not _shown_keys(blob).isdisjoint(
             revoked_blobs(self._revoked_keys)
         ):
-            return Verdict("revoked", Entry("@revoked", "*", blob, self._revoked_keys, 0))
+            return HostKeyVerdict("revoked", KnownHostsLine("@revoked", "*", blob, self._revoked_keys, 0))
         verdict = self._judge_name(host, blob, now)
         bare = host.without_port()
         if verdict.trust == "unknown" and bare is not None:
             second = self._judge_name(bare, blob, now)
             if second.trust in ("known", "revoked"):
                 return second
-            return Verdict("unknown", note=verdict.note or second.note)
+            return HostKeyVerdict("unknown", note=verdict.note or second.note)
         return verdict
 
     def order(self, host: HostName, algorithms: Iterable[str]) -> tuple[str, ...]:
@@ -111,12 +111,12 @@ class KnownHosts:
                 last.append(algorithm)
         return (*first, *last)
 
-    def entries(self, host: HostName) -> list[Entry]:
+    def entries(self, host: HostName) -> list[KnownHostsLine]:
         """The lines about a host, in order."""
         name = host.lookup
         return [entry for file in self._files for entry in lines_about(file, name)]
 
-    def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> Verdict:
+    def record(self, host: HostName, blob: bytes, *, hashed: bool, now: float) -> HostKeyVerdict:
         """Append an unknown key to the user's first file (made with mode 0600) and judge it again.
 
         Raises:
@@ -132,31 +132,33 @@ class KnownHosts:
             append_key(self._user_files[0], host.lookup, plain, hashed=hashed)
             return self.judge(host, blob, now)
 
-    def _judge_name(self, host: HostName, blob: bytes, now: float) -> Verdict:
+    def _judge_name(self, host: HostName, blob: bytes, now: float) -> HostKeyVerdict:
         entries = self.entries(host)
         shown = _shown_keys(blob)
         for entry in entries:
             if entry.marker == "@revoked" and entry.blob in shown:
-                return Verdict("revoked", entry)
+                return HostKeyVerdict("revoked", entry)
         note = ""
         if key_type(blob).endswith(SUFFIX):
             try:
                 certificate = read_certificate(blob)
             except BadCertificateError as error:
-                return Verdict("unknown", note=f"its certificate cannot be read: {error}")
+                return HostKeyVerdict("unknown", note=f"its certificate cannot be read: {error}")
             for entry in entries:
                 if entry.marker == "@cert-authority" and entry.blob == certificate.authority:
                     refusal = certificate.refusal(host.principal, now)
                     if refusal is None:
-                        return Verdict("known", entry, certified=True)
+                        return HostKeyVerdict("known", entry, certified=True)
                     note = f"its certificate does not help: {refusal}"
                     break
             blob = certificate.key
         plain = [entry for entry in entries if not entry.marker]
         for entry in plain:
             if entry.blob == blob:
-                return Verdict("known", entry)
-        return Verdict("changed", plain[0], note=note) if plain else Verdict("unknown", note=note)
+                return HostKeyVerdict("known", entry)
+        return (
+            HostKeyVerdict("changed", plain[0], note=note) if plain else HostKeyVerdict("unknown", note=note)
+        )
 
 
 class RevocationListError(Exception):

@@ -23,7 +23,7 @@ _MARKERS: tuple[Marker, ...] = ("@cert-authority", "@revoked")
 
 
 @dataclass(frozen=True)
-class Entry:
+class KnownHostsLine:
     """One line of a known_hosts file."""
 
     marker: Marker
@@ -47,7 +47,7 @@ class Entry:
         return _patterns_match(self.hosts, name)
 
 
-def lines_about(file: Path, name: str) -> tuple[Entry, ...]:
+def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
     """The lines of a file about a lookup name, in order; none when there is no file."""
     return _matching(file, _state(file), name)
 
@@ -72,13 +72,13 @@ def _state(file: Path) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=8192)
-def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[Entry, ...]:
+def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[KnownHostsLine, ...]:
     """A hashed file of a large cluster takes milliseconds to search, and every connect asks several times."""
     return tuple(entry for entry in _parse_file(file, state) if entry.matches(name))
 
 
 @lru_cache(maxsize=64)
-def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[Entry, ...]:  # noqa: ARG001  # the cache's key
+def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[KnownHostsLine, ...]:  # noqa: ARG001  # the cache's key
     """The readable lines of a file; none when there is no file."""
     try:
         lines = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
@@ -88,7 +88,7 @@ def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[Entry, ...]:  
     return tuple(entry for entry in entries if entry is not None)
 
 
-def _parse_line(text: str, file: Path, number: int) -> Entry | None:
+def _parse_line(text: str, file: Path, number: int) -> KnownHostsLine | None:
     fields = text.split()
     if not fields or fields[0].startswith("#"):
         return None
@@ -104,7 +104,7 @@ def _parse_line(text: str, file: Path, number: int) -> Entry | None:
     salted = _salted(fields[0])
     if blob is None or (fields[0].startswith("|") and salted is None):
         return None
-    return Entry(marker, fields[0], blob, file, number, salted)
+    return KnownHostsLine(marker, fields[0], blob, file, number, salted)
 
 
 def read_key(fields: Sequence[str]) -> bytes | None:

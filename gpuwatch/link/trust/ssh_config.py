@@ -33,7 +33,7 @@ class ConfigError(CarrierError):
 
 
 @dataclass(frozen=True)
-class Query:
+class HostQuery:
     """What is asked of the resolver, in the words of ssh's command line."""
 
     host: str
@@ -51,7 +51,7 @@ class Query:
 class ResolvedHost:
     """One host with all that ssh_config says about reaching it; paths are absolute, tokens expanded."""
 
-    query: Query
+    query: HostQuery
     hostname: str
     port: int
     user: str
@@ -90,7 +90,7 @@ class ResolvedHost:
         return f"{self.user}@{host}:{self.port}"
 
 
-def ask_openssh(ssh: str, query: Query, config_file: str | None) -> dict[str, list[str]]:
+def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str, list[str]]:
     """The keywords of `ssh -G`.
 
     Raises:
@@ -116,7 +116,7 @@ def ask_openssh(ssh: str, query: Query, config_file: str | None) -> dict[str, li
     return values
 
 
-def resolve(values: Values, query: Query) -> ResolvedHost:
+def resolve(values: Values, query: HostQuery) -> ResolvedHost:
     """Turn keywords into a host.
 
     Raises:

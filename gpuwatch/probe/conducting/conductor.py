@@ -11,14 +11,14 @@ from typing import TypeAlias
 from gpuwatch.probe.conducting.nodes.line import Lost, NodeLine
 from gpuwatch.probe.conducting.nodes.node_pool import CancelledError, Confirmed, NodePool, RetestAsked
 from gpuwatch.probe.conducting.planning.schedule import Pair
-from gpuwatch.probe.conducting.stages.collectives import Collectives
+from gpuwatch.probe.conducting.stages.collectives import CollectiveStage
 from gpuwatch.probe.conducting.stages.counters import compare, count
 from gpuwatch.probe.conducting.stages.gpu_checks import check_gpus
 from gpuwatch.probe.conducting.stages.pairs import Pairs
 from gpuwatch.probe.conducting.stages.preflight import preflight
-from gpuwatch.probe.conducting.stages.ranks import Ranks
+from gpuwatch.probe.conducting.stages.ranks import RankControl
 from gpuwatch.probe.conducting.stages.reach import reach
-from gpuwatch.probe.conducting.stages.run import FailedError, ProbeRun, RefusedError
+from gpuwatch.probe.conducting.stages.run import FailedError, ProbeRefusedError, ProbeRun
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.probe_request import Wish
@@ -123,7 +123,7 @@ class Conductor:
             self._perform()
         except CancelledError:
             self._end("cancelled", "it was cancelled")
-        except RefusedError as error:
+        except ProbeRefusedError as error:
             self._end("refused", str(error))
         except FailedError as error:
             self._end("failed", str(error))
@@ -144,7 +144,7 @@ class Conductor:
         self._await_agreement()
         run.began = self._clock()
         run.deadline = run.began + self.results.wish.budget_s
-        ranks = Ranks(run, reach(run))
+        ranks = RankControl(run, reach(run))
         ranks.start()
         self._keeps_ranks = True
         pairs = Pairs(run, ranks, self._judge_so_far)
@@ -159,13 +159,13 @@ class Conductor:
                 return
             if isinstance(item, tuple) and isinstance(item[1], Lost):
                 raise FailedError(f"{item[0]} was lost: {item[1].reason}")
-        raise RefusedError(f"nobody agreed to it within {ASK_S / 60:.0f} minutes")
+        raise ProbeRefusedError(f"nobody agreed to it within {ASK_S / 60:.0f} minutes")
 
-    def _measure(self, ranks: Ranks, pairs: Pairs) -> None:
+    def _measure(self, ranks: RankControl, pairs: Pairs) -> None:
         run = self._run
         count(run)
         if ranks.together:
-            Collectives(run, ranks).measure()
+            CollectiveStage(run, ranks).measure()
             self._judge_so_far()
         if run.plan is not None and run.plan.rounds:
             pairs.measure()

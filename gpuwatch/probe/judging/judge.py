@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
-from gpuwatch.probe.judging.checks.alerts import Alert, alerts, tcp_instead_of_rdma
+from gpuwatch.probe.judging.checks.alerts import NodeAlert, alerts, tcp_instead_of_rdma
 from gpuwatch.probe.judging.checks.baseline import Baseline, compare
 from gpuwatch.probe.judging.checks.collective_signs import told_waited_for, wrong
 from gpuwatch.probe.judging.checks.expected import advice
 from gpuwatch.probe.judging.checks.gpu_peers import slow_checks, told_gpus
 from gpuwatch.probe.judging.checks.missing_ranks import told_gone
-from gpuwatch.probe.judging.links.attribution import Blame
+from gpuwatch.probe.judging.links.attribution import Attribution
 from gpuwatch.probe.judging.links.link_assessment import make_case
-from gpuwatch.probe.judging.links.links import BAD, Link
+from gpuwatch.probe.judging.links.links import BAD, MeasuredLink
 from gpuwatch.probe.judging.one_cause import one_each
 from gpuwatch.probe.judging.overall import (
     all_bad,
@@ -28,7 +28,7 @@ from gpuwatch.probe.judging.overall import (
     fine,
     nothing_measured,
 )
-from gpuwatch.probe.judging.text.verdict_text import Told, told
+from gpuwatch.probe.judging.text.verdict_text import NamedCulprit, told
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Status, Verdict
 
@@ -85,7 +85,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     )
 
 
-def _with_alerts(one: Told, blame: Blame, raised: Sequence[Alert]) -> Told:
+def _with_alerts(one: NamedCulprit, blame: Attribution, raised: Sequence[NodeAlert]) -> NamedCulprit:
     """The counters of the culprit's own nodes are evidence against it."""
     if blame.part.scope in {"rail", "groups"}:
         return one
@@ -108,9 +108,9 @@ def suspects(results: Results) -> list[tuple[int, int]]:
     return [key for key in found if min(key) >= 0][:MOST_SUSPECTS]
 
 
-def _samples(blame: Blame) -> list[Link]:
+def _samples(blame: Attribution) -> list[MeasuredLink]:
     """Some bad links of a part, both ways and of different neighbours."""
-    ways: dict[bool, list[Link]] = {True: [], False: []}
+    ways: dict[bool, list[MeasuredLink]] = {True: [], False: []}
     for link in blame.bad:
         ways[link.src.node == blame.part.where[0]].append(link)
     mixed = [

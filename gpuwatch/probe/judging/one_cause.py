@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuwatch.probe.judging.links.attribution import label, nic
-from gpuwatch.probe.judging.text.verdict_text import Told
+from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
 from gpuwatch.probe.results import Seat
 
 
-def one_each(found: Iterable[Told], seats: Iterable[Seat]) -> list[Told]:
+def one_each(found: Iterable[NamedCulprit], seats: Iterable[Seat]) -> list[NamedCulprit]:
     """Every culprit once with all its evidence; the NIC of a GPU that is a culprit itself is evidence too.
 
     Args:
@@ -23,7 +23,7 @@ def one_each(found: Iterable[Told], seats: Iterable[Seat]) -> list[Told]:
         owners[f"{seat.node} {nic(seat)}"].append(f"{seat.node} {label(seat)}")
     every = list(found)
     gpus = {each.culprit.name for each in every if each.culprit.kind == "gpu"}
-    kept: dict[str, Told] = {}
+    kept: dict[str, NamedCulprit] = {}
     for each in sorted(every, key=lambda each: each.culprit.kind == "nic"):
         name = each.culprit.name
         if each.culprit.kind == "nic" and len(owners[name]) == 1 and owners[name][0] in gpus:
@@ -33,7 +33,7 @@ def one_each(found: Iterable[Told], seats: Iterable[Seat]) -> list[Told]:
     return sorted(kept.values(), key=lambda each: order[each.culprit.name])
 
 
-def _joined(first: Told, other: Told) -> Told:
+def _joined(first: NamedCulprit, other: NamedCulprit) -> NamedCulprit:
     evidence = tuple(dict.fromkeys((*first.culprit.evidence, *other.culprit.evidence)))
     ratios = [each.culprit.ratio for each in (first, other) if each.culprit.ratio is not None]
     return replace(first, culprit=replace(first.culprit, ratio=min(ratios, default=None), evidence=evidence))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from statistics import median_low
 
 from gpuwatch.probe.judging.checks.collective_signs import failed
-from gpuwatch.probe.judging.links.link_assessment import Case
-from gpuwatch.probe.judging.links.links import BAD, NOISY, OK, Link
+from gpuwatch.probe.judging.links.link_assessment import LinkAssessment
+from gpuwatch.probe.judging.links.links import BAD, NOISY, OK, MeasuredLink
 from gpuwatch.probe.judging.text.verdict_text import named, numbers
 from gpuwatch.probe.judging.text.words import percent, plural, rate_of, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
@@ -24,7 +24,7 @@ def class_name(link: LinkClass) -> str:
     return link.replace("_", "-")
 
 
-def all_bad(case: Case) -> Iterator[str]:
+def all_bad(case: LinkAssessment) -> Iterator[str]:
     """Classes that are bad as a whole: no node of them is to blame."""
     for name, bad in case.all_bad.items():
         every = sum(link.link == name for link in case.links)
@@ -45,7 +45,7 @@ def failed_collectives(results: Results) -> Iterator[str]:
         yield f"{each.op} of {size_text(each.bytes)} failed although every measured link works: {each.error}"
 
 
-def doubts(case: Case) -> Iterator[str]:
+def doubts(case: LinkAssessment) -> Iterator[str]:
     """Why nobody is named although not all is well."""
     measured = sum(link.ratio is not None for link in case.links)
     if case.crowded:
@@ -67,7 +67,7 @@ def doubts(case: Case) -> Iterator[str]:
         )
 
 
-def fine(case: Case, results: Results) -> str:
+def fine(case: LinkAssessment, results: Results) -> str:
     """The sentence of a healthy probe, or of one that had nothing to compare."""
     links = [link for link in case.links if link.ratio is not None]
     if not links:
@@ -121,9 +121,9 @@ def _no_links(results: Results) -> str:
     return "nothing was measured" if results.over else "nothing is measured yet"
 
 
-def evidence(case: Case) -> Iterator[str]:
+def evidence(case: LinkAssessment) -> Iterator[str]:
     """What holds for the whole, with numbers."""
-    classes: defaultdict[LinkClass, list[Link]] = defaultdict(list)
+    classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in case.links:
         classes[link.link].append(link)
     for name, links in classes.items():
@@ -139,7 +139,7 @@ def evidence(case: Case) -> Iterator[str]:
         yield f"{pairs} of GPUs slow both ways: the layout of the node may explain that (nvidia-smi topo -m)"
 
 
-def _of_class(name: LinkClass, links: list[Link]) -> Iterator[str]:
+def _of_class(name: LinkClass, links: list[MeasuredLink]) -> Iterator[str]:
     grades = Counter(link.grade for link in links)
     best = max((link.reference or 0.0 for link in links), default=0.0)
     said = [f"{grades['bad']} under {BAD:g} of that"] if grades["bad"] else []

@@ -12,8 +12,8 @@ import time
 
 from gpuwatch.agent.base.requests import Requests
 from gpuwatch.probe.shipped.base.lifeline import Lifeline
-from gpuwatch.probe.shipped.base.lines import MAX_LINE, Outlet
-from gpuwatch.probe.shipped.inventory.counters import Counters
+from gpuwatch.probe.shipped.base.lines import MAX_LINE, LineWriter
+from gpuwatch.probe.shipped.inventory.counters import CounterReader
 from gpuwatch.probe.shipped.inventory.gpus import Gpus
 from gpuwatch.probe.shipped.inventory.inventory import Survey
 from gpuwatch.probe.shipped.listening import Listener
@@ -48,7 +48,7 @@ def run(config, stdin, stdout):
         stdin: Where orders come from; its end ends everything.
         stdout: Where lines go.
     """
-    outlet = Outlet(stdout.fileno())
+    outlet = LineWriter(stdout.fileno())
     lifeline = Lifeline(outlet)
     lifeline.take_group()
     deadline = time.monotonic() + float(config.get("deadline_s") or DEADLINE_S)
@@ -67,7 +67,7 @@ class Launcher(object):
     """One node's part of a probe."""
 
     def __init__(self, config, outlet, lifeline, deadline):
-        # type: (dict[str, Any], Outlet, Lifeline, float) -> None
+        # type: (dict[str, Any], LineWriter, Lifeline, float) -> None
         self._config = config
         self._outlet = outlet
         self._lifeline = lifeline
@@ -77,7 +77,7 @@ class Launcher(object):
         self._survey = Survey(
             self._gpus, config.get("python"), config.get("activate"), config.get("proc", "/proc")
         )
-        self._counters = Counters(self._gpus)
+        self._counters = CounterReader(self._gpus)
         self._counting = threading.Lock()
         self._silence_s = float(config.get("silence_s") or 0.0)
         """0: never leave for silence."""

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any, Deque  # noqa: F401 - used in type comments
 
-    from gpuwatch.probe.shipped.base.lines import Outlet  # noqa: F401 - used in type comments
+    from gpuwatch.probe.shipped.base.lines import LineWriter  # noqa: F401 - used in type comments
     from gpuwatch.probe.shipped.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
 
 ENTRY = "gpuwatch.probe.worker"
@@ -39,7 +39,7 @@ class WorkerProcess(object):
     """Started by the launcher's main thread: the kernel ends it together with that."""
 
     def __init__(self, outlet, interpreter, config, store):
-        # type: (Outlet, Interpreter, dict[str, Any], Any) -> None
+        # type: (LineWriter, Interpreter, dict[str, Any], Any) -> None
         """Start it.
 
         Args:

@@ -10,12 +10,12 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 from gpuwatch.probe.work.base import words
 from gpuwatch.probe.work.base.deadlines import within
-from gpuwatch.probe.work.base.orders import Prepare, Seat
+from gpuwatch.probe.work.base.orders import PrepareFields, SeatFields
 from gpuwatch.probe.work.base.sealed_store import SealedStore, StoreLostError
 from gpuwatch.probe.work.base.store_barrier import roll_call
 from gpuwatch.probe.work.base.torch_types import Store, Torch
 from gpuwatch.probe.work.measures.clocks import CpuClock, CudaClock
-from gpuwatch.probe.work.measures.collectives import CALLS, Buffers, Collectives
+from gpuwatch.probe.work.measures.collectives import CALLS, Buffers, CollectiveRunner
 from gpuwatch.probe.work.measures.pairs import GlooPairs
 from gpuwatch.probe.work.measures.pairs_nccl import NcclPairs
 
@@ -31,19 +31,19 @@ class CannotJoinError(RuntimeError):
     """This rank cannot take part; the message says why, in words."""
 
 
-class Member(NamedTuple):
+class JoinedRank(NamedTuple):
     """A rank that has joined."""
 
     rank: int
     world_size: int
     store: SealedStore
     pairs: Union[GlooPairs, NcclPairs]
-    collectives: Optional[Collectives]
+    collectives: Optional[CollectiveRunner]
     """None where there is no group of all."""
     notes: List[str]
 
 
-def host_store(torch: Torch, prepare: Prepare, fd: int) -> Store:
+def host_store(torch: Torch, prepare: PrepareFields, fd: int) -> Store:
     """The store of the probe, on a socket that listens already: torch's own would listen on every interface.
 
     Raises:
@@ -69,12 +69,12 @@ def host_store(torch: Torch, prepare: Prepare, fd: int) -> Store:
         return hosted(use_libuv=False)
 
 
-def _store_limit(prepare: Prepare) -> timedelta:
+def _store_limit(prepare: PrepareFields) -> timedelta:
     """Whole seconds: torch 2.1 leaves out the rest, and zero fails at once."""
     return timedelta(seconds=math.ceil(prepare.timeout_s))
 
 
-def join(torch: Torch, prepare: Prepare, seat: Seat, arrived: Callable[[], None]) -> Member:
+def join(torch: Torch, prepare: PrepareFields, seat: SeatFields, arrived: Callable[[], None]) -> JoinedRank:
     """Connect to the store, wait for all ranks, build the groups and try what they can.
 
     Args:
@@ -116,15 +116,15 @@ def join(torch: Torch, prepare: Prepare, seat: Seat, arrived: Callable[[], None]
 
 
 def _nccl_member(
-    torch: Torch, prepare: Prepare, seat: Seat, store: SealedStore, new_store: Callable[[], Store]
-) -> Member:
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, store: SealedStore, new_store: Callable[[], Store]
+) -> JoinedRank:
     try:
         buffers = Buffers(torch, torch.device("cuda", 0))
         own_store = SealedStore(new_store(), prepare.secret)
         pairs = NcclPairs(torch, own_store, seat.rank, buffers, prepare.pairs_only)
     except (*words.TORCH_ERRORS, AssertionError) as error:  # a torch without CUDA asserts
         raise CannotJoinError(f"its GPU cannot be used: {words.first_line(error)}") from error
-    member = Member(seat.rank, prepare.world_size, store, pairs, None, [])
+    member = JoinedRank(seat.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
@@ -132,17 +132,17 @@ def _nccl_member(
     except words.TORCH_ERRORS as error:
         raise CannotJoinError(f"cannot build the group of all: {words.first_line(error)}") from error
     return _able(
-        member, Collectives(torch, buffers, CudaClock(torch), seat.rank, prepare.world_size), prepare
+        member, CollectiveRunner(torch, buffers, CudaClock(torch), seat.rank, prepare.world_size), prepare
     )
 
 
 def _gloo_member(
-    torch: Torch, prepare: Prepare, seat: Seat, store: SealedStore, new_store: Callable[[], Store]
-) -> Member:
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, store: SealedStore, new_store: Callable[[], Store]
+) -> JoinedRank:
     """Where the group of all cannot be built, pairs still can: their matrix shows which link it is."""
     buffers = Buffers(torch, torch.device("cpu"))
     pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), seat.rank, buffers)
-    member = Member(seat.rank, prepare.world_size, store, pairs, None, [])
+    member = JoinedRank(seat.rank, prepare.world_size, store, pairs, None, [])
     if prepare.pairs_only:
         return member
     try:
@@ -157,11 +157,11 @@ def _gloo_member(
         )
         return member
     clock = CpuClock(torch.distributed.barrier)
-    return _able(member, Collectives(torch, buffers, clock, seat.rank, prepare.world_size), prepare)
+    return _able(member, CollectiveRunner(torch, buffers, clock, seat.rank, prepare.world_size), prepare)
 
 
 def _build_group(
-    torch: Torch, prepare: Prepare, seat: Seat, prefix: str, new_store: Callable[[], Store]
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, prefix: str, new_store: Callable[[], Store]
 ) -> None:
     """The group of all. No `device_id`: eager set-up has hung on some versions and puts pairs into one line.
 
@@ -186,7 +186,7 @@ def _build_group(
         raise TimeoutError(f"not all ranks could be connected within {words.seconds(limit)}") from error
 
 
-def _able(member: Member, collectives: Collectives, prepare: Prepare) -> Member:
+def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFields) -> JoinedRank:
     """The same member, with the collectives that its group can do."""
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
@@ -196,7 +196,7 @@ def _able(member: Member, collectives: Collectives, prepare: Prepare) -> Member:
 
 
 def ready(
-    torch: Torch, member: Member, prepare: Prepare, seat: Seat, import_s: float, began: float
+    torch: Torch, member: JoinedRank, prepare: PrepareFields, seat: SeatFields, import_s: float, began: float
 ) -> Dict[str, Any]:
     """The fields of `protocol.Ready`.
 

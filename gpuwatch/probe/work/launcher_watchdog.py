@@ -8,7 +8,7 @@ import time
 from typing import NoReturn
 
 
-class Silence:
+class LauncherWatchdog:
     """Ends the whole process group, the launcher with it, when nothing was heard for too long.
 
     A timer of the kernel and no thread: it also ends a worker whose main thread waits for a line.

@@ -11,10 +11,10 @@ from queue import Queue
 from typing import BinaryIO, Iterator, List, Optional
 
 from gpuwatch.probe.work.base import words
-from gpuwatch.probe.work.base.orders import Prepare, Raw, Seat, Step, read
+from gpuwatch.probe.work.base.orders import PrepareFields, Raw, SeatFields, StepFields, read
 from gpuwatch.probe.work.base.store_barrier import roll_call
 from gpuwatch.probe.work.base.torch_types import Torch
-from gpuwatch.probe.work.joining import CannotJoinError, Member, join, ready
+from gpuwatch.probe.work.joining import CannotJoinError, JoinedRank, join, ready
 from gpuwatch.probe.work.measures import gpu_checks
 from gpuwatch.probe.work.measures.clocks import GpuStuckError
 
@@ -22,7 +22,7 @@ SAID_WHY = 70
 """Exit status of a rank whose last line on stderr is the reason."""
 
 
-class Rank:
+class ProbeRank:
     """One rank of the probe.
 
     Args:
@@ -33,7 +33,9 @@ class Rank:
         said: Where its lines go.
     """
 
-    def __init__(self, torch: Torch, prepare: Prepare, seat: Seat, orders_fd: int, said: BinaryIO) -> None:
+    def __init__(
+        self, torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, said: BinaryIO
+    ) -> None:
         self._torch, self._prepare, self._seat = torch, prepare, seat
         self._orders_fd, self._said = orders_fd, said
         self._stuck = ""
@@ -55,7 +57,7 @@ class Rank:
             order = orders.get()
             if order["do"] == "stop":
                 break
-            for said in self._answers(member, read(Step, order)):
+            for said in self._answers(member, read(StepFields, order)):
                 self._say(said)
         if self._torch.distributed.is_initialized() and not self._stuck:
             self._torch.distributed.destroy_process_group()
@@ -77,7 +79,7 @@ class Rank:
         threading.Thread(target=read_on, daemon=True).start()
         return orders
 
-    def _answers(self, member: Member, step: Step) -> Iterator[Raw]:
+    def _answers(self, member: JoinedRank, step: StepFields) -> Iterator[Raw]:
         """The lines about one step, `done` last: whatever happens in it, the rank answers and reads on."""
         try:
             done: Raw = {"error": self._stuck} if self._stuck else self._do(member, step)
@@ -94,11 +96,11 @@ class Rank:
             yield {"kind": "note", "text": note, "rank": self._seat.rank}
         yield dict(done, kind="done", step=step.id, rank=self._seat.rank, **self._peer(step))
 
-    def _peer(self, step: Step) -> Raw:
+    def _peer(self, step: StepFields) -> Raw:
         others = [rank for rank in (step.pairs[0] if step.pairs else ()) if rank != self._seat.rank]
         return {"peer": others[0]} if others else {}
 
-    def _do(self, member: Member, step: Step) -> Raw:
+    def _do(self, member: JoinedRank, step: StepFields) -> Raw:
         if step.what == "collective":
             return self._collective(member, step)
         if step.what in ("bandwidth", "latency"):
@@ -108,7 +110,7 @@ class Rank:
         return gpu_checks.measure(self._torch, step)
 
     @staticmethod
-    def _collective(member: Member, step: Step) -> Raw:
+    def _collective(member: JoinedRank, step: StepFields) -> Raw:
         absent = roll_call(member.store, f"step/{step.id}", member.rank, member.world_size, step.timeout_s)
         if absent:
             error = f"{words.ranks(absent)} did not come within {words.seconds(step.timeout_s)}"
@@ -122,11 +124,13 @@ class Rank:
         self._said.flush()
 
 
-def enter(torch: Torch, prepare: Prepare, seat: Seat, orders_fd: int, said_fd: int, import_s: float) -> int:
+def enter(
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, said_fd: int, import_s: float
+) -> int:
     """Become a rank, in a process that was just forked; gives the exit status."""
     if seat.gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             seat.gpu
         )  # before CUDA starts: this rank sees one GPU, as number 0
     with os.fdopen(said_fd, "wb") as said:
-        return Rank(torch, prepare, seat, orders_fd, said).live(import_s)
+        return ProbeRank(torch, prepare, seat, orders_fd, said).live(import_s)

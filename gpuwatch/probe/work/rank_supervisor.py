@@ -16,7 +16,7 @@ from collections import deque
 from typing import BinaryIO, Callable, Deque, Dict, List, Set
 
 from gpuwatch.probe.work.base import words
-from gpuwatch.probe.work.base.orders import Raw, Seat, part_of
+from gpuwatch.probe.work.base.orders import Raw, SeatFields, part_of
 from gpuwatch.probe.work.rank import SAID_WHY
 
 _PR_SET_PDEATHSIG = 1
@@ -27,10 +27,10 @@ _LONGEST_WORD = 1 << 16
 _WARNINGS_TOLD = 5
 
 
-class Place:
+class RankProcess:
     """One rank: its process and the pipes to it."""
 
-    def __init__(self, seat: Seat) -> None:
+    def __init__(self, seat: SeatFields) -> None:
         self.rank = seat.rank
         self.pid = 0
         self.orders_in, self.orders = os.pipe()
@@ -51,7 +51,7 @@ class Place:
         return [self.orders_in, self.said_out, self.stderr_out]
 
 
-class Crew:
+class RankSupervisor:
     """Forks a rank a seat and passes lines on.
 
     Args:
@@ -61,19 +61,19 @@ class Crew:
 
     def __init__(self, out: BinaryIO, foreign: List[int]) -> None:
         self._out, self._foreign = out, foreign
-        self._places: List[Place] = []
+        self._places: List[RankProcess] = []
         self._stopping = False
         self._writing = threading.Lock()
         self._funnel = threading.Thread(target=self._pass_on, name="funnel", daemon=True)
 
-    def fork(self, seat: Seat, enter: Callable[[int, int], int]) -> None:
+    def fork(self, seat: SeatFields, enter: Callable[[int, int], int]) -> None:
         """Fork one rank; call this before `listen`, which starts a thread.
 
         Args:
             seat: Its place.
             enter: Called in the child with its ends of the orders and said pipes; gives its exit status.
         """
-        place = Place(seat)
+        place = RankProcess(seat)
         self._out.flush()
         parent = os.getpid()
         with warnings.catch_warnings():
@@ -120,7 +120,7 @@ class Crew:
             )
         self._funnel.join(1.0)
 
-    def _become(self, place: Place, parent: int, enter: Callable[[int, int], int]) -> None:
+    def _become(self, place: RankProcess, parent: int, enter: Callable[[int, int], int]) -> None:
         """In the child: keep only its own pipes, die with the parent, and never come back."""
         status = 1
         try:
@@ -160,7 +160,7 @@ class Crew:
                     if not place.unread:
                         self._bury(place)
 
-    def _hear(self, place: Place, fd: int, piece: bytes) -> None:
+    def _hear(self, place: RankProcess, fd: int, piece: bytes) -> None:
         *lines, rest = (place.unread[fd] + piece).split(b"\n")
         place.unread[fd] = rest
         if fd == place.said:
@@ -182,7 +182,7 @@ class Crew:
         if len(place.transports) > known:
             self.say({"kind": "transport", "rank": place.rank, "transports": sorted(place.transports)})
 
-    def _bury(self, place: Place) -> None:
+    def _bury(self, place: RankProcess) -> None:
         """Take the status of a rank that has ended, and say why if nobody told it to."""
         _, status = os.waitpid(place.pid, 0)
         place.pid = 0

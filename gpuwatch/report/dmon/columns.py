@@ -18,7 +18,7 @@ MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Column:
+class DmonColumn:
     """One column: the two header words and how it reads a GPU; None is unknown."""
 
     title: str
@@ -48,55 +48,55 @@ def in_slowdown(gpu: Gpu) -> float | None:
     return None if share is None else float(share > 0)
 
 
-GROUPS: dict[str, tuple[str, tuple[Column, ...]]] = {
+GROUPS: dict[str, tuple[str, tuple[DmonColumn, ...]]] = {
     "p": (
         "power and temperature",
         (
-            Column("pwr", "W", metric("power")),
-            Column("gtemp", "C", metric("temp")),
-            Column("mtemp", "C", metric("memtemp")),
+            DmonColumn("pwr", "W", metric("power")),
+            DmonColumn("gtemp", "C", metric("temp")),
+            DmonColumn("mtemp", "C", metric("memtemp")),
         ),
     ),
     "u": (
         "utilization",
         (
-            Column("sm", "%", metric("util")),
-            Column("mem", "%", metric("membw")),
-            Column("enc", "%", metric("enc")),
-            Column("dec", "%", metric("dec")),
-            Column("jpg", "%", unread),
-            Column("ofa", "%", unread),
+            DmonColumn("sm", "%", metric("util")),
+            DmonColumn("mem", "%", metric("membw")),
+            DmonColumn("enc", "%", metric("enc")),
+            DmonColumn("dec", "%", metric("dec")),
+            DmonColumn("jpg", "%", unread),
+            DmonColumn("ofa", "%", unread),
         ),
     ),
     "c": (
         "clocks",
-        (Column("mclk", "MHz", metric("memclk")), Column("pclk", "MHz", metric("smclk"))),
+        (DmonColumn("mclk", "MHz", metric("memclk")), DmonColumn("pclk", "MHz", metric("smclk"))),
     ),
     "v": (
         "power and thermal violations",
-        (Column("pviol", "%", metric("powercap")), Column("tviol", "bool", in_slowdown)),
+        (DmonColumn("pviol", "%", metric("powercap")), DmonColumn("tviol", "bool", in_slowdown)),
     ),
     "m": (
         "memory",
         (
-            Column("fb", "MB", metric("memused", MIB)),
-            Column("bar1", "MB", unread),
-            Column("ccpm", "MB", unread),
+            DmonColumn("fb", "MB", metric("memused", MIB)),
+            DmonColumn("bar1", "MB", unread),
+            DmonColumn("ccpm", "MB", unread),
         ),
     ),
     "e": (
         "ECC errors and PCIe replays",
         (
-            Column("sbecc", "errs", metric("eccsoft")),
-            Column("dbecc", "errs", metric("ecc")),
-            Column("pci", "errs", metric("replays")),
+            DmonColumn("sbecc", "errs", metric("eccsoft")),
+            DmonColumn("dbecc", "errs", metric("ecc")),
+            DmonColumn("pci", "errs", metric("replays")),
         ),
     ),
     "t": (
         "PCIe throughput",
         (
-            Column("rxpci", "MB/s", metric("pcierx", MEGABYTE)),
-            Column("txpci", "MB/s", metric("pcietx", MEGABYTE)),
+            DmonColumn("rxpci", "MB/s", metric("pcierx", MEGABYTE)),
+            DmonColumn("txpci", "MB/s", metric("pcietx", MEGABYTE)),
         ),
     ),
 }
@@ -107,7 +107,7 @@ class GroupError(ValueError):
     """Letters that name no group; the message lists the allowed ones."""
 
 
-def columns(letters: str) -> list[Column]:
+def columns(letters: str) -> list[DmonColumn]:
     """The columns of the groups in the order in which they are named, each once.
 
     Raises:
@@ -125,7 +125,7 @@ def columns(letters: str) -> list[Column]:
 class Layout:
     """How lines are written: which columns, how wide the node's name, which time stamps (of `D` and `T`)."""
 
-    columns: Sequence[Column]
+    columns: Sequence[DmonColumn]
     node_width: int
     stamps: str = ""
 

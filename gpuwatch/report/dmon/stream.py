@@ -19,7 +19,7 @@ HEADER_EVERY = 40
 QUIET = ("live",)
 
 
-class Stream:
+class DmonStream:
     """Ask it for `lines` after every poll; it knows what it has printed.
 
     Args:

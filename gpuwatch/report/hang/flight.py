@@ -7,45 +7,47 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.hang.flight_recorder.groups import Crew, Problem
+from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict
 from gpuwatch.diagnose.model.text import plural, ranks_text
 from gpuwatch.plain import plain
 from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import Line
-from gpuwatch.runs.flight.dumps import Dump
-from gpuwatch.runs.flight.files import Dumps
+from gpuwatch.report.output.line import ReportLine
+from gpuwatch.runs.flight.dumps import RankDump
+from gpuwatch.runs.flight.files import FoundDumps
 
 SHOWN = 8
 """Dumps and folders that are left out, told one by one."""
 
 
-def print_flight(read: Dumps, verdict: FlightVerdict, out: TextIO) -> None:
+def print_flight(read: FoundDumps, verdict: FlightVerdict, out: TextIO) -> None:
     """Write the report; colours follow the terminal."""
     with console_on(out) as console:
         for line in flight_lines(read, verdict):
             show(console, line)
 
 
-def flight_lines(read: Dumps, verdict: FlightVerdict) -> Iterator[Line]:
+def flight_lines(read: FoundDumps, verdict: FlightVerdict) -> Iterator[ReportLine]:
     """The sentence, what it rests on, and what was read."""
     yield from testimony_lines(verdict.testimony)
-    yield Line("")
+    yield ReportLine("")
     for each in read.skipped:
         if each.unreadable:
-            yield Line(plain(f"{each.name}: {each.why}"), "warning")
+            yield ReportLine(plain(f"{each.name}: {each.why}"), "warning")
     if read.twice:
-        yield Line(f"several dumps of {ranks_text(read.twice)}: only the newest of each is used", "warning")
+        yield ReportLine(
+            f"several dumps of {ranks_text(read.twice)}: only the newest of each is used", "warning"
+        )
     for words in read.apart[:SHOWN]:
-        yield Line(words, "warning")
+        yield ReportLine(words, "warning")
     if len(read.apart) > SHOWN:
-        yield Line(f"{len(read.apart) - SHOWN} more skipped for the same reasons", "warning")
-    yield Line(summary(read, verdict))
+        yield ReportLine(f"{len(read.apart) - SHOWN} more skipped for the same reasons", "warning")
+    yield ReportLine(summary(read, verdict))
 
 
-def summary(read: Dumps, verdict: FlightVerdict) -> str:
+def summary(read: FoundDumps, verdict: FlightVerdict) -> str:
     """`64 dumps (ranks 0-63, nccl) of 3 groups; 2 files could not be read`."""
     backends = sorted({dump.backend for dump in read.dumps})
     whose = f" ({ranks_text(dump.rank for dump in read.dumps)}, {', '.join(backends)})" if read.dumps else ""
@@ -56,12 +58,12 @@ def summary(read: Dumps, verdict: FlightVerdict) -> str:
     return "; ".join(parts)
 
 
-def flight_json(read: Dumps, verdict: FlightVerdict) -> str:
+def flight_json(read: FoundDumps, verdict: FlightVerdict) -> str:
     """The report as JSON text."""
     return json.dumps(flight_facts(read, verdict), indent=2, ensure_ascii=False)
 
 
-def flight_facts(read: Dumps, verdict: FlightVerdict) -> Facts:
+def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:
     """The report as plain data; `docs/json.md` tells every key."""
     return {
         "gpuwatch": __version__,
@@ -106,7 +108,7 @@ def problem_facts(problem: Problem) -> Facts:
     }
 
 
-def crew_facts(crew: Crew) -> Facts:
+def crew_facts(crew: ProcessGroup) -> Facts:
     """A process group."""
     lasts = [lane.last for lane in crew.lanes.values()]
     return {
@@ -119,7 +121,7 @@ def crew_facts(crew: Crew) -> Facts:
     }
 
 
-def dump_facts(dump: Dump) -> Facts:
+def dump_facts(dump: RankDump) -> Facts:
     """One file."""
     newest = dump.newest
     return {

@@ -8,18 +8,18 @@ from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.text import INDENT, fact, heading, steps
 from gpuwatch.report.once.json_output import Facts
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.output.renamed_keys import with_new_names
 
 
-def testimony_lines(said: SourceVerdict, before: Sequence[Line] = ()) -> list[Line]:
+def testimony_lines(said: SourceVerdict, before: Sequence[ReportLine] = ()) -> list[ReportLine]:
     """The sentence first; `before` stands between it and the evidence."""
-    lines = [Line(plain(said.sentence), "critical" if said.wrong else "ok"), *before]
+    lines = [ReportLine(plain(said.sentence), "critical" if said.wrong else "ok"), *before]
     if said.wrong:
         lines.append(fact("confidence", said.confidence))
     if said.evidence:
         lines.append(heading("evidence"))
-        lines += [Line(f"{INDENT}  {plain(each)}") for each in said.evidence]
+        lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in said.evidence]
     return lines + steps("to confirm", said.settle)
 
 

@@ -16,8 +16,8 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     dumps_text,
     reasons_text,
 )
-from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer
-from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, Spot
+from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, RasRank
+from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN, plural, ranges, ranks_text
 from gpuwatch.plain import plain
@@ -26,7 +26,7 @@ from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
 from gpuwatch.report.incidents.text import INDENT, steps
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.output.renamed_keys import with_new_names
 
 
@@ -41,70 +41,72 @@ def print_stacks(
 
 def stacks_lines(
     heard: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
-) -> Iterator[Line]:
+) -> Iterator[ReportLine]:
     """The sentence, then every job's ranks by place, the fewest first."""
     if heard.verdict is None:
-        yield Line(NO_RANK_SEEN, "plain" if seen else "warning")
+        yield ReportLine(NO_RANK_SEEN, "plain" if seen else "warning")
     else:
         yield from testimony_lines(heard.verdict)
         yield from command_lines(heard)
     for job in heard.jobs:
-        yield Line("")
+        yield ReportLine("")
         yield from job_lines(job, alone=len(heard.jobs) == 1)
     if heard.dumps is not None:
-        yield Line("")
+        yield ReportLine("")
         yield from dumps_lines(heard.dumps)
     if seen:
-        yield Line("")
+        yield ReportLine("")
         yield from process_lines(seen)
     for node, why in unasked.items():
-        yield Line(plain(f"{node}: {why}"), "warning")
+        yield ReportLine(plain(f"{node}: {why}"), "warning")
     if heard.ras_trouble and not heard.ras:
         node, why = next(iter(heard.ras_trouble.items()))
-        yield Line(plain(f"no answer from NCCL RAS ({node}: {why})"))
+        yield ReportLine(plain(f"no answer from NCCL RAS ({node}: {why})"))
 
 
-def command_lines(heard: HangReport) -> list[Line]:
+def command_lines(heard: HangReport) -> list[ReportLine]:
     """What to do, as commands to copy."""
     return steps("what to do", [f"{what}: {command}" for what, command in heard.do])
 
 
-def dumps_lines(dumps: FlightEvidence) -> Iterator[Line]:
+def dumps_lines(dumps: FlightEvidence) -> Iterator[ReportLine]:
     """What was read of each job's flight recorders, and of which ranks nothing."""
     now = time.time()
     for job in dumps.jobs:
         named = f"job {job.job}: " if job.job else ""
-        yield Line(plain(f"{named}{dumps_text(job, now)}"))
+        yield ReportLine(plain(f"{named}{dumps_text(job, now)}"))
         for line in reasons_text(job.without):
-            yield Line(plain(f"{INDENT}{line}"), "warning")
+            yield ReportLine(plain(f"{INDENT}{line}"), "warning")
     if dumps.places and not any(job.read for job in dumps.jobs):
         places = ", ".join(f"{place}N" for place in dumps.places)
-        yield Line(plain(f"{INDENT}no dumps found; expected at {places} (N: rank)"))
+        yield ReportLine(plain(f"{INDENT}no dumps found; expected at {places} (N: rank)"))
     if dumps.may_write:
-        yield Line(f"{INDENT}{ranks_text(dumps.may_write)} can write dumps now (--trigger-dumps)")
+        yield ReportLine(f"{INDENT}{ranks_text(dumps.may_write)} can write dumps now (--trigger-dumps)")
     else:
-        yield Line(f"{INDENT}{NO_PIPES}")
+        yield ReportLine(f"{INDENT}{NO_PIPES}")
 
 
-def job_lines(job: JobStacks, *, alone: bool) -> Iterator[Line]:
+def job_lines(job: JobStacks, *, alone: bool) -> Iterator[ReportLine]:
     """One job; beside others also what its own ranks come to: the first sentence is of one job."""
     count = sum(len(spot.ranks) for spot in job.spots)
     named = f"job {job.job}: " if job.job else ""
-    yield Line(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
+    yield ReportLine(plain(f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')}"))
     if not alone:
-        yield Line(plain(f"{INDENT}{job.testimony.sentence}"), "critical" if job.testimony.wrong else "ok")
+        yield ReportLine(
+            plain(f"{INDENT}{job.testimony.sentence}"), "critical" if job.testimony.wrong else "ok"
+        )
     for spot in job.spots:
-        yield Line(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
+        yield ReportLine(plain(f"{INDENT}{len(spot.ranks):4}  {_ranks(spot.ranks)}  {spot.what}"))
         for frame in spot.frames:
-            yield Line(plain(f"{INDENT}          {frame}"), "old")
+            yield ReportLine(plain(f"{INDENT}          {frame}"), "old")
     reasons = {rank.stack.why for spot in job.spots for rank in spot.ranks if rank.stack is not None}
     for why in sorted(reason for reason in reasons if reason):
-        yield Line(plain(f"{INDENT}without Python stacks: {why}"))
+        yield ReportLine(plain(f"{INDENT}without Python stacks: {why}"))
     unseen: dict[str, list[RankStack]] = {}
     for each in job.unseen:
         unseen.setdefault(each.missing or "no answer", []).append(each)
     for why, ranks in unseen.items():
-        yield Line(plain(f"{INDENT}{_ranks(ranks)}: {why}"), "warning")
+        yield ReportLine(plain(f"{INDENT}{_ranks(ranks)}: {why}"), "warning")
 
 
 def _ranks(ranks: Sequence[RankStack]) -> str:
@@ -186,7 +188,7 @@ def job_facts(job: JobStacks) -> Facts:
     }
 
 
-def spot_facts(spot: Spot) -> Facts:
+def spot_facts(spot: StackGroup) -> Facts:
     """One place."""
     return {
         "what": spot.what,
@@ -246,7 +248,7 @@ def communicator_facts(each: Communicator) -> Facts:
     }
 
 
-def peer_facts(peer: Peer) -> Facts:
+def peer_facts(peer: RasRank) -> Facts:
     """One rank of a communicator."""
     return {"rank": peer.rank, "host": peer.host, "pid": peer.pid, "gpu": peer.gpu}
 

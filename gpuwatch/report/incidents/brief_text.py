@@ -9,18 +9,18 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import evidence
 from gpuwatch.report.incidents.text import INDENT, LABEL, fact, first_seen, steps
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 
 MAX_KEY_LINE = 400
 """Characters of the key line that are shown."""
 HANG = len(INDENT) + LABEL
 
 
-def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]:
+def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportLine]:
     """Class, key line, time, confidence and remedy; `place` says where a proof stands."""
     because = f": {incident.because}" if incident.because else ""
     return [
-        Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
+        ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
         *key_lines(incident, place),
         fact("first seen", first_seen(incident)),
         fact("confidence", f"{incident.confidence}{because}"),
@@ -28,17 +28,17 @@ def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]
     ]
 
 
-def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[Line]:
+def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportLine]:
     """Where the line that names the cause stands, and the line."""
     proofs = evidence(incident)
     if not proofs:
         return []
     proof = proofs[0][1]
     text = proof.text if len(proof.text) <= MAX_KEY_LINE else f"{proof.text[: MAX_KEY_LINE - 3]}..."
-    return [fact("key line", place(proof)), Line(f"{' ' * HANG}{plain(text.strip())}", hang=HANG)]
+    return [fact("key line", place(proof)), ReportLine(f"{' ' * HANG}{plain(text.strip())}", hang=HANG)]
 
 
-def sentence_line(incident: Incident) -> Line:
+def sentence_line(incident: Incident) -> ReportLine:
     """`1  CRITICAL  rank 11 (gpu-002 GPU 3): ...`."""
     text = f"{incident.number}  {incident.severity.upper()}  {incident.sentence}"
-    return Line(plain(text), incident.severity, hang=len(INDENT))
+    return ReportLine(plain(text), incident.severity, hang=len(INDENT))

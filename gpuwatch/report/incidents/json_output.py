@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.incident import Heard, Incident, Moment
+from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.plain import plain
 from gpuwatch.report.output.checkpoints import checkpoint_facts
@@ -79,7 +79,7 @@ def activity_facts(activity: Activity) -> Facts:
     return {"rank": activity.rank, "file": named(activity.file), "line": plain(activity.line)}
 
 
-def heard_facts(heard: Heard) -> Facts:
+def heard_facts(heard: HangCheck) -> Facts:
     """Whom the ranks wait for, as they said when they were asked."""
     return with_new_names(
         {

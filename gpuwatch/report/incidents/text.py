@@ -10,10 +10,10 @@ from ClusterShell.RangeSet import RangeSet
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
-from gpuwatch.diagnose.model.incident import Heard, Incident, Moment
+from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import evidence, undated_incident
-from gpuwatch.report.output.line import Line, names
+from gpuwatch.report.output.line import ReportLine, names
 
 Place: TypeAlias = Callable[[Proof], str]
 
@@ -26,10 +26,10 @@ SHOWN_MOMENTS = 14
 SHOWN_OUTSIDE = 12
 
 
-def incident_lines(incident: Incident, place: Place) -> list[Line]:
+def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
     """All but the sentence. `place` says where a proof stands: `file:line`, `node file +offset`."""
     lines = [
-        Line(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
+        ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
         fact("first seen", first_seen(incident)),
     ]
     because = f": {incident.because}" if incident.because else ""
@@ -51,22 +51,22 @@ def incident_lines(incident: Incident, place: Place) -> list[Line]:
     return lines
 
 
-def heard_lines(heard: Heard) -> list[Line]:
+def heard_lines(heard: HangCheck) -> list[ReportLine]:
     """Whom the ranks wait for, and what to do about it."""
     sure = f" ({heard.confidence} confidence)" if heard.wrong else ""
     lines = [heading(plain(f"hang analysis at {clock(heard.at)}: {heard.sentence}{sure}"))]
-    lines += [Line(f"{INDENT}  {plain(each)}") for each in heard.evidence]
+    lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in heard.evidence]
     return lines + steps("commands", [f"{what}: {command}" for what, command in heard.do])
 
 
-def fact(label: str, text: str) -> Line:
+def fact(label: str, text: str) -> ReportLine:
     """`   confidence  high: ...`."""
-    return Line(f"{INDENT}{label:{LABEL}}{plain(text)}", hang=len(INDENT) + LABEL)
+    return ReportLine(f"{INDENT}{label:{LABEL}}{plain(text)}", hang=len(INDENT) + LABEL)
 
 
-def heading(text: str) -> Line:
+def heading(text: str) -> ReportLine:
     """Over a list."""
-    return Line(f"{INDENT}{text}")
+    return ReportLine(f"{INDENT}{text}")
 
 
 def first_seen(incident: Incident) -> str:
@@ -101,7 +101,7 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return f"{word} {RangeSet.fromlist([str(rank) for rank in ranks])}"
 
 
-def timeline_lines(moments: Sequence[Moment]) -> list[Line]:
+def timeline_lines(moments: Sequence[Moment]) -> list[ReportLine]:
     """One line for equal things that happened together; of a long story the beginning and the end."""
     if not moments:
         return []
@@ -109,7 +109,7 @@ def timeline_lines(moments: Sequence[Moment]) -> list[Line]:
     if len(shown) > SHOWN_MOMENTS:
         left_out = len(shown) - SHOWN_MOMENTS
         shown = [*shown[: SHOWN_MOMENTS - 3], f"... {left_out} more", *shown[-3:]]
-    return [heading("timeline"), *(Line(f"{INDENT}  {text}") for text in shown)]
+    return [heading("timeline"), *(ReportLine(f"{INDENT}  {text}") for text in shown)]
 
 
 def moment_text(moment: Moment) -> str:
@@ -125,14 +125,14 @@ def clock(at: float | None) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S") if at else "--:--:--"
 
 
-def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[Line]:
+def evidence_lines(proofs: Sequence[tuple[Alert, Proof]], place: Place) -> list[ReportLine]:
     """Where each proof stands, and its lines with the key line marked."""
     if not proofs:
         return []
     lines = [heading("evidence")]
     for alert, proof in proofs[:SHOWN_EVIDENCE]:
-        lines.append(Line(f"{INDENT}  {plain(place(proof))}  {alert.code}"))
-        lines += [Line(f"{INDENT}  {mark} {plain(text)}", look) for mark, text, look in block(proof)]
+        lines.append(ReportLine(f"{INDENT}  {plain(place(proof))}  {alert.code}"))
+        lines += [ReportLine(f"{INDENT}  {mark} {plain(text)}", look) for mark, text, look in block(proof)]
     more = len(proofs) - SHOWN_EVIDENCE
     return [*lines, heading(f"  and {more} more (--json has them)")] if more > 0 else lines
 
@@ -149,18 +149,18 @@ def block(proof: Proof) -> Iterable[tuple[str, str, str]]:
     ]
 
 
-def steps(title: str, what: Sequence[str]) -> list[Line]:
+def steps(title: str, what: Sequence[str]) -> list[ReportLine]:
     """A numbered list."""
     if not what:
         return []
     hang = len(INDENT) + 5
     return [
         heading(title),
-        *(Line(f"{INDENT}  {n}. {plain(step)}", hang=hang) for n, step in enumerate(what, 1)),
+        *(ReportLine(f"{INDENT}  {n}. {plain(step)}", hang=hang) for n, step in enumerate(what, 1)),
     ]
 
 
-def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
+def outside_lines(alerts: Sequence[Alert], place: Place) -> list[ReportLine]:
     """Alerts that belong to no incident: one line a kind."""
     kinds: dict[str, list[Alert]] = {}
     for alert in alerts:
@@ -169,7 +169,7 @@ def outside_lines(alerts: Sequence[Alert], place: Place) -> list[Line]:
     sorted_kinds = sorted(kinds.values(), key=lambda kind: order.index(kind[0].severity))
     lines = [kind_line(kind, place) for kind in sorted_kinds[:SHOWN_OUTSIDE]]
     more = len(sorted_kinds) - SHOWN_OUTSIDE
-    return [*lines, Line(f"and {more} more kinds (--json has them)")] if more > 0 else lines
+    return [*lines, ReportLine(f"and {more} more kinds (--json has them)")] if more > 0 else lines
 
 
 def went_on(alert: Alert) -> str:
@@ -179,7 +179,7 @@ def went_on(alert: Alert) -> str:
     return "the job finished" if alert.recovered_step is None else f"went on at step {alert.recovered_step}"
 
 
-def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
+def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:
     """`warning   rdma.device_unavailable  NET/IB device cannot be opened  12 times on gpu-001  file:4711`."""
     first = alerts[0]
     count = sum(alert.count for alert in alerts)
@@ -191,7 +191,7 @@ def kind_line(alerts: Sequence[Alert], place: Place) -> Line:
     at = f"  {place(first.proof[0])}" if first.proof else ""
     after = f"  {went_on(first)}" if all(alert.recovered for alert in alerts) else ""
     words = f": {first.text}" if first.code == UNEXPLAINED and first.text else ""
-    return Line(
+    return ReportLine(
         plain(f"{first.severity:8}  {first.code}  {first.title}{words}{times}{where}{whose}{after}{at}"),
         first.severity,
     )

@@ -16,7 +16,7 @@ from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.report.incidents.json_output import outside
-from gpuwatch.report.once.health import Finding
+from gpuwatch.report.once.health import PlacedCondition
 from gpuwatch.report.once.pending import unsearched
 from gpuwatch.wire import LogFile
 
@@ -40,7 +40,7 @@ class Standing:
     of_ended: tuple[Incident, ...] = ()
     """The incidents of these, also those that are over because a job was started since."""
 
-    def says(self, finding: Finding) -> bool:
+    def says(self, finding: PlacedCondition) -> bool:
         """Whether an incident or alert here tells of this condition already."""
         told = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
         condition, node = finding.condition, finding.node.name

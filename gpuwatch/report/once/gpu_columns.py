@@ -16,7 +16,7 @@ OLD_TICKS = 1.5
 
 
 @dataclass(frozen=True)
-class Column:
+class GpuColumn:
     """One column of the GPU table. A narrow terminal loses those with the highest `rank` first."""
 
     title: str
@@ -93,16 +93,16 @@ def metric_text(name: str) -> Callable[[Gpu, Node, float], str]:
 
 
 COLUMNS = (
-    Column("gpu", lambda gpu, _node, _now: str(gpu.info.index), 0),
-    Column("name", lambda gpu, _node, _now: gpu.info.name or UNKNOWN, 5, right=False),
-    Column("util", metric_text("util"), 0),
-    Column("memory", memory_text, 0),
-    Column("temp", metric_text("temp"), 1),
-    Column("power", power_text, 1),
-    Column("SM MHz", metric_text("smclk"), 4),
-    Column("tensor", metric_text("tensor"), 3),
-    Column("throttled", metric_text("throttle"), 2),
-    Column("state", state_text, 0, right=False),
-    Column("processes", holders_text, 0, right=False),
+    GpuColumn("gpu", lambda gpu, _node, _now: str(gpu.info.index), 0),
+    GpuColumn("name", lambda gpu, _node, _now: gpu.info.name or UNKNOWN, 5, right=False),
+    GpuColumn("util", metric_text("util"), 0),
+    GpuColumn("memory", memory_text, 0),
+    GpuColumn("temp", metric_text("temp"), 1),
+    GpuColumn("power", power_text, 1),
+    GpuColumn("SM MHz", metric_text("smclk"), 4),
+    GpuColumn("tensor", metric_text("tensor"), 3),
+    GpuColumn("throttled", metric_text("throttle"), 2),
+    GpuColumn("state", state_text, 0, right=False),
+    GpuColumn("processes", holders_text, 0, right=False),
 )
 """The last one takes the width that is left and is cut there."""

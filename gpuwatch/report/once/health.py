@@ -19,7 +19,7 @@ from gpuwatch.report.once.pending import pending
 
 
 @dataclass(frozen=True)
-class Finding:
+class PlacedCondition:
     """A condition and where it holds."""
 
     node: Node
@@ -32,18 +32,21 @@ class Finding:
         return self.node.name if self.gpu is None else f"{self.node.name} GPU {self.gpu.info.index}"
 
 
-def findings(fleet: Fleet, now: float) -> list[Finding]:
+def findings(fleet: Fleet, now: float) -> list[PlacedCondition]:
     """Every condition that holds now, the gravest first, then in the order of the plan."""
     thresholds = fleet.plan.thresholds
-    found: list[Finding] = []
+    found: list[PlacedCondition] = []
     for node in fleet.nodes.values():
-        found += [Finding(node, None, condition) for condition in unanswered(node, now)]
-        found += [Finding(node, None, condition) for condition in node_conditions(node, thresholds, now)]
+        found += [PlacedCondition(node, None, condition) for condition in unanswered(node, now)]
+        found += [
+            PlacedCondition(node, None, condition) for condition in node_conditions(node, thresholds, now)
+        ]
         for gpu in node.gpu_list():
             found += [
-                Finding(node, gpu, condition) for condition in gpu_conditions(gpu, node, thresholds, now)
+                PlacedCondition(node, gpu, condition)
+                for condition in gpu_conditions(gpu, node, thresholds, now)
             ]
-    found += [Finding(each.node, None, _missing(each)) for each in missing_ranks(fleet, now)]
+    found += [PlacedCondition(each.node, None, _missing(each)) for each in missing_ranks(fleet, now)]
     return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
 
 
@@ -78,7 +81,7 @@ def without_log(fleet: Fleet) -> dict[str, str]:
 
 def healthy(
     fleet: Fleet,
-    found: list[Finding],
+    found: list[PlacedCondition],
     now: float,
     incidents: Sequence[Incident] = (),
     alerts: Sequence[Alert] = (),

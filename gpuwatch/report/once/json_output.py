@@ -16,7 +16,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.ended_jobs import ended_facts
-from gpuwatch.report.once.health import Finding, healthy, without_log
+from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
 from gpuwatch.report.once.pending import Pending, pending
 from gpuwatch.report.once.unseen import busy_unseen
 from gpuwatch.report.output.checkpoints import job_checkpoint_facts
@@ -55,7 +55,7 @@ INVENTORY = (
 
 
 def fleet_facts(
-    fleet: Fleet, found: list[Finding], now: float, time: float, stands: Standing | None = None
+    fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Facts:
     """Everything about every node. `now` is our monotonic clock, `time` the same moment in unix seconds."""
     stands = stands or Standing()
@@ -203,7 +203,7 @@ def process_facts(process: Process, gpu: Gpu) -> Facts:
     return {**values_of(Process, process, without=frozenset({"gpus"})), **shares}
 
 
-def condition_facts(finding: Finding) -> Facts:
+def condition_facts(finding: PlacedCondition) -> Facts:
     """One condition and where it holds."""
     gpu, condition = finding.gpu, finding.condition
     return {

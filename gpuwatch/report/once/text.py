@@ -21,11 +21,11 @@ from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.ended_jobs import ended_sentence
 from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
-from gpuwatch.report.once.health import Finding, healthy, without_log
+from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
 from gpuwatch.report.once.json_output import node_error
 from gpuwatch.report.once.pending import pending, unreadable
 from gpuwatch.report.once.unseen import busy_unseen, processes_hidden
-from gpuwatch.report.output.line import Line, names
+from gpuwatch.report.output.line import ReportLine, names
 from gpuwatch.wire import Notice, Severity
 
 NAMED_ALERTS = 12
@@ -38,27 +38,27 @@ NAMED_REMARKS = 4
 class NodeBlock:
     """One node: its line, its GPUs as rows of cells, and what is to be said about it."""
 
-    heading: Line
+    heading: ReportLine
     rows: list[tuple[list[str], str]]
     """Cells in the order of `COLUMNS`, and the style of the row."""
-    notes: list[Line]
+    notes: list[ReportLine]
 
 
 @dataclass(frozen=True)
 class Report:
     """Everything that is printed, in order."""
 
-    title: Line
-    incidents: list[Line]
+    title: ReportLine
+    incidents: list[ReportLine]
     """One sentence each."""
     nodes: list[NodeBlock]
-    notices: list[Line]
-    findings: list[Line]
-    verdict: Line
+    notices: list[ReportLine]
+    findings: list[ReportLine]
+    verdict: ReportLine
 
 
 def report(
-    fleet: Fleet, found: list[Finding], now: float, time: float, stands: Standing | None = None
+    fleet: Fleet, found: list[PlacedCondition], now: float, time: float, stands: Standing | None = None
 ) -> Report:
     """`now` is our monotonic clock, `time` the same moment in unix seconds."""
     stands = stands or Standing()
@@ -84,12 +84,12 @@ def report(
     )
 
 
-def title(fleet: Fleet, time: float) -> Line:
+def title(fleet: Fleet, time: float) -> ReportLine:
     """What this is, of when, and that a simulation is one."""
     moment = datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     demo = any(node.spec.link == "demo" for node in fleet.nodes.values())
     mark = "DEMO, a simulated cluster  " if demo else ""
-    return Line(
+    return ReportLine(
         f"{mark}{moment}  {fleet.plan.source}  gpuwatch {__version__}", "warning" if demo else "plain"
     )
 
@@ -109,7 +109,7 @@ def node_block(node: Node, now: float) -> NodeBlock:
     )
 
 
-def node_line(node: Node, now: float) -> Line:
+def node_line(node: Node, now: float) -> ReportLine:
     """`gpu-001  live  8/8 GPUs  driver 570.86  CPU 34%  load 12.1  memory 45%`, or why there is nothing."""
     state = node.state(now)
     parts = [node.name, state]
@@ -125,7 +125,7 @@ def node_line(node: Node, now: float) -> Line:
         parts.append(gpu_count(node))
         parts += host_parts(node, now)
     style = {"live": "ok", "stale": "warning", "lost": "critical", "connecting": "info"}[state]
-    return Line("  ".join(parts), style)
+    return ReportLine("  ".join(parts), style)
 
 
 def gpu_count(node: Node) -> str:
@@ -150,15 +150,15 @@ def host_parts(node: Node, now: float) -> list[str]:
     return parts
 
 
-def node_notes(node: Node) -> list[Line]:
+def node_notes(node: Node) -> list[ReportLine]:
     """Processes that carry a rank but hold no GPU."""
     without = [process for process in node.processes if not process.gpus]
     if not without:
         return []
-    return [Line(f"without a GPU: {'; '.join(process_text(process) for process in without)}")]
+    return [ReportLine(f"without a GPU: {'; '.join(process_text(process) for process in without)}")]
 
 
-def notice_lines(fleet: Fleet) -> list[Line]:
+def notice_lines(fleet: Fleet) -> list[ReportLine]:
     """What the agents remark on their nodes, each sentence once. Graver notices are among the findings."""
     holds: dict[Notice, list[str]] = {}
     for node in fleet.nodes.values():
@@ -189,9 +189,9 @@ def whereabouts(alerts: Sequence[Alert]) -> str:
 # --------------------------------------------------------------------------- the end
 
 
-def finding_lines(found: list[Finding]) -> list[Line]:
+def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
     """All that is grave, and of remarks the first few of a kind: a busy cluster has hundreds."""
-    lines: list[Line] = []
+    lines: list[ReportLine] = []
     remarks: Counter[str] = Counter()
     for finding in found:
         condition = finding.condition
@@ -208,17 +208,17 @@ def finding_lines(found: list[Finding]) -> list[Line]:
     ]
 
 
-def incident_sentences(stands: Standing) -> list[Line]:
+def incident_sentences(stands: Standing) -> list[ReportLine]:
     """What failed first, one line for each incident; `--json` has what they rest on."""
     lines = []
     for each in stands.incidents:
         lines.append(labelled(each.severity, plain(f"incident: {each.sentence}")))
         if each.checkpoint is not None:
-            lines.append(Line(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
+            lines.append(ReportLine(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
     return lines
 
 
-def alert_lines(alerts: Sequence[Alert]) -> list[Line]:
+def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
     """What lines and events say that belongs to no incident, equal things of several places together."""
     kinds: dict[tuple[Severity, str], list[Alert]] = {}
     for alert in alerts:
@@ -241,7 +241,7 @@ def told_kinds(alerts: Sequence[Alert]) -> str:
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
 
 
-def unreadable_lines(fleet: Fleet) -> list[Line]:
+def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
     """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
     reasons: dict[str, list[tuple[str, str]]] = {}
     for node in fleet.nodes.values():
@@ -251,14 +251,14 @@ def unreadable_lines(fleet: Fleet) -> list[Line]:
     for reason, places in reasons.items():
         nodes = fold({name for name, _ in places})
         files = names(sorted({path for _, path in places}))
-        lines.append(Line(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
+        lines.append(ReportLine(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
     return lines + [
         labelled("warning", plain(f"no log file at {option} (--log): {why}"))
         for option, why in without_log(fleet).items()
     ]
 
 
-def pending_lines(fleet: Fleet, now: float) -> list[Line]:
+def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
     """What is not known yet, equal things of several places together; nodes are among the findings."""
     places: dict[str, list[str]] = {}
     for each in pending(fleet.nodes.values(), now):
@@ -268,24 +268,25 @@ def pending_lines(fleet: Fleet, now: float) -> list[Line]:
             )
             places.setdefault(each.text + waited, []).append(each.place)
     return [
-        Line(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning") for text, where in places.items()
+        ReportLine(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning")
+        for text, where in places.items()
     ]
 
 
-def unread_lines(stands: Standing) -> list[Line]:
+def unread_lines(stands: Standing) -> list[ReportLine]:
     """The logs that were not searched to their ends: what they tell is missing here."""
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
         by_node.setdefault(node.name, []).append(file.path)
     return [
-        Line(
+        ReportLine(
             plain(f"{'unknown':8}  {name}: not searched yet: {names(paths)}; wait longer (--wait)"), "warning"
         )
         for name, paths in by_node.items()
     ]
 
 
-def silent_lines(stands: Standing) -> list[Line]:
+def silent_lines(stands: Standing) -> list[ReportLine]:
     """Jobs that may hang."""
     return [
         labelled("warning", plain(f"{job.text}; run gpuwatch stacks to find the rank that they wait for"))
@@ -293,7 +294,7 @@ def silent_lines(stands: Standing) -> list[Line]:
     ]
 
 
-def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
+def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]:
     """Jobs that ended before we connected; that none runs is said first."""
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
     bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
@@ -306,9 +307,9 @@ def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[Line]:
     return [labelled("warning" if bad else "info", said), *lines]
 
 
-def labelled(severity: Severity, text: str) -> Line:
+def labelled(severity: Severity, text: str) -> ReportLine:
     """The severity as a word in front, so that it never is a colour alone."""
-    return Line(f"{severity:8}  {text}", severity)
+    return ReportLine(f"{severity:8}  {text}", severity)
 
 
 def job_runs(fleet: Fleet) -> bool:
@@ -331,7 +332,7 @@ def nothing_runs(fleet: Fleet) -> list[str]:
     return [no_job] * (not jobs) + ["no log followed"] * (not logs)
 
 
-def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) -> Line:
+def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Standing) -> ReportLine:
     """One sentence: how many nodes and GPUs, and whether they are well."""
     nodes, gpus = len(fleet.nodes), len(fleet.gpus())
     answering = sum(node.gpus_present() for node in fleet.nodes.values())
@@ -348,7 +349,7 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
         end = (f"; {idle}" if idle else "") + (f", but see above: {told}" if told else "")
         unseen = busy_unseen(fleet)
         seen = f"healthy, except that the jobs on {fold(unseen)} are not visible" if unseen else "all healthy"
-        return Line(f"{what}: {seen}{end}", "warning" if unseen else "ok")
+        return ReportLine(f"{what}: {seen}{end}", "warning" if unseen else "ok")
     severities = Counter(finding.condition.severity for finding in found if not stands.says(finding))
     severities.update(alert.severity for alert in stands.alerts)
     counts = [
@@ -361,4 +362,4 @@ def verdict(fleet: Fleet, found: list[Finding], now: float, stands: Standing) ->
     if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
         counts.append(f"{waiting} not known yet")
     counts += ["--log matches no log file"] * bool(without_log(fleet))
-    return Line(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")
+    return ReportLine(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")

@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 
 STYLES = {
     "ok": "#66b2ff",
@@ -38,13 +38,13 @@ def console_on(out: TextIO) -> Iterator[Console]:
     out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
-def show(console: Console, line: Line, indent: int = 0) -> None:
+def show(console: Console, line: ReportLine, indent: int = 0) -> None:
     """One line of words; remote text is never read as markup."""
     for row in rows(line, console.width - indent):
         console.print(Text(" " * indent + row, style=STYLES[line.style]))
 
 
-def rows(line: Line, width: int) -> list[str]:
+def rows(line: ReportLine, width: int) -> list[str]:
     """The line as a terminal of so many columns shows it: broken between words, the rest indented."""
     if not line.hang or len(line.text) <= width or line.hang * 2 > width:
         return [line.text]

@@ -10,7 +10,7 @@ NAMED_PLACES = 4
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """A line of words and how grave it is: ok, info, warning, critical, or plain."""
 
     text: str

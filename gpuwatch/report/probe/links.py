@@ -9,12 +9,12 @@ from statistics import median
 
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
-from gpuwatch.probe.judging.links.links import Grade, Link
+from gpuwatch.probe.judging.links.links import Grade, MeasuredLink
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.probe.format import STYLES, counted, percent_text, rate_text, seat_name
-from gpuwatch.report.probe.tables import Column, table_lines
+from gpuwatch.report.probe.tables import TableColumn, table_lines
 
 SLOW: tuple[Grade, ...] = ("dead", "bad", "low")
 SHOWN_LINKS = 12
@@ -27,8 +27,8 @@ class NodeLinks:
     """The links of one node with others, out of it and into it."""
 
     node: str
-    out: list[Link]
-    back: list[Link]
+    out: list[MeasuredLink]
+    back: list[MeasuredLink]
 
     def count(self, *grades: Grade) -> int:
         """How many of them are so."""
@@ -47,17 +47,17 @@ def blamed(results: Results) -> set[str]:
     return {culprit.name.partition(" ")[0] for culprit in culprits if culprit.kind != "link"} & nodes
 
 
-def touches(link: Link, nodes: Container[str]) -> bool:
+def touches(link: MeasuredLink, nodes: Container[str]) -> bool:
     """Whether it begins or ends there."""
     return link.src.node in nodes or link.dst.node in nodes
 
 
 def node_summary(
-    links: Iterable[Link], nodes: Sequence[str], sick: Container[str], marks: Marks, width: int | None
-) -> list[Line]:
+    links: Iterable[MeasuredLink], nodes: Sequence[str], sick: Container[str], marks: Marks, width: int | None
+) -> list[ReportLine]:
     """A line for each node that has a slow link, unless only with `sick` ones; the others are counted."""
-    out: dict[str, list[Link]] = defaultdict(list)
-    back: dict[str, list[Link]] = defaultdict(list)
+    out: dict[str, list[MeasuredLink]] = defaultdict(list)
+    back: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if link.src.node != link.dst.node:
             out[link.src.node].append(link)
@@ -65,25 +65,29 @@ def node_summary(
     summaries = [NodeLinks(node, out[node], back[node]) for node in nodes]
     troubled = [each for each in summaries if each.troubled(sick)]
     troubled.sort(key=lambda each: [-each.count(grade) for grade in ("bad", "dead", "low")])
-    columns: tuple[Column[NodeLinks], ...] = (
-        Column("node", lambda row: row.node, right=False),
-        Column("links", lambda row: str(len(row.out) + len(row.back))),
-        Column("FAILED", lambda row: str(row.count("dead"))),
-        Column(f"{marks['bad']} bad", lambda row: str(row.count("bad"))),
-        Column(f"{marks['low']} low", lambda row: str(row.count("low"))),
-        Column("median out", lambda row: rate_text(middle(row.out)), 1),
-        Column("median in", lambda row: rate_text(middle(row.back)), 1),
-        Column("slowest", lambda row: rate_text(min(rates((*row.out, *row.back)), default=None))),
+    columns: tuple[TableColumn[NodeLinks], ...] = (
+        TableColumn("node", lambda row: row.node, right=False),
+        TableColumn("links", lambda row: str(len(row.out) + len(row.back))),
+        TableColumn("FAILED", lambda row: str(row.count("dead"))),
+        TableColumn(f"{marks['bad']} bad", lambda row: str(row.count("bad"))),
+        TableColumn(f"{marks['low']} low", lambda row: str(row.count("low"))),
+        TableColumn("median out", lambda row: rate_text(middle(row.out)), 1),
+        TableColumn("median in", lambda row: rate_text(middle(row.back)), 1),
+        TableColumn("slowest", lambda row: rate_text(min(rates((*row.out, *row.back)), default=None))),
     )
-    lines = [Line(f"links between {counted(len(nodes), 'node')}, GB/s")]
+    lines = [ReportLine(f"links between {counted(len(nodes), 'node')}, GB/s")]
     lines += table_lines(columns, troubled[:SHOWN_NODES], width, node_style)
     more = len(troubled) - SHOWN_NODES
-    lines += [Line(f"and {counted(more, 'node')} more with slow links (--json has them)")] if more > 0 else []
+    lines += (
+        [ReportLine(f"and {counted(more, 'node')} more with slow links (--json has them)")]
+        if more > 0
+        else []
+    )
     well = [each for each in summaries if each.out and each not in troubled]
     if well:
         rate = rate_text(middle([link for each in well for link in each.out]))
         but = ", but with these" if troubled else ""
-        lines.append(Line(f"{counted(len(well), 'node')} without a slow link{but}; median {rate} GB/s"))
+        lines.append(ReportLine(f"{counted(len(well), 'node')} without a slow link{but}; median {rate} GB/s"))
     return lines
 
 
@@ -92,18 +96,18 @@ def node_style(row: NodeLinks) -> str:
     return "critical" if row.count("dead", "bad") else "warning"
 
 
-def rates(links: Iterable[Link]) -> list[float]:
+def rates(links: Iterable[MeasuredLink]) -> list[float]:
     """What came through."""
     return [link.rate for link in links if link.rate is not None]
 
 
-def middle(links: Iterable[Link]) -> float | None:
+def middle(links: Iterable[MeasuredLink]) -> float | None:
     """The median of the bandwidths that are known."""
     known = rates(links)
     return median(known) if known else None
 
 
-def slow_lines(links: Iterable[Link], results: Results) -> list[Line]:
+def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLine]:
     """The slowest links with their names, the slowest first; those of a node that is to blame are counted."""
     slow = sorted(
         (link for link in links if link.grade in ("bad", "low")), key=lambda link: link.ratio or 0.0
@@ -112,15 +116,15 @@ def slow_lines(links: Iterable[Link], results: Results) -> list[Line]:
         return []
     sick = blamed(results)
     told = [link for link in slow if not touches(link, sick)]
-    lines = [Line(f"  {link_text(link, results)}", STYLES[link.grade]) for link in told[:SHOWN_LINKS]]
+    lines = [ReportLine(f"  {link_text(link, results)}", STYLES[link.grade]) for link in told[:SHOWN_LINKS]]
     more = len(told) - SHOWN_LINKS
-    lines += [Line(f"  and {more} more (--json has them)")] if more > 0 else []
+    lines += [ReportLine(f"  and {more} more (--json has them)")] if more > 0 else []
     of_sick = len(slow) - len(told)
-    lines += [Line(f"  {counted(of_sick, 'link')} of {fold(sick)}")] if of_sick else []
-    return [Line("slow links"), *lines]
+    lines += [ReportLine(f"  {counted(of_sick, 'link')} of {fold(sick)}")] if of_sick else []
+    return [ReportLine("slow links"), *lines]
 
 
-def link_text(link: Link, results: Results) -> str:
+def link_text(link: MeasuredLink, results: Results) -> str:
     """`gpu-003 GPU 4 -> gpu-007 GPU 4  12.1 GB/s, 26% of the best tenth (same rail), 31.2 us`."""
     parts = [f"{rate_text(link.rate)} GB/s"]
     if link.ratio is not None:
@@ -133,27 +137,27 @@ def link_text(link: Link, results: Results) -> str:
     return plain(f"{ends_text(link)}  {', '.join(parts)}")
 
 
-def ends_text(link: Link) -> str:
+def ends_text(link: MeasuredLink) -> str:
     """`gpu-003 GPU 4 -> gpu-007 GPU 4`."""
     return f"{seat_name(link.src)} -> {seat_name(link.dst)}"
 
 
-def error_lines(links: Iterable[Link]) -> list[Line]:
+def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
     """What the failed links said; the same words of many once."""
-    kinds: dict[str, list[Link]] = defaultdict(list)
+    kinds: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if (
             link.grade == "dead" and min(link.key) >= 0
         ):  # nodes that do not reach each other have their own lines
             kinds[link.error or "no error message"].append(link)
     lines = [
-        Line(plain(f"{counted(len(failed), 'link')} FAILED, {which(failed)}: {error}"), "critical")
+        ReportLine(plain(f"{counted(len(failed), 'link')} FAILED, {which(failed)}: {error}"), "critical")
         for error, failed in list(kinds.items())[:SHOWN_ERRORS]
     ]
     more = len(kinds) - SHOWN_ERRORS
-    return [*lines, Line(f"and {more} more kinds of failure (--json has them)")] if more > 0 else lines
+    return [*lines, ReportLine(f"and {more} more kinds of failure (--json has them)")] if more > 0 else lines
 
 
-def which(links: Sequence[Link]) -> str:
+def which(links: Sequence[MeasuredLink]) -> str:
     """The first of them, and how many more."""
     return ends_text(links[0]) + (f" and {len(links) - 1} more" if len(links) > 1 else "")

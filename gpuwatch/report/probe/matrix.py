@@ -10,10 +10,10 @@ from rich.cells import cell_len
 
 from gpuwatch.fleet.nodes.quantities import UNKNOWN
 from gpuwatch.plain import plain
-from gpuwatch.probe.judging.links.links import BAD, NOISY, OK, Grade, Link, graded
+from gpuwatch.probe.judging.links.links import BAD, NOISY, OK, Grade, MeasuredLink, graded
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results, Seat
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.probe.format import GRAVITY, STYLES, percent_text, rate_text, seat_name
 from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe.tables import padded
@@ -33,23 +33,25 @@ class Cell:
     grade: Grade = "ok"
 
 
-def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Line]:
+def pair_lines(results: Results, marks: Marks, width: int | None) -> list[ReportLine]:
     """Everything about the pairs, from the matrix to what the failed ones said."""
     if not results.pairs:
         return []
     links = graded(results)
     nodes = list(dict.fromkeys(seat.node for seat in results.seats))
     if len(results.seats) <= MOST_RANKS:
-        lines = [Line("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, marks, width)]
+        lines = [ReportLine("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, marks, width)]
     elif len(nodes) <= MOST_NODES:
         title = "from (row) to (column), GB/s: the slowest link of two nodes, and inside one"
-        lines = [Line(title), *node_matrix(links, nodes, marks, width)]
+        lines = [ReportLine(title), *node_matrix(links, nodes, marks, width)]
     else:
         lines = node_summary(links, nodes, blamed(results), marks, width)
     return [*lines, *legend(links, marks), *slow_lines(links, results), *error_lines(links)]
 
 
-def rank_matrix(links: Iterable[Link], seats: Sequence[Seat], marks: Marks, width: int | None) -> list[Line]:
+def rank_matrix(
+    links: Iterable[MeasuredLink], seats: Sequence[Seat], marks: Marks, width: int | None
+) -> list[ReportLine]:
     """A field for every two ranks."""
     cells = {link.key: cell_of(link, marks) for link in links}
     by_rank = {seat.rank: seat for seat in seats}
@@ -61,10 +63,12 @@ def rank_matrix(links: Iterable[Link], seats: Sequence[Seat], marks: Marks, widt
     return matrix_lines(sorted(by_rank), cells, name, width)
 
 
-def node_matrix(links: Iterable[Link], nodes: Sequence[str], marks: Marks, width: int | None) -> list[Line]:
+def node_matrix(
+    links: Iterable[MeasuredLink], nodes: Sequence[str], marks: Marks, width: int | None
+) -> list[ReportLine]:
     """A field for every two nodes: the gravest of the links between them."""
     places = {node: number for number, node in enumerate(nodes)}
-    worst: dict[tuple[int, int], Link] = {}
+    worst: dict[tuple[int, int], MeasuredLink] = {}
     for link in links:
         key = places.get(link.src.node, -1), places.get(link.dst.node, -1)
         if key not in worst or gravity(link) < gravity(worst[key]):
@@ -73,37 +77,37 @@ def node_matrix(links: Iterable[Link], nodes: Sequence[str], marks: Marks, width
     return matrix_lines(range(len(nodes)), cells, lambda number: f"{number:>2} {nodes[number]}", width)
 
 
-def cell_of(link: Link, marks: Marks) -> Cell:
+def cell_of(link: MeasuredLink, marks: Marks) -> Cell:
     """The bandwidth and the mark of a link."""
     if link.grade == "dead":
         return Cell("FAILED", link.grade)
     return Cell(marks.get(link.grade, "") + rate_text(link.rate), link.grade)
 
 
-def gravity(link: Link) -> tuple[int, float]:
+def gravity(link: MeasuredLink) -> tuple[int, float]:
     """The gravest first, of equals the slowest."""
     return GRAVITY.index(link.grade), link.rate or 0.0
 
 
 def matrix_lines(
     keys: Sequence[int], cells: dict[tuple[int, int], Cell], name: Callable[[int], str], width: int | None
-) -> list[Line]:
+) -> list[ReportLine]:
     """Rows of cells under the numbers of the columns; columns that do not fit beside go below."""
     names = {key: clipped(plain(name(key))) for key in keys}
     label = max(map(cell_len, names.values()))
     wide = 1 + max(cell_len(text) for text in (*(cell.text for cell in cells.values()), *map(str, keys)))
     fit = len(keys) if width is None else max(1, (width - label) // wide)
     even = math.ceil(len(keys) / math.ceil(len(keys) / fit))
-    lines: list[Line] = []
+    lines: list[ReportLine] = []
     for start in range(0, len(keys), even):
         columns = keys[start : start + even]
         heads = "".join(padded(str(key), wide, right=True) for key in columns)
-        lines.append(Line(" " * label + heads, "old"))
+        lines.append(ReportLine(" " * label + heads, "old"))
         for row in keys:
             fields = [field(cells, row, column) for column in columns]
             style = STYLES[min((each.grade for each in fields), key=GRAVITY.index)]
             text = "".join(padded(each.text, wide, right=True) for each in fields)
-            lines.append(Line((padded(names[row], label, right=False) + text).rstrip(), style))
+            lines.append(ReportLine((padded(names[row], label, right=False) + text).rstrip(), style))
     return lines
 
 
@@ -119,7 +123,7 @@ def clipped(text: str) -> str:
     return f"{text[:6]}..{text[-(LONGEST_NAME - 8) :]}"
 
 
-def legend(links: Iterable[Link], marks: Marks) -> Iterator[Line]:
+def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
     """What the marks mean that stand in the matrix."""
     grades = {link.grade for link in links}
     words: dict[Grade, str] = {
@@ -129,4 +133,4 @@ def legend(links: Iterable[Link], marks: Marks) -> Iterator[Line]:
     }
     told = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
     if told:
-        yield Line(f"of the 90th percentile of its link class: {', '.join(told)}", "old")
+        yield ReportLine(f"of the 90th percentile of its link class: {', '.join(told)}", "old")

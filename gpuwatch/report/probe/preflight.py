@@ -11,7 +11,7 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.probe.protocol import Ground, GroundNic, GroundPort
 from gpuwatch.probe.results import Estimate, NodeGround, Results
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.probe.format import backend_text, counted, listed
 
 LABEL = 8
@@ -26,16 +26,16 @@ Row = tuple[str, str, str]
 """Label, text and style."""
 
 
-def ground_lines(results: Results) -> list[Line]:
+def ground_lines(results: Results) -> list[ReportLine]:
     """Each node; nodes that are alike are told once."""
     groups: dict[tuple[Row, ...], list[NodeGround]] = defaultdict(list)
     for node in results.nodes:
         groups[tuple(node_rows(node, alone=False))].append(node)
-    lines: list[Line] = []
+    lines: list[ReportLine] = []
     for alike, nodes in groups.items():
         rows = list(node_rows(nodes[0], alone=True)) if len(nodes) == 1 else list(alike)
-        lines.append(Line(fold(node.node for node in nodes)))
-        lines += [Line(f"  {label:{LABEL}}{plain(text)}", style) for label, text, style in rows]
+        lines.append(ReportLine(fold(node.node for node in nodes)))
+        lines += [ReportLine(f"  {label:{LABEL}}{plain(text)}", style) for label, text, style in rows]
     return lines + busy_lines(results)
 
 
@@ -106,9 +106,9 @@ def rdma_rows(ports: Sequence[GroundPort]) -> Iterator[Row]:
         yield "RDMA", f"{len(names)} x {layer}{speed} {state} ({fold(names)})", style
 
 
-def busy_lines(results: Results) -> list[Line]:
+def busy_lines(results: Results) -> list[ReportLine]:
     """The processes that hold GPUs, node by node."""
-    lines: list[Line] = []
+    lines: list[ReportLine] = []
     for node, users in results.busy.items():
         shown = [
             f"{user.pid} {user.name or '?'}"
@@ -116,7 +116,7 @@ def busy_lines(results: Results) -> list[Line]:
             + (f" {scaled_text(user.memory_bytes, 1024)}B" if user.memory_bytes is not None else "")
             for user in users
         ]
-        lines.append(Line(plain(f"{node} is busy: {listed(shown, SHOWN_USERS)}"), "warning"))
+        lines.append(ReportLine(plain(f"{node} is busy: {listed(shown, SHOWN_USERS)}"), "warning"))
     return lines
 
 
@@ -126,15 +126,15 @@ def torch_is_missing(results: Results) -> bool:
     return bool(grounds) and all(None in (ground.python, ground.torch) for ground in grounds)
 
 
-def refused_lines(results: Results) -> list[Line]:
+def refused_lines(results: Results) -> list[ReportLine]:
     """Why nothing is measured, with what to do."""
-    lines = [Line(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
+    lines = [ReportLine(plain(f"nothing was measured: {results.reason or 'it was refused'}"), "critical")]
     if torch_is_missing(results):
-        lines.append(Line(f"No node has a Python with torch: {INSTALL}."))
+        lines.append(ReportLine(f"No node has a Python with torch: {INSTALL}."))
     return lines
 
 
-def plan_lines(results: Results) -> list[Line]:
+def plan_lines(results: Results) -> list[ReportLine]:
     """What is going to happen, said before it does."""
     estimate = results.estimate
     if estimate is None:
@@ -151,10 +151,12 @@ def plan_lines(results: Results) -> list[Line]:
     if wish.gpu_checks and estimate.backend == "nccl":
         parts.append("checks of every GPU")
     return [
-        Line(f"plan: {backend_text(results)}", "warning" if estimate.backend == "gloo" else "plain"),
-        Line(plain(f"      {where_text(estimate)}")),
-        Line(f"      {', '.join(parts) or 'nothing to measure'}"),
-        Line(f"      about {estimate.seconds:.0f} s, {wish.budget_s:.0f} s at most{traffic_text(estimate)}"),
+        ReportLine(f"plan: {backend_text(results)}", "warning" if estimate.backend == "gloo" else "plain"),
+        ReportLine(plain(f"      {where_text(estimate)}")),
+        ReportLine(f"      {', '.join(parts) or 'nothing to measure'}"),
+        ReportLine(
+            f"      about {estimate.seconds:.0f} s, {wish.budget_s:.0f} s at most{traffic_text(estimate)}"
+        ),
     ]
 
 
@@ -179,7 +181,7 @@ def question(results: Results) -> str:
     return f"Run it on {counted(estimate.nodes, 'node')} for about {estimate.seconds:.0f} s?"
 
 
-def unreachable_lines(results: Results) -> Iterable[Line]:
+def unreachable_lines(results: Results) -> Iterable[ReportLine]:
     """Nodes that cannot connect to each other, one line for each."""
     for each in results.unreachable:
-        yield Line(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")
+        yield ReportLine(plain(f"{each.src} cannot connect to {each.dst}: {each.error}"), "critical")

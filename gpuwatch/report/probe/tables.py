@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.probe.format import (
     counted,
     gb_per_s,
@@ -34,7 +34,7 @@ SHOWN_COUNTERS = 24
 
 
 @dataclass(frozen=True)
-class Column(Generic[T]):
+class TableColumn(Generic[T]):
     """One column. A narrow output loses those with the highest `rank` first."""
 
     title: str
@@ -44,8 +44,8 @@ class Column(Generic[T]):
 
 
 def table_lines(
-    columns: Sequence[Column[T]], rows: Sequence[T], width: int | None, style: Callable[[T], str]
-) -> list[Line]:
+    columns: Sequence[TableColumn[T]], rows: Sequence[T], width: int | None, style: Callable[[T], str]
+) -> list[ReportLine]:
     """Aligned columns under their titles, as many as fit in `width` cells."""
     if not rows:
         return []
@@ -64,8 +64,8 @@ def table_lines(
     def joined(texts: Sequence[str]) -> str:
         return (" " * GAP).join(padded(texts[n], widths[n], right=columns[n].right) for n in kept).rstrip()
 
-    titles = Line(joined([column.title for column in columns]), "old")
-    return [titles, *(Line(joined(texts), style(row)) for texts, row in zip(cells, rows, strict=True))]
+    titles = ReportLine(joined([column.title for column in columns]), "old")
+    return [titles, *(ReportLine(joined(texts), style(row)) for texts, row in zip(cells, rows, strict=True))]
 
 
 def padded(text: str, width: int, *, right: bool) -> str:
@@ -84,28 +84,28 @@ def check_text(row: CollectiveResult) -> str:
     return {True: "ok", False: "WRONG", None: UNKNOWN}[row.correct]
 
 
-COLLECTIVE_COLUMNS: tuple[Column[CollectiveResult], ...] = (
-    Column("collective", lambda row: row.op, right=False),
-    Column("size", lambda row: size_text(row.bytes)),
-    Column("p50", lambda row: time_text(row.p50_s)),
-    Column("min", lambda row: time_text(row.min_s), 3),
-    Column("p99", lambda row: time_text(row.p99_s), 1),
-    Column("cv", lambda row: percent_text(row.cv), 2),
-    Column("algbw", lambda row: rate_text(row.algbw_gb_per_s)),
-    Column("busbw", lambda row: rate_text(row.busbw_gb_per_s)),
-    Column("NIC", lambda row: rate_text(row.nic_gb_per_s)),
-    Column("check", check_text, right=False),
+COLLECTIVE_COLUMNS: tuple[TableColumn[CollectiveResult], ...] = (
+    TableColumn("collective", lambda row: row.op, right=False),
+    TableColumn("size", lambda row: size_text(row.bytes)),
+    TableColumn("p50", lambda row: time_text(row.p50_s)),
+    TableColumn("min", lambda row: time_text(row.min_s), 3),
+    TableColumn("p99", lambda row: time_text(row.p99_s), 1),
+    TableColumn("cv", lambda row: percent_text(row.cv), 2),
+    TableColumn("algbw", lambda row: rate_text(row.algbw_gb_per_s)),
+    TableColumn("busbw", lambda row: rate_text(row.busbw_gb_per_s)),
+    TableColumn("NIC", lambda row: rate_text(row.nic_gb_per_s)),
+    TableColumn("check", check_text, right=False),
 )
 
 
-def collective_lines(results: Results, width: int | None) -> list[Line]:
+def collective_lines(results: Results, width: int | None) -> list[ReportLine]:
     """The table, then what is to be said about single rows."""
     rows = results.collectives
     if not rows:
         return []
     lines = table_lines(COLLECTIVE_COLUMNS, rows, width, collective_style)
     lines.append(
-        Line("rates in GB/s (10^9 B/s) as nccl-tests counts; NIC: what one rank's NIC carried", "old")
+        ReportLine("rates in GB/s (10^9 B/s) as nccl-tests counts; NIC: what one rank's NIC carried", "old")
     )
     return lines + collective_remarks(results)
 
@@ -115,39 +115,41 @@ def collective_style(row: CollectiveResult) -> str:
     return "critical" if row.error or row.correct is False else "plain"
 
 
-def collective_remarks(results: Results) -> list[Line]:
+def collective_remarks(results: Results) -> list[ReportLine]:
     """Errors, and who was waited for."""
     seats = seats_by_rank(results)
-    lines: list[Line] = []
+    lines: list[ReportLine] = []
     for row in results.collectives:
         what = f"{row.op} {size_text(row.bytes)}"
         if row.error:
-            lines.append(Line(plain(f"{what}: {row.error}"), "critical"))
+            lines.append(ReportLine(plain(f"{what}: {row.error}"), "critical"))
         elif row.correct is False:
-            lines.append(Line(f"{what}: wrong result: data were corrupted in transit", "critical"))
+            lines.append(ReportLine(f"{what}: wrong result: data were corrupted in transit", "critical"))
         if row.least_waiting is not None:
             who = rank_name(row.least_waiting, seats)
-            lines.append(Line(plain(f"{what}: {who} waited least; the others waited for it"), "warning"))
+            lines.append(
+                ReportLine(plain(f"{what}: {who} waited least; the others waited for it"), "warning")
+            )
     return lines
 
 
 # --------------------------------------------------------------------------- GPUs
 
 
-def gpu_lines(results: Results, width: int | None) -> list[Line]:
+def gpu_lines(results: Results, width: int | None) -> list[ReportLine]:
     """Every GPU by itself; of many only the slowest beside the median."""
     rows = [results.gpus[rank] for rank in sorted(results.gpus)]
     if not rows:
         return []
     seats = seats_by_rank(results)
     middle = middle_of(rows)
-    columns: tuple[Column[GpuResult], ...] = (
-        Column("GPU", lambda row: rank_name(row.rank, seats), right=False),
-        Column("matmul TFLOP/s", lambda row: _tera(row.matmul_flops)),
-        Column("copy GB/s", lambda row: rate_text(gb_per_s(row.copy_bps))),
-        Column("H2D GB/s", lambda row: rate_text(gb_per_s(row.h2d_bps))),
-        Column("D2H GB/s", lambda row: rate_text(gb_per_s(row.d2h_bps))),
-        Column("to median", lambda row: percent_text(worst_ratio(row, middle)), 1),
+    columns: tuple[TableColumn[GpuResult], ...] = (
+        TableColumn("GPU", lambda row: rank_name(row.rank, seats), right=False),
+        TableColumn("matmul TFLOP/s", lambda row: _tera(row.matmul_flops)),
+        TableColumn("copy GB/s", lambda row: rate_text(gb_per_s(row.copy_bps))),
+        TableColumn("H2D GB/s", lambda row: rate_text(gb_per_s(row.h2d_bps))),
+        TableColumn("D2H GB/s", lambda row: rate_text(gb_per_s(row.d2h_bps))),
+        TableColumn("to median", lambda row: percent_text(worst_ratio(row, middle)), 1),
     )
     folded = len(rows) > MOST_GPUS
     shown = sorted(rows, key=lambda row: _or_one(worst_ratio(row, middle)))[:SHOWN_SLOW] if folded else rows
@@ -158,7 +160,7 @@ def gpu_lines(results: Results, width: int | None) -> list[Line]:
             f"copy {rate_text(gb_per_s(middle.copy_bps))}, H2D {rate_text(gb_per_s(middle.h2d_bps))}, "
             f"D2H {rate_text(gb_per_s(middle.d2h_bps))} GB/s"
         )
-        lines.append(Line(text, "old"))
+        lines.append(ReportLine(text, "old"))
     return lines
 
 
@@ -193,11 +195,13 @@ def worst_ratio(row: GpuResult, middle: GpuResult) -> float | None:
 # --------------------------------------------------------------------------- counters and transports
 
 
-def counter_lines(results: Results) -> list[Line]:
+def counter_lines(results: Results) -> list[ReportLine]:
     """Counters that moved while the probe ran, and gauges as they were under load."""
-    lines = [Line(plain(f"{each.node}: {change_text(each)}")) for each in results.counters[:SHOWN_COUNTERS]]
+    lines = [
+        ReportLine(plain(f"{each.node}: {change_text(each)}")) for each in results.counters[:SHOWN_COUNTERS]
+    ]
     more = len(results.counters) - SHOWN_COUNTERS
-    return [*lines, Line(f"and {more} more (--json has them)")] if more > 0 else lines
+    return [*lines, ReportLine(f"and {more} more (--json has them)")] if more > 0 else lines
 
 
 def change_text(change: CounterChange) -> str:
@@ -207,9 +211,9 @@ def change_text(change: CounterChange) -> str:
     return f"{change.name} +{scaled_text(change.after - change.before, 1000)}"
 
 
-def transport_lines(results: Results) -> list[Line]:
+def transport_lines(results: Results) -> list[ReportLine]:
     """`NET/IB: 32 ranks`."""
     return [
-        Line(plain(f"{name}: {counted(len(ranks), 'rank')}"))
+        ReportLine(plain(f"{name}: {counted(len(ranks), 'rank')}"))
         for name, ranks in sorted(results.transports.items())
     ]

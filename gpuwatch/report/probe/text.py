@@ -15,25 +15,25 @@ from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Culprit, Verdict
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.probe.format import backend_text, marks_for, percent_text
 from gpuwatch.report.probe.matrix import pair_lines
 from gpuwatch.report.probe.preflight import unreachable_lines
 from gpuwatch.report.probe.tables import collective_lines, counter_lines, gpu_lines, transport_lines
 
-EMPTY = Line("")
+EMPTY = ReportLine("")
 VERDICT_STYLES = {"ok": "ok", "noisy": "warning", "bad": "critical", "failed": "critical"}
 SHOWN_CULPRITS = 12
 HANGING = 4
 
 
-def print_lines(lines: Sequence[Line], out: TextIO) -> None:
+def print_lines(lines: Sequence[ReportLine], out: TextIO) -> None:
     """Write lines; colours follow the terminal, NO_COLOR and TERM, and every character can be written."""
     with console_on(out) as console:
         for line in lines:
             text = writable(line.text, out.encoding)
             for part in wrapped(text, console.width):
-                show(console, Line(part, line.style))
+                show(console, ReportLine(part, line.style))
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -58,11 +58,11 @@ def writable(text: str, encoding: str | None) -> str:
     return text.encode(known, "replace").decode(known)
 
 
-def title_line(results: Results, source: str, *, demo: bool) -> Line:
+def title_line(results: Results, source: str, *, demo: bool) -> ReportLine:
     """What was probed, when, by which version; and that a simulation is one."""
     moment = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     mark = "DEMO, a simulated cluster  " if demo else ""
-    return Line(
+    return ReportLine(
         plain(f"{mark}{moment}  probe of {source}  gpuwatch {__version__}"), "warning" if demo else "plain"
     )
 
@@ -72,7 +72,7 @@ def print_results(results: Results, out: TextIO) -> None:
     print_lines(list(result_lines(results, marks_for(out.encoding), width_of(out))), out)
 
 
-def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[Line]:
+def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[ReportLine]:
     """What was measured, then what it means."""
     yield from backend_lines(results)
     sections = (
@@ -82,14 +82,14 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
         ("", gpu_lines(results, width)),
         ("transport", transport_lines(results)),
         ("changed counters", counter_lines(results)),
-        ("notes", [Line(plain(note)) for note in results.notes if not _is_told(note, results.verdict)]),
+        ("notes", [ReportLine(plain(note)) for note in results.notes if not _is_told(note, results.verdict)]),
     )
     for title, lines in sections:
         if lines:
             yield EMPTY
             if title:
-                yield Line(title)
-            yield from (Line(f"  {line.text}", line.style) if title else line for line in lines)
+                yield ReportLine(title)
+            yield from (ReportLine(f"  {line.text}", line.style) if title else line for line in lines)
     yield EMPTY
     yield from verdict_lines(results)
 
@@ -100,44 +100,44 @@ def _is_told(note: str, verdict: Verdict | None) -> bool:
     return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
 
-def backend_lines(results: Results) -> Iterator[Line]:
+def backend_lines(results: Results) -> Iterator[ReportLine]:
     """Which back end ran, before any number."""
     text = backend_text(results)
     if text:
         torch = f"  torch {plain(results.torch)}" if results.torch else ""
-        yield Line(f"{text}{torch}", "warning" if text.startswith("GLOO") else "plain")
+        yield ReportLine(f"{text}{torch}", "warning" if text.startswith("GLOO") else "plain")
 
 
-def verdict_lines(results: Results) -> Iterator[Line]:
+def verdict_lines(results: Results) -> Iterator[ReportLine]:
     """Alerts, advice, then the sentence with who is to blame and why."""
     verdict = results.verdict
     if results.phase == "cancelled":
-        yield Line("cancelled: results so far", "warning")
+        yield ReportLine("cancelled: results so far", "warning")
     elif results.phase == "failed" and not (
         verdict and results.reason and results.reason in verdict.sentence
     ):
-        yield Line(plain(f"probe failed: {results.reason}"), "critical")
+        yield ReportLine(plain(f"probe failed: {results.reason}"), "critical")
     if verdict is None:
-        yield Line("verdict: none, too little was measured", "warning")
+        yield ReportLine("verdict: none, too little was measured", "warning")
         return
     for alert in verdict.alerts:
-        yield Line(plain(f"ALERT  {alert}"), "warning")
+        yield ReportLine(plain(f"ALERT  {alert}"), "warning")
     for advice in verdict.advice:
-        yield Line(plain(f"advice: {advice}"))
+        yield ReportLine(plain(f"advice: {advice}"))
     yield from sentence_lines(verdict)
 
 
-def sentence_lines(verdict: Verdict) -> Iterator[Line]:
+def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
     """`BAD  gpu-003: all 14 links at 25 % of its peers`, and what it rests on."""
-    yield Line(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
+    yield ReportLine(plain(f"{verdict.status.upper()}  {verdict.sentence}"), VERDICT_STYLES[verdict.status])
     for evidence in verdict.evidence:
         if evidence not in verdict.sentence:
-            yield Line(plain(f"  {evidence}"))
+            yield ReportLine(plain(f"  {evidence}"))
     for culprit in verdict.culprits[:SHOWN_CULPRITS]:
         yield from culprit_lines(culprit, verdict.sentence)
     more = len(verdict.culprits) - SHOWN_CULPRITS
     if more > 0:
-        yield Line(f"  and {more} more (--json has them)")
+        yield ReportLine(f"  and {more} more (--json has them)")
 
 
 def _says(sentence: str, evidence: str) -> bool:
@@ -146,10 +146,10 @@ def _says(sentence: str, evidence: str) -> bool:
     return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
 
 
-def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[Line]:
+def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[ReportLine]:
     """`  node gpu-003  25% of its peers`, then what it rests on that the verdict's sentence has not said."""
     ratio = culprit.state if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
-    yield Line(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
+    yield ReportLine(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
         if not _says(sentence, evidence):
-            yield Line(plain(f"    {evidence}"))
+            yield ReportLine(plain(f"    {evidence}"))

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.model.text import plural
 from gpuwatch.plain import plain
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
-from gpuwatch.rules.scoring.score import ALARMING, BENIGN, Judged, Score
+from gpuwatch.rules.scoring.score import ALARMING, BENIGN, Score, ScoredExcerpt
 
 STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 
@@ -130,7 +130,7 @@ def print_failures(score: Score, file: IO[str]) -> None:
             _failure("OTHER CLASS" if judged.detected else "MISSED", judged, judged.findings, file)
 
 
-def _failure(what: str, judged: Judged, findings: Iterable[dict[str, Any]], file: IO[str]) -> None:
+def _failure(what: str, judged: ScoredExcerpt, findings: Iterable[dict[str, Any]], file: IO[str]) -> None:
     excerpt = judged.excerpt
     found = ", ".join(f"{f['rule']} ({f['severity']})" for f in findings) or "nothing"
     _print(

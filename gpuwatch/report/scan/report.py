@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.ended_jobs.logged_numbers import progress_alerts, with_lasting
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
@@ -101,7 +101,7 @@ class ScanReport:
 
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
-    found = [Found(heard.node, heard.finding) for heard in scan.heard]
+    found = [LocatedFinding(heard.node, heard.finding) for heard in scan.heard]
     tracks = tracks_of(scan.files)
     own = {file.name: file.rank for file in scan.files if file.rank is not None and not file.kernel}
     alerts = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)

@@ -11,12 +11,12 @@ from gpuwatch.plain import plain
 from gpuwatch.report.incidents.brief_text import brief_lines, sentence_line
 from gpuwatch.report.incidents.text import incident_lines, outside_lines
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import Line
+from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.scan.report import ScanReport
 from gpuwatch.runs.files.files import Skipped
 from gpuwatch.runs.scan.scan import Scan
 
-EMPTY = Line("")
+EMPTY = ReportLine("")
 NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {"stopped": "no line says why"}
 
 
@@ -27,7 +27,7 @@ def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:
             show(console, line)
 
 
-def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
+def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[ReportLine]:
     """Everything in order; `verbose`: with the whole evidence and the timeline of each incident."""
     details = incident_lines if verbose else brief_lines
     for incident in report.incidents:
@@ -35,7 +35,7 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
         yield EMPTY
     if report.outside:
         title = "other findings, not in an incident:" if report.incidents else "no incident; other findings:"
-        yield Line(title)
+        yield ReportLine(title)
         yield from outside_lines(report.outside, report.place)
         yield EMPTY
     yield from trouble_lines(report.scan)
@@ -43,19 +43,19 @@ def scan_lines(report: ScanReport, *, verbose: bool) -> Iterator[Line]:
     yield verdict(report, verbose=verbose)
 
 
-def trouble_lines(scan: Scan) -> Iterator[Line]:
+def trouble_lines(scan: Scan) -> Iterator[ReportLine]:
     """What was not read, or not wholly, and why."""
     for file in scan.files:
         if file.trouble is not None:
-            yield Line(f"{file.name}: {file.trouble}", "warning")
+            yield ReportLine(f"{file.name}: {file.trouble}", "warning")
     for skipped in scan.skipped:
         if skipped.unreadable:
-            yield Line(f"{skipped.name}: {skipped.why}", "warning")
+            yield ReportLine(f"{skipped.name}: {skipped.why}", "warning")
     for rule, why in scan.suspended.items():
-        yield Line(plain(f"rule {rule} suspended: {why}"), "warning")
+        yield ReportLine(plain(f"rule {rule} suspended: {why}"), "warning")
 
 
-def verdict(report: ScanReport, *, verbose: bool) -> Line:
+def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
     """`2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`."""
     scan = report.scan
     count = len(report.incidents)
@@ -80,7 +80,7 @@ def verdict(report: ScanReport, *, verbose: bool) -> Line:
     if report.incidents and not verbose:
         parts.append("-v shows the evidence")
     style = "critical" if report.incidents else "warning" if report.found or report.unexplained else "ok"
-    return Line("; ".join(parts), style)
+    return ReportLine("; ".join(parts), style)
 
 
 def skipped_text(skipped: Sequence[Skipped]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from gpuwatch.rules.compiling.check import (
     ANY_OTHER,
     MANY,
-    PatternError,
+    RulePatternError,
     characters_of,
     inner_parts,
     op,
@@ -48,10 +48,10 @@ def check_pattern(pattern: str) -> None:
     try:
         folded = bool(re.compile(pattern).flags & re.IGNORECASE)
     except re.error as error:
-        raise PatternError(f"not a regular expression: {error.msg}", error.pos) from None
+        raise RulePatternError(f"not a regular expression: {error.msg}", error.pos) from None
     check_repeats(tree, folded=folded)
     if estimated_steps(tree, folded=folded) > MOST_STEPS:
-        raise PatternError(
+        raise RulePatternError(
             "repeats that follow each other can match one text, so a long line may never end. Bound them "
             "([^ ]{0,80} for .*), or put a character between that they cannot match"
         )
@@ -115,7 +115,7 @@ class _Builder:
 
     def _position(self, reads: frozenset[int], *, nullable: bool) -> Automaton:
         if len(self.reads) >= MOST_POSITIONS:
-            raise PatternError("a repeated group is too large; repeat less, or fewer times")
+            raise RulePatternError("a repeated group is too large; repeat less, or fewer times")
         self.reads.append(reads)
         self.next.append(set())
         at = len(self.reads) - 1
@@ -163,7 +163,7 @@ def check_repeats(tree: Any, *, folded: bool) -> None:  # noqa: ANN401
             builder = _Builder(folded=folded)
             builder.repeated(builder.sequence(argument[2]))
             if _is_ambiguous(builder):
-                raise PatternError(
+                raise RulePatternError(
                     "a repeated group can match one text in several ways, so a long line may never end. Put "
                     "a character between that neither neighbour can match, or use a character class"
                 )

@@ -29,7 +29,7 @@ _NEGATED = {
 }
 
 
-class PatternError(ValueError):
+class RulePatternError(ValueError):
     """A pattern that is refused; `position` is the character it is wrong at, where that is known."""
 
     def __init__(self, why: str, position: int | None = None) -> None:
@@ -49,9 +49,9 @@ def parsed(pattern: str) -> Any:  # noqa: ANN401 - re's own parse tree
             warnings.simplefilter("error")
             tree = parser.parse(pattern)
     except re.error as error:
-        raise PatternError(f"not a regular expression: {error.msg}", error.pos) from None
+        raise RulePatternError(f"not a regular expression: {error.msg}", error.pos) from None
     except (Warning, OverflowError, RecursionError) as error:
-        raise PatternError(f"not a regular expression: {error}") from None
+        raise RulePatternError(f"not a regular expression: {error}") from None
     _old_enough(tree)
     return tree
 
@@ -76,7 +76,7 @@ def _old_enough(tree: Any) -> None:  # noqa: ANN401
     new = [getattr(op, name) for name in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT") if hasattr(op, name)]
     for code, argument in tree:
         if code in new:
-            raise PatternError(
+            raise RulePatternError(
                 "atomic groups and possessive quantifiers need Python 3.11; nodes may have 3.6"
             )
         for inner in inner_parts(code, argument):

@@ -21,7 +21,7 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: int = 20
 
 
-class Recovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RecoveryPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line that ends what the rule found; `same` names the fields that must be equal in both."""
 
     match: str
@@ -62,7 +62,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: str | None = None
     """The block ends with the line that this is found in."""
     flood: Flood | None = None
-    recovery: Recovery | None = None
+    recovery: RecoveryPattern | None = None
     newest: bool = False
     """One finding of each speaker, which is always the newest match."""
     programs: tuple[str, ...] = ()

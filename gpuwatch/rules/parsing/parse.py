@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.hosts.document import compose
-from gpuwatch.hosts.errors import HostsError, Place, Problems, escaped
-from gpuwatch.hosts.structures import Entry
+from gpuwatch.hosts.errors import HostsError, Problems, TextPosition, escaped
+from gpuwatch.hosts.structures import ReadMapping
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import COMMON, Dialect
 from gpuwatch.rules.model.errors import NO_WORD, RulesError
-from gpuwatch.rules.model.rule import Context, Flood, Recovery, Rule
+from gpuwatch.rules.model.rule import Context, Flood, RecoveryPattern, Rule
 from gpuwatch.rules.parsing.parse_dialect import dialect_of
 from gpuwatch.rules.parsing.shapes import PACK, PackProblems
 
@@ -22,7 +22,7 @@ MAX_BYTES = 4 << 20
 
 def parse_pack(
     text: str, source: str, known: AbstractSet[str] = frozenset({COMMON})
-) -> list[tuple[Rule | Dialect, Place]]:
+) -> list[tuple[Rule | Dialect, TextPosition]]:
     """The rules of a pack's text, each with its place; `known` are ids of other packs.
 
     Raises:
@@ -31,9 +31,9 @@ def parse_pack(
     problems = PackProblems(source)
     root = compose(text, problems)
     if root is None and not len(problems):
-        problems.add(Place(1, 1), "the file is empty; a pack is a list of rules")
+        problems.add(TextPosition(1, 1), "the file is empty; a pack is a list of rules")
     read = PACK.read(root, problems) if root is not None else None
-    entries: list[Entry] = read.values.get("rules", []) if isinstance(read, Entry) else read or []
+    entries: list[ReadMapping] = read.values.get("rules", []) if isinstance(read, ReadMapping) else read or []
     known = known | {entry.values.get("id", "") for entry in entries}
     found = [(rule, entry.place) for entry in entries if (rule := _any(entry, known, problems)) is not None]
     try:
@@ -87,11 +87,11 @@ def _text(file: Path) -> str:
         raise RulesError([f"{escaped(str(file))}: not UTF-8 text"]) from None
 
 
-def _any(entry: Entry, known: AbstractSet[str], problems: Problems) -> Rule | Dialect | None:
+def _any(entry: ReadMapping, known: AbstractSet[str], problems: Problems) -> Rule | Dialect | None:
     return dialect_of(entry, known, problems) if "kind" in entry.places else _rule(entry, problems)
 
 
-def _rule(entry: Entry, problems: Problems) -> Rule | None:
+def _rule(entry: ReadMapping, problems: Problems) -> Rule | None:
     values = dict(entry.values)
     if any(name not in values for name in ("id", "severity", "title", "match", "explain", "do", "examples")):
         return None
@@ -114,7 +114,7 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
         until=values.get("until"),
         raised=values.get("raised"),
         flood=_part(Flood, values.get("flood")),
-        recovery=_part(Recovery, values.get("recovery")),
+        recovery=_part(RecoveryPattern, values.get("recovery")),
         programs=tuple(name.lower() for name in values.get("programs", ())),
         severity_by=values.get("severity_by", {}),
         links=tuple(values.get("links", ())),
@@ -125,7 +125,7 @@ def _rule(entry: Entry, problems: Problems) -> Rule | None:
     return rule
 
 
-def _part(kind: type[Any], entry: Entry | None) -> Any:  # noqa: ANN401 - one of the small structs
+def _part(kind: type[Any], entry: ReadMapping | None) -> Any:  # noqa: ANN401 - one of the small structs
     if entry is None:
         return None
     values = {
@@ -137,7 +137,7 @@ def _part(kind: type[Any], entry: Entry | None) -> Any:  # noqa: ANN401 - one of
         return None
 
 
-def _mistakes(rule: Rule, entry: Entry) -> Iterator[tuple[Place, str]]:
+def _mistakes(rule: Rule, entry: ReadMapping) -> Iterator[tuple[TextPosition, str]]:
     if len(rule.do) > 3:
         yield entry.places["do"], f"{len(rule.do)} things to do; name the first three"
     if not literals_for(rule):

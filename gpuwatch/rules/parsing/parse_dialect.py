@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
-from gpuwatch.hosts.errors import Place, Problems, did_you_mean, escaped
-from gpuwatch.hosts.structures import Entry
+from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, escaped
+from gpuwatch.hosts.structures import ReadMapping
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import COMMON, Dialect, Example
 from gpuwatch.rules.model.errors import NO_WORD
 
 
-def dialect_of(entry: Entry, known: AbstractSet[str], problems: Problems) -> Dialect | None:
+def dialect_of(entry: ReadMapping, known: AbstractSet[str], problems: Problems) -> Dialect | None:
     """The dialect of an entry; None where a key is missing, which has been noted; `known` are ids."""
     values = dict(entry.values)
     if any(name not in values for name in ("kind", "id", "title", "match", "examples")):
@@ -42,7 +42,9 @@ def dialect_of(entry: Entry, known: AbstractSet[str], problems: Problems) -> Dia
     return dialect
 
 
-def _mistakes(dialect: Dialect, entry: Entry, known: AbstractSet[str]) -> Iterator[tuple[Place, str]]:
+def _mistakes(
+    dialect: Dialect, entry: ReadMapping, known: AbstractSet[str]
+) -> Iterator[tuple[TextPosition, str]]:
     if not literals_for(dialect):
         yield entry.places["match"], NO_WORD
     for pattern in dialect.match:

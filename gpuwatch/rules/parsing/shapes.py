@@ -6,17 +6,17 @@ import yaml
 
 from gpuwatch.agent.logs.progress.quantities import NOTHING, QUANTITIES
 from gpuwatch.hosts.document import place
-from gpuwatch.hosts.errors import Place, Problems, escaped
-from gpuwatch.hosts.shapes import Choice, Number, Schema, Shape, Text, Whole, described, quoted, scalar
-from gpuwatch.hosts.structures import Entry, Key, ListOf, MapOf, OneOf, Record
+from gpuwatch.hosts.errors import Problems, TextPosition, escaped
+from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Text, Whole, described, quoted, scalar
+from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, ReadMapping, Record
 from gpuwatch.rules.compiling.ambiguity import check_pattern
-from gpuwatch.rules.compiling.check import PatternError
+from gpuwatch.rules.compiling.check import RulePatternError
 
 MAX_PATTERN = 2000
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
-class Pattern(Shape):
+class PatternShape(Shape):
     """A regular expression; what is wrong with it is told with the column inside it."""
 
     what = "a regular expression"
@@ -29,7 +29,7 @@ class Pattern(Shape):
             return None
         try:
             check_pattern(text)
-        except PatternError as error:
+        except RulePatternError as error:
             at = place(node)
             one_line = node.start_mark.line == node.end_mark.line
             if error.position is not None and one_line:
@@ -49,7 +49,7 @@ class PackProblems(Problems):
 
     rule: str | None = None
 
-    def add(self, place: Place, text: str) -> None:
+    def add(self, place: TextPosition, text: str) -> None:
         """Note a problem."""
         super().add(place, text if self.rule is None else f"rule {escaped(self.rule)}: {text}")
 
@@ -57,7 +57,7 @@ class PackProblems(Problems):
 class RuleRecord(Record):
     """A mapping of a rule's keys; while it is read, problems carry its id."""
 
-    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+    def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
         """The entry with every value that could be read."""
         if not isinstance(problems, PackProblems) or not isinstance(node, yaml.MappingNode):
             return super().read(node, problems)
@@ -72,7 +72,7 @@ class RuleOrDialect(Shape):
 
     what = "a rule"
 
-    def read(self, node: yaml.Node, problems: Problems) -> Entry | None:
+    def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
         """The entry of the one that it is."""
         is_rule = not isinstance(node, yaml.MappingNode) or _said(node, "kind") is None
         return (RULE if is_rule else DIALECT).read(node, problems)
@@ -100,8 +100,8 @@ class Passage(Text):
         return len(text.strip()) > 0 and len(text) <= self.limit
 
 
-_SEVERITY = Choice(("info", "warning", "error", "critical"))
-_PATTERN = Pattern()
+_SEVERITY = Keyword(("info", "warning", "error", "critical"))
+_PATTERN = PatternShape()
 _PATTERNS = ListOf(_PATTERN, "a regular expression or a list of them", or_single=True)
 _PASSAGES = ListOf(
     Passage("lines of a log", limit=20_000), "lines of a log or a list of such", or_single=True
@@ -118,7 +118,7 @@ def _context(name: str) -> Record:
     )
 
 
-_YES = Choice(("true", "false"))
+_YES = Keyword(("true", "false"))
 RULE = RuleRecord(
     "a rule",
     (
@@ -134,7 +134,7 @@ RULE = RuleRecord(
         Key("explain", Passage("a few sentences", limit=4000), "What it means.", required=True),
         Key("do", _SENTENCES, "What to do first, the best first.", required=True),
         Key("examples", _PASSAGES, "Lines that must give this rule.", required=True),
-        Key("role", Choice(("root", "first", "echo", "hint")), "Cause or consequence."),
+        Key("role", Keyword(("root", "first", "echo", "hint")), "Cause or consequence."),
         Key("literals", _LITERALS, "For the prefilter."),
         Key("unless", _PATTERNS, "Not where one of these is in the line."),
         Key(
@@ -193,13 +193,13 @@ RULE = RuleRecord(
     ),
 )
 _VALUE = Text("a number, nan or inf", r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|nan|-?inf", 40)
-_QUANTITY = Choice((*QUANTITIES, NOTHING))
-_FIELD = Choice(tuple(dict.fromkeys(field for field, _, _ in QUANTITIES.values())))
+_QUANTITY = Keyword((*QUANTITIES, NOTHING))
+_FIELD = Keyword(tuple(dict.fromkeys(field for field, _, _ in QUANTITIES.values())))
 _WORD = Text("a word of a line", limit=80)
 DIALECT = RuleRecord(
     "a dialect",
     (
-        Key("kind", Choice(("progress",)), "What it is.", required=True),
+        Key("kind", Keyword(("progress",)), "What it is.", required=True),
         Key("id", _ID, "Its name.", required=True),
         Key("title", Text("a few words", limit=120), "Whose lines these are.", required=True),
         Key("match", _PATTERNS, "What tells its lines; named groups are quantities.", required=True),
@@ -226,7 +226,7 @@ DIALECT = RuleRecord(
         Key("plain", _YES, "Only the named groups are read."),
         Key("needs", ListOf(_FIELD, "a field or a list of fields", or_single=True), "Nothing without these."),
         Key("least", Whole(1, 10), "Fewer fields tell nothing."),
-        Key("phases", Choice(("ms", "s")), "Every word is a timer, in this unit."),
+        Key("phases", Keyword(("ms", "s")), "Every word is a timer, in this unit."),
         Key("per_epoch", _YES, "Steps begin anew with every epoch."),
         Key("fallback", _YES, "Asked only where no other dialect fits."),
         Key("not", _PASSAGES, "Lines that must give nothing."),

@@ -33,7 +33,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ScoredExcerpt:
     """What the rules made of one excerpt."""
 
     excerpt: Excerpt
@@ -61,7 +61,7 @@ class Score:
     class_correct: int = 0
     false_alarms: int = 0
     classes: dict[str, ClassScore] = field(default_factory=dict)
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[ScoredExcerpt] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
         """As JSON tells it."""
@@ -145,7 +145,7 @@ def score(ruleset: RuleSet, excerpts: Iterable[Excerpt]) -> Score:
             total.negatives += 1
             total.false_alarms += bool(counted)
         correct = any(f["rule"] == excerpt.label for f in counted)
-        total.judged.append(Judged(excerpt, tuple(findings), bool(counted), correct))
+        total.judged.append(ScoredExcerpt(excerpt, tuple(findings), bool(counted), correct))
         if excerpt.label == BENIGN:
             continue
         mine = total.classes.setdefault(excerpt.label, ClassScore())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.plain import plain
-from gpuwatch.runs.flight.dumps import Dump
+from gpuwatch.runs.flight.dumps import RankDump
 
 MANY = 3
 """A single dump that somebody copied, or that another job left, does not outweigh so many."""
@@ -13,7 +13,7 @@ GAP_S = 120.0
 """More than clocks of one cluster differ, less than a restart after a timeout takes."""
 
 
-def of_the_youngest_job(found: Sequence[tuple[str, Dump]]) -> tuple[list[Dump], list[str]]:
+def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[RankDump], list[str]]:
     """The dumps of the series that can be one job's, and words about those that are left out.
 
     Nodes may have series of their own. Two that hold the same rank are of two jobs or attempts: the one with
@@ -22,10 +22,10 @@ def of_the_youngest_job(found: Sequence[tuple[str, Dump]]) -> tuple[list[Dump], 
     Args:
         found: Series (`gpuwatch.runs.flight.files.series_of`) and dump, the youngest last.
     """
-    every: dict[str, list[Dump]] = {}
+    every: dict[str, list[RankDump]] = {}
     for series, dump in reversed(found):
         every.setdefault(series, []).append(dump)
-    kept: list[Dump] = []
+    kept: list[RankDump] = []
     words = []
     ranks: dict[int, str] = {}
     many = max(map(len, every.values()), default=0) >= MANY
@@ -40,7 +40,7 @@ def of_the_youngest_job(found: Sequence[tuple[str, Dump]]) -> tuple[list[Dump], 
     return kept, words
 
 
-def of_the_last_attempt(dumps: Sequence[Dump]) -> tuple[list[Dump], list[str]]:
+def of_the_last_attempt(dumps: Sequence[RankDump]) -> tuple[list[RankDump], list[str]]:
     """The dumps of the attempt that began last, and words about those that are left out.
 
     A single dump beside `MANY` older ones is itself left out. A dump is an earlier attempt's where its rank
@@ -56,8 +56,8 @@ def of_the_last_attempt(dumps: Sequence[Dump]) -> tuple[list[Dump], list[str]]:
     if last is None:
         return list(dumps), []
     before_s = (begun[id(last)] or 0.0) - GAP_S
-    kept: list[Dump] = []
-    earlier: list[Dump] = []
+    kept: list[RankDump] = []
+    earlier: list[RankDump] = []
     for dump in dumps:
         (earlier if _ended_s(dump) < before_s and _went_past(dump, last) else kept).append(dump)
     if len(kept) == 1 and len(earlier) >= MANY:
@@ -67,19 +67,19 @@ def of_the_last_attempt(dumps: Sequence[Dump]) -> tuple[list[Dump], list[str]]:
     ]
 
 
-def _began_s(dump: Dump) -> float | None:
+def _began_s(dump: RankDump) -> float | None:
     return min(_times(dump), default=None)
 
 
-def _ended_s(dump: Dump) -> float:
+def _ended_s(dump: RankDump) -> float:
     return max(_times(dump), default=float("inf"))
 
 
-def _times(dump: Dump) -> Iterable[float]:
+def _times(dump: RankDump) -> Iterable[float]:
     return (op.created_s for lane in dump.lanes.values() for op in lane.collectives.values() if op.created_s)
 
 
-def _went_past(dump: Dump, last: Dump) -> bool:
+def _went_past(dump: RankDump, last: RankDump) -> bool:
     for group, lane in dump.lanes.items():
         other = last.lanes.get(group)
         if other is not None and other.collectives and lane.last > min(other.collectives):

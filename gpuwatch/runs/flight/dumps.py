@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from gpuwatch.plain import plain
-from gpuwatch.runs.flight.pickle_reader import NoDumpError, RefusedError, plain_data
+from gpuwatch.runs.flight.pickle_reader import NoDumpError, UnreadableDumpError, plain_data
 
 State: TypeAlias = Literal["scheduled", "started", "completed"]
 
@@ -80,7 +80,7 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupInfo:
     """A process group, as a rank knows it."""
 
     name: str
@@ -106,7 +106,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Dump:
+class RankDump:
     """One rank's dump."""
 
     rank: int
@@ -115,7 +115,7 @@ class Dump:
     backend: str
     lanes: Mapping[str, Lane]
     """By the group's name."""
-    groups: Mapping[str, Group]
+    groups: Mapping[str, GroupInfo]
     enqueued: Mapping[int, int]
     """Group number (`Op.pg_id`) -> the last collective that was enqueued."""
     wrapped: bool
@@ -161,14 +161,14 @@ class _Entry(msgspec.Struct):
     frames: list[_Frame] = []
 
 
-class _File(msgspec.Struct):
+class _DumpFile(msgspec.Struct):
     version: str = "?"
     pg_config: dict[str, dict[str, Any]] = {}
     pg_status: dict[str, dict[str, Any]] = {}
     entries: list[_Entry] = []
 
 
-def read_dump(data: bytes, rank: int, file: str) -> Dump:
+def read_dump(data: bytes, rank: int, file: str) -> RankDump:
     """One dump from the bytes of its file.
 
     Raises:
@@ -178,17 +178,17 @@ def read_dump(data: bytes, rank: int, file: str) -> Dump:
     if not isinstance(held, dict) or not ("entries" in held or "pg_config" in held):
         raise NoDumpError("holds no flight recorder's dump")
     try:
-        found = msgspec.convert(held, _File, strict=False)
+        found = msgspec.convert(held, _DumpFile, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise RefusedError(f"not a flight recorder's dump: {plain(str(error))[:160]}") from error
+        raise UnreadableDumpError(f"not a flight recorder's dump: {plain(str(error))[:160]}") from error
     if len(found.entries) > MAX_ENTRIES:
-        raise RefusedError(f"{len(found.entries)} entries, more than the {MAX_ENTRIES} that are read")
+        raise UnreadableDumpError(f"{len(found.entries)} entries, more than the {MAX_ENTRIES} that are read")
     words: dict[str, str] = {}
     ops = tuple(_op(entry, words) for entry in found.entries)
     backends = [entry.profiling_name.partition(":")[0] for entry in found.entries[-1:]]
     groups = _groups(found.pg_config)
     nameless = groups.pop("", None)
-    return Dump(
+    return RankDump(
         rank=rank,
         file=file,
         version=_name(found.version),
@@ -325,10 +325,12 @@ def _name(text: str) -> str:
     return plain(text)[:MAX_NAME]
 
 
-def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Group]:
+def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, GroupInfo]:
     groups = {}
     for key, facts in config.items():
-        groups[_name(key)] = Group(_name(key), _name(_text(facts.get("desc"))), _members(facts.get("ranks")))
+        groups[_name(key)] = GroupInfo(
+            _name(key), _name(_text(facts.get("desc"))), _members(facts.get("ranks"))
+        )
     return groups
 
 

@@ -13,8 +13,8 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
 from gpuwatch.runs.files.utf16 import HEAD_BYTES
 from gpuwatch.runs.flight.attempts import of_the_last_attempt, of_the_youngest_job
-from gpuwatch.runs.flight.dumps import Dump, read_dump
-from gpuwatch.runs.flight.pickle_reader import MAX_BYTES, NoDumpError, RefusedError
+from gpuwatch.runs.flight.dumps import RankDump, read_dump
+from gpuwatch.runs.flight.pickle_reader import MAX_BYTES, NoDumpError, UnreadableDumpError
 from gpuwatch.runs.scan.scan import usable_cores
 from gpuwatch.runs.scan.workers import Dial, Workers, limit_memory
 
@@ -48,10 +48,10 @@ class Closed(str):
 
 
 @dataclass
-class Dumps:
+class FoundDumps:
     """What was found, the dumps by rank."""
 
-    dumps: list[Dump] = field(default_factory=list)
+    dumps: list[RankDump] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     """Files that are no dump; `unreadable` where one was expected."""
     twice: dict[int, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def gather_dumps(
     paths: Sequence[Path],
     tell: Callable[[int], None] = lambda _bytes: None,
     file_cpu_s: int = FILE_CPU_S,
-) -> Dumps:
+) -> FoundDumps:
     """Read every dump under the paths, over all cores where there are many.
 
     Args:
@@ -75,7 +75,7 @@ def gather_dumps(
         tell: Called with the bytes read so far.
         file_cpu_s: A file that needs more CPU time than this is given up; the others are kept.
     """
-    found = Dumps()
+    found = FoundDumps()
     tasks = []
     for path, root in walked(paths, found.skipped, set()):
         if root is not None and path.name.endswith(NO_DUMP_NAMES):
@@ -88,9 +88,9 @@ def gather_dumps(
         tasks = tasks[:MAX_FILES]
     read = [(task, result) for task, result in _results(tasks, tell, file_cpu_s)]
     read.sort(key=lambda each: (each[0].mtime, each[0].rank, each[0].name))
-    by_rank: dict[tuple[str, int], Dump] = {}
+    by_rank: dict[tuple[str, int], RankDump] = {}
     for task, result in read:
-        if isinstance(result, Dump):
+        if isinstance(result, RankDump):
             key = series_of(Path(task.path)), task.rank
             found.twice[task.rank] = found.twice.get(task.rank, 0) + (key in by_rank)
             by_rank.pop(key, None)
@@ -104,7 +104,7 @@ def gather_dumps(
     return found
 
 
-def _choose(found: Dumps, by_rank: Mapping[tuple[str, int], Dump]) -> None:
+def _choose(found: FoundDumps, by_rank: Mapping[tuple[str, int], RankDump]) -> None:
     """Only the dumps of one run are judged together."""
     of_one, found.apart = of_the_youngest_job([(series, dump) for (series, _), dump in by_rank.items()])
     found.dumps, words = of_the_last_attempt(sorted(of_one, key=lambda dump: dump.rank))
@@ -127,7 +127,7 @@ def series_of(path: Path) -> str:
     return str(path.parent / (name[: match.start()] if match else ""))
 
 
-def _task(path: Path, root: Path | None, found: Dumps) -> _Task | None:
+def _task(path: Path, root: Path | None, found: FoundDumps) -> _Task | None:
     name = plain(str(path))
     rank = rank_of(path)
     if rank is None:
@@ -148,9 +148,9 @@ def _task(path: Path, root: Path | None, found: Dumps) -> _Task | None:
 
 def _results(
     tasks: Sequence[_Task], tell: Callable[[int], None], file_cpu_s: int
-) -> list[tuple[_Task, Dump | str]]:
+) -> list[tuple[_Task, RankDump | str]]:
     count = min(usable_cores(), max(1, len(tasks) // ALONE))
-    workers: Workers[_Task, Dump | str] = Workers(count, _reader, file_cpu_s)
+    workers: Workers[_Task, RankDump | str] = Workers(count, _reader, file_cpu_s)
     try:
         return [
             (each.task, each.result if each.result is not None else Closed(each.fault or "not read"))
@@ -160,11 +160,11 @@ def _results(
         workers.close()
 
 
-def _reader() -> Callable[[_Task, Dial], Dump | str]:
+def _reader() -> Callable[[_Task, Dial], RankDump | str]:
     return _read
 
 
-def _read(task: _Task, dial: Dial) -> Dump | str:
+def _read(task: _Task, dial: Dial) -> RankDump | str:
     """The dump, or why there is none."""
     path = Path(task.path)
     try:
@@ -183,7 +183,7 @@ def _read(task: _Task, dial: Dial) -> Dump | str:
         return read_dump(data, task.rank, task.name)
     except OSError as error:
         return Closed(reason(error))
-    except RefusedError as error:
+    except UnreadableDumpError as error:
         return Closed(error)
     except NoDumpError as error:
         return str(error)

@@ -18,7 +18,7 @@ class NoDumpError(ValueError):
     """It is no dump; the message says why, in words."""
 
 
-class RefusedError(NoDumpError):
+class UnreadableDumpError(NoDumpError):
     """It may be a dump, of a kind that is not read: its rank may have written one."""
 
 
@@ -27,11 +27,11 @@ class _Plain(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse: whatever a pickle names could be called."""
-        raise RefusedError(f"names {module}.{name}, which no flight recorder writes: refused")
+        raise UnreadableDumpError(f"names {module}.{name}, which no flight recorder writes: refused")
 
     def persistent_load(self, _pid: object) -> NoReturn:
         """Refuse: there are no objects kept elsewhere."""
-        raise RefusedError("points to an object outside of itself: refused")
+        raise UnreadableDumpError("points to an object outside of itself: refused")
 
 
 def plain_data(data: bytes) -> Any:  # noqa: ANN401 - a file holds what it holds
@@ -41,7 +41,7 @@ def plain_data(data: bytes) -> Any:  # noqa: ANN401 - a file holds what it holds
         NoDumpError: it is neither, is cut off, names something to be called, or is too big.
     """
     if len(data) > MAX_BYTES:
-        raise RefusedError(f"{len(data) >> 20} MB, more than the {MAX_BYTES >> 20} MB that are read")
+        raise UnreadableDumpError(f"{len(data) >> 20} MB, more than the {MAX_BYTES >> 20} MB that are read")
     if not data:
         raise NoDumpError("empty: the rank was ended before it could write its dump")
     if data.startswith(PICKLE_BEGINS):
@@ -57,21 +57,21 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401
     except NoDumpError:
         raise
     except MemoryError as error:
-        raise RefusedError("asks for more memory than a dump needs: refused") from error
+        raise UnreadableDumpError("asks for more memory than a dump needs: refused") from error
     except Exception as error:  # the unpickler raises whatever a damaged stream leads it into
         if data[-1:] == b".":
-            raise RefusedError(f"a damaged pickle: {str(error)[:120]}") from error
+            raise UnreadableDumpError(f"a damaged pickle: {str(error)[:120]}") from error
         raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
 
 
 def _parsed(data: bytes) -> Any:  # noqa: ANN401
     if _depth(data) > MAX_DEPTH:
-        raise RefusedError("JSON nested deeper than any dump")
+        raise UnreadableDumpError("JSON nested deeper than any dump")
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         if data.rstrip()[-1:] == b"}":
-            raise RefusedError(f"damaged JSON: {error}") from error
+            raise UnreadableDumpError(f"damaged JSON: {error}") from error
         raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
-from gpuwatch.agent.logs.matching.ruleset import Rule
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.agent.logs.scanning.dedup import Gatherer, Open, signature
 from gpuwatch.runs.model.clues import is_clue
 
@@ -49,7 +49,7 @@ class Match:
 
 
 @dataclass
-class Recovery:
+class RecoveryLine:
     """A line that ends what a rule found."""
 
     rule: str
@@ -62,7 +62,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.own = True
-        self.events: list[Match | Recovery] = []
+        self.events: list[Match | RecoveryLine] = []
         """In the order of the file."""
         self.clues: list[Row] = []
         self.left_out = 0
@@ -75,7 +75,7 @@ class Recorder:
         self._renewed: dict[tuple[object, ...], int] = {}
         """Speaker of a rule of which only the newest counts -> where it stands in `clues`."""
 
-    def add(self, rule: Rule, finding: Row, message: str) -> Open | None:
+    def add(self, rule: CompiledRule, finding: Row, message: str) -> Open | None:
         """Write a match down; None where it is only counted."""
         finding["id"], finding["count"], finding["last_at"] = 0, 1, finding["at"]
         if not self.own:
@@ -94,17 +94,17 @@ class Recorder:
         self.events.append(match)
         return Open(finding, None)
 
-    def close(self, rule: Rule, fields: dict[str, Any], at: float) -> list[Row]:
+    def close(self, rule: CompiledRule, fields: dict[str, Any], at: float) -> list[Row]:
         """Write a recovery down."""
         if self.own:
-            self.events.append(Recovery(rule.id, fields, at))
+            self.events.append(RecoveryLine(rule.id, fields, at))
         return []
 
     def grown(self, _now: float, _most: int = 0) -> list[Row]:
         """Nothing grows here."""
         return []
 
-    def _clue(self, rule: Rule, finding: Row) -> Open | None:
+    def _clue(self, rule: CompiledRule, finding: Row) -> Open | None:
         key = (finding["rule"], finding.get("host"), finding.get("pid"), tuple(finding["fields"].items()))
         if rule.newest:
             return self._renew((*key, finding.get("rank")), finding)
@@ -126,7 +126,7 @@ class Recorder:
 
 
 def gathered(
-    events: Iterable[Match | Recovery], rules: dict[str, Rule], steps_between: StepsBetween
+    events: Iterable[Match | RecoveryLine], rules: dict[str, CompiledRule], steps_between: StepsBetween
 ) -> list[Row]:
     """The findings of a whole file: equal ones counted, floods told once, closed by their recoveries.
 
@@ -140,7 +140,7 @@ def gathered(
     lasts: dict[tuple[object, ...], Last] = {}
     for event in events:
         rule = rules[event.rule]
-        if isinstance(event, Recovery):
+        if isinstance(event, RecoveryLine):
             gatherer.close(rule, event.fields, event.at)
             lasts = {speaker: last for speaker, last in lasts.items() if speaker[0] != rule.id}
             continue

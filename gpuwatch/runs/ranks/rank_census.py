@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.base.rank_environment import is_rank
-from gpuwatch.agent.logs.lines.line_ranks import Reading
+from gpuwatch.agent.logs.lines.line_ranks import LineRanks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.lines.rank_words import NAMED, OTHER_COUNTS, WORLD_NEEDED
@@ -215,7 +215,7 @@ def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
             found.clues.add(Clue(file, OWN_LINE, rank=rank, local_rank=local))
 
 
-def _count(found: Census, file: str, text: str, by: Speaker, reading: Reading) -> None:
+def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
     for world in WORLD.findall(text):
         if is_rank(int(world)) and int(world) > 0:
             found.worlds.add(int(world))

@@ -12,8 +12,8 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.splitter import shown
 from gpuwatch.agent.logs.lines.timestamps import HEAD, time_of
 from gpuwatch.agent.logs.matching.record_rank import read_message
-from gpuwatch.agent.logs.progress.dialect import Dialect, Reading
-from gpuwatch.agent.logs.scanning.progress_reader import Progress
+from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
+from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 
 BYTES_PER_LINE = 512 << 10
 """One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
@@ -86,7 +86,7 @@ class StepSeries:
     """Timer -> its last values (seconds)."""
     highest_scale: float | None = None
 
-    def take(self, offset: int, at: float | None, reading: Reading) -> None:
+    def take(self, offset: int, at: float | None, reading: ProgressReading) -> None:
         """Add one line of this rank."""
         fields = {name: float(value) for name, value in reading.fields.items() if _is_number(value)}
         if "step" in fields:
@@ -130,7 +130,7 @@ class StepSeries:
         self.join(other)
         self.points.sort(key=lambda point: point.offset)
 
-    def _of_other_loop(self, step: float, total: float | None, dialect: Dialect) -> bool:
+    def _of_other_loop(self, step: float, total: float | None, dialect: CompiledDialect) -> bool:
         """A bar with another length and a smaller step is an evaluation's."""
         if not dialect.id.endswith("bar") or total is None or self.total_steps is None or not self.points:
             return False
@@ -152,15 +152,15 @@ class StepSeries:
 
 
 class StepRecorder:
-    """Stands in a scanner for the agent's `Progress`: it samples all lines instead of the newest ones."""
+    """Stands in for the agent's `ProgressReader`: it samples all lines instead of the newest ones."""
 
-    def __init__(self, progress: Progress, first_lines: int) -> None:
+    def __init__(self, progress: ProgressReader, first_lines: int) -> None:
         self._progress = progress
         self._credit = first_lines
-        self._found: list[tuple[int, bytes, bytes, list[Dialect]]] = []
-        self._waiting: deque[tuple[int, float, bytes, bytes, list[Dialect]]] = deque()
+        self._found: list[tuple[int, bytes, bytes, list[CompiledDialect]]] = []
+        self._waiting: deque[tuple[int, float, bytes, bytes, list[CompiledDialect]]] = deque()
         self._seen: set[bytes] = set()
-        self._fitting: dict[bytes, list[Dialect]] = {}
+        self._fitting: dict[bytes, list[CompiledDialect]] = {}
         self.own = True
         """False: what comes belongs to another part of the file."""
         self.series: dict[tuple[Any, ...], StepSeries] = {}
@@ -177,7 +177,7 @@ class StepRecorder:
         self,
         lines: Sequence[bytes],
         shapes: Sequence[bytes],
-        paced: Mapping[bytes, list[Dialect]],
+        paced: Mapping[bytes, list[CompiledDialect]],
         size: int,
     ) -> None:
         """Choose among the lines whose shape may hold progress: some of every shape, and the last."""
@@ -219,8 +219,8 @@ class StepRecorder:
         return []
 
     def _readings(
-        self, line: bytes, shape: bytes, dialects: list[Dialect], local_ranks: bool
-    ) -> list[tuple[Reading, Any, str]]:
+        self, line: bytes, shape: bytes, dialects: list[CompiledDialect], local_ranks: bool
+    ) -> list[tuple[ProgressReading, Any, str]]:
         """What a line holds. Of a shape read before only the dialects are tried that fitted it."""
         found = list(self._progress.readings(line, self._fitting.get(shape, dialects), local_ranks))
         if shape not in self._fitting and all(each.steady for each in dialects):
@@ -234,7 +234,7 @@ class StepRecorder:
         self,
         lines: Sequence[bytes],
         shapes: Sequence[bytes],
-        paced: Mapping[bytes, list[Dialect]],
+        paced: Mapping[bytes, list[CompiledDialect]],
         wanted: int,
     ) -> set[int]:
         """Indexes of about `wanted` lines, the last of each shape and rank and the first of a new shape."""

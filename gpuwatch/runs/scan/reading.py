@@ -10,15 +10,15 @@ from typing import Any
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.files.holes import data_from
-from gpuwatch.agent.logs.matching.matcher import Search
-from gpuwatch.agent.logs.matching.ruleset import Rule, RuleSet
-from gpuwatch.agent.logs.scanning.progress_reader import Progress
+from gpuwatch.agent.logs.matching.matcher import LineMatcher
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
+from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.runs.files.files import LogPath, reason
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
-from gpuwatch.runs.model.record import Match, Recorder, Recovery, Row
+from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
 from gpuwatch.runs.ranks.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.workers import Dial
@@ -37,7 +37,7 @@ LAST_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """The lines of a file that begin in `start` to `end` (bytes); `end` None: to the file's own end."""
 
     log: LogPath
@@ -51,7 +51,7 @@ class Part:
 class PartRead:
     """What came of it."""
 
-    events: list[Match | Recovery] = field(default_factory=list)
+    events: list[Match | RecoveryLine] = field(default_factory=list)
     clues: list[Row] = field(default_factory=list)
     left_out: int = 0
     """Matches that are not even counted in one of the others."""
@@ -73,13 +73,13 @@ class PartRead:
     """Rules that took too long, and for what."""
 
 
-def parts_of(log: LogPath) -> list[Part]:
+def parts_of(log: LogPath) -> list[FilePart]:
     """A plain file in parts that several workers can take; a packed one is read from its beginning."""
     if log.packing is not None or log.size <= 2 * PART_BYTES:
-        return [Part(log)]
+        return [FilePart(log)]
     starts = stored_parts(log)
     ends = [*(start + PART_BYTES for start in starts[:-1]), None]
-    return [Part(log, start, end) for start, end in zip(starts, ends, strict=True)]
+    return [FilePart(log, start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def stored_parts(log: LogPath) -> list[int]:
@@ -96,15 +96,15 @@ def stored_parts(log: LogPath) -> list[int]:
     return starts
 
 
-def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[Part, Dial], PartRead]:
+def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[FilePart, Dial], PartRead]:
     """What a worker does with each part."""
     sieve = new_sieve(ruleset)
     rules = {rule.id: rule for rule in ruleset.rules}
 
-    def read(part: Part, dial: Dial) -> PartRead:
+    def read(part: FilePart, dial: Dial) -> PartRead:
         recorder = Recorder()
         name, speaker = part.log.name, speaker_of(part.log)
-        lines = Progress(name, Search(ruleset, name), sieve, speaker)
+        lines = ProgressReader(name, LineMatcher(ruleset, name), sieve, speaker)
         steps = StepRecorder(lines, part.first_lines)
         scanner = Scanner(
             ruleset, name, count(1).__next__, speaker, sieve=sieve, gather=recorder, progress=steps
@@ -130,7 +130,7 @@ def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
 
 
 def read_part(
-    part: Part,
+    part: FilePart,
     scan: BoundedScan,
     recorder: Recorder,
     steps: StepRecorder,
@@ -173,7 +173,9 @@ def read_part(
     return read
 
 
-def take_tools(part: Part, read: PartRead, sections: ToolSections, rules: Mapping[str, Rule]) -> None:
+def take_tools(
+    part: FilePart, read: PartRead, sections: ToolSections, rules: Mapping[str, CompiledRule]
+) -> None:
     """Add what the outputs of tools in this part report, and the node and the GPUs that they name."""
     number_gpus(read.events, sections.gpus)
     mine = [
@@ -188,7 +190,7 @@ def take_tools(part: Part, read: PartRead, sections: ToolSections, rules: Mappin
         read.clues.append(sections.rank_clue)
 
 
-def date(part: Part, read: PartRead, tail: bytes, tail_at: int) -> None:
+def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> None:
     """Look around the lines that nothing dates, and for the last time in the file."""
     arrived = part.log.until
     ending = TimesAround(tail, arrived)
@@ -216,7 +218,7 @@ class DamageError(Exception):
     """The file breaks off in the midst of packed data."""
 
 
-def fed(part: Part) -> Iterator[tuple[bytes, int, int]]:
+def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
     """Bytes that follow each other, the offset of the first, and how much of the file's size they are.
 
     Raises:
@@ -237,7 +239,7 @@ def fed(part: Part) -> Iterator[tuple[bytes, int, int]]:
         raise DamageError(contents.damage)
 
 
-def plain_part(part: Part) -> Iterator[tuple[bytes, int, int]]:
+def plain_part(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
     """A part of a plain file with some of what is around it; no piece reaches over the part's borders."""
     at = max(0, part.start - AROUND_BYTES)
     borders = [part.start] if part.end is None else [part.start, part.end, part.end + AROUND_BYTES]

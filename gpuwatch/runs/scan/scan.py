@@ -13,8 +13,7 @@ import msgspec
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.matching.prefilter import Sieve
-from gpuwatch.agent.logs.matching.ruleset import Rule as CompiledRule
-from gpuwatch.agent.logs.matching.ruleset import RuleSet
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
@@ -25,7 +24,7 @@ from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.files.system_logs import system_logs
 from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.model.clues import CLUES, Clue, clues_of
-from gpuwatch.runs.model.record import Match, Recovery, Row, gathered
+from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
 from gpuwatch.runs.ranks.job_ranks import of_ranks, with_census
 from gpuwatch.runs.ranks.owners import path_says
 from gpuwatch.runs.ranks.rank_map import FileOwner, RankMap, rank_map
@@ -33,7 +32,7 @@ from gpuwatch.runs.ranks.step_series import FIRST_LINES, LARGE, LEAST_FIRST_LINE
 from gpuwatch.runs.ranks.steps_between import steps_in
 from gpuwatch.runs.ranks.unfinished import Unfinished, unfinished
 from gpuwatch.runs.scan import hyper
-from gpuwatch.runs.scan.reading import Part, PartRead, parts_of, reader
+from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.workers import Counter, Workers
 from gpuwatch.wire import Finding
 
@@ -73,7 +72,7 @@ class LogScan:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ScanFinding:
     """A finding, and the node of its file as far as it is known."""
 
     node: str | None
@@ -84,7 +83,7 @@ class Heard:
 class Scan:
     """The whole result."""
 
-    heard: tuple[Heard, ...]
+    heard: tuple[ScanFinding, ...]
     """File by file, in the order of the files."""
     places: Places
     files: tuple[LogScan, ...]
@@ -123,7 +122,7 @@ class FilesRead:
 
 
 @dataclass
-class _File:
+class _ScanFile:
     """A file while its parts come in."""
 
     log: LogPath
@@ -131,7 +130,7 @@ class _File:
     reads: dict[int, PartRead] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
 
-    def take(self, part: Part, read: PartRead | None, fault: str | None) -> bool:
+    def take(self, part: FilePart, read: PartRead | None, fault: str | None) -> bool:
         """One part is done, or its process died; True when it was the last one."""
         self.left -= 1
         if read is not None:
@@ -179,7 +178,7 @@ def scan(
         for part in parts
     ]
     parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first
-    files = {log.name: _File(log) for log in found.files}
+    files = {log.name: _ScanFile(log) for log in found.files}
     for part in parts:
         files[part.log.name].left += 1
     through = FilesRead()
@@ -212,8 +211,8 @@ class Begin:
 
 
 def done_parts(
-    parts: Sequence[Part], begin: Begin, watch: Watch, cores: int | None, through: FilesRead
-) -> Iterable[tuple[Part, PartRead | None, str | None]]:
+    parts: Sequence[FilePart], begin: Begin, watch: Watch, cores: int | None, through: FilesRead
+) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
     """Parts as they are done, with the fault of those whose process died."""
     cores = min(cores or usable_cores(), len(parts))
 
@@ -223,7 +222,7 @@ def done_parts(
     if cores <= 1 or sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES:
         yield from in_this_process(parts, begin, watch, tell)
         return
-    workers: Workers[Part, PartRead] = Workers(cores, begin, memory=WORKER_MEMORY)
+    workers: Workers[FilePart, PartRead] = Workers(cores, begin, memory=WORKER_MEMORY)
     try:
 
         def look(size: int) -> None:
@@ -238,8 +237,8 @@ def done_parts(
 
 
 def in_this_process(
-    parts: Sequence[Part], begin: Begin, watch: Watch, tell: Callable[[int], None]
-) -> Iterable[tuple[Part, PartRead | None, str | None]]:
+    parts: Sequence[FilePart], begin: Begin, watch: Watch, tell: Callable[[int], None]
+) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
     """The same without workers."""
     dial = Counter()
     read = begin()
@@ -260,7 +259,7 @@ def usable_cores() -> int:
 
 
 def whole(
-    files: Sequence[_File],
+    files: Sequence[_ScanFile],
     rules: dict[str, CompiledRule],
     skipped: Sequence[Skipped],
     engine: Engine,
@@ -307,7 +306,7 @@ def whole(
     )
 
 
-def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[_File]) -> RankMap:
+def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[_ScanFile]) -> RankMap:
     """Which files are kernel logs, and what time they cover; which are the job's own."""
     spans = []
     own = {log for place in known.places.ranks for log in place.logs}
@@ -334,7 +333,7 @@ def is_save(clue: Row) -> bool:
     return bool(clue["rule"] == SAVED and clue["timed"])
 
 
-def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
+def rows_of(files: Sequence[_ScanFile], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
     """The findings of each file, those without a time dated as well as the whole job allows."""
     last_line: float | None = None
     spoke: dict[FileOwner, float] = {}
@@ -361,7 +360,7 @@ def rows_of(files: Sequence[_File], rules: dict[str, CompiledRule]) -> dict[str,
     return rows
 
 
-def stamps_are_the_writers(files: Sequence[_File]) -> bool:
+def stamps_are_the_writers(files: Sequence[_ScanFile]) -> bool:
     """Whether the files lie where they were written: most that tell times were changed at their last."""
     lasts = [
         abs(file.log.mtime - max(times))
@@ -380,7 +379,7 @@ def speaker(log: LogPath) -> FileOwner:
 
 def dated(
     read: PartRead, log: LogPath, before: float | None, job_end: float | None, last_line: float | None
-) -> Iterable[Match | Recovery]:
+) -> Iterable[Match | RecoveryLine]:
     """The matches of a part, with a likely time where no line near them tells one.
 
     Args:
@@ -407,10 +406,10 @@ def owner_of(log: LogPath) -> FileOwner:
     return FileOwner(log.name, rank, local_rank, path_says(log.inner).hosts, group)
 
 
-def heard_of(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[Heard]:
+def heard_of(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[ScanFinding]:
     """The findings of one file."""
     for row in rows:
-        yield Heard(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
+        yield ScanFinding(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
 
 
 def has_grown(log: LogPath) -> bool:
@@ -422,7 +421,7 @@ def has_grown(log: LogPath) -> bool:
 
 
 def log_scan(
-    file: _File,
+    file: _ScanFile,
     owner: FileOwner,
     known: RankMap,
     writers: dict[str, int],

@@ -68,7 +68,7 @@ class SharedDial:
 
 
 @dataclass
-class Done(Generic[Task, Result]):
+class FinishedTask(Generic[Task, Result]):
     """A task that is over. `result` is None where its process died."""
 
     task: Task
@@ -119,7 +119,9 @@ class Workers(Generic[Task, Result]):
         """No new task is begun; those that run give what they have."""
         self._stop.value = 1
 
-    def results(self, tasks: Sequence[Task], tell: Callable[[int], None]) -> Iterator[Done[Task, Result]]:
+    def results(
+        self, tasks: Sequence[Task], tell: Callable[[int], None]
+    ) -> Iterator[FinishedTask[Task, Result]]:
         """The tasks as they end. `tell` hears how many bytes are done, about ten times a second.
 
         After `stop` the tasks that have not begun are left out, and those that do not end are given up.
@@ -149,7 +151,7 @@ class Workers(Generic[Task, Result]):
                 worker.process.kill()
                 worker.process.join()
 
-    def _ended(self) -> Iterator[Done[Task, Result]]:
+    def _ended(self) -> Iterator[FinishedTask[Task, Result]]:
         busy = {worker.pipe: worker for worker in self._workers if worker.task is not None}
         for pipe in wait(list(busy), timeout=POLL_S):
             assert isinstance(pipe, Connection)  # noqa: S101  what was put in comes out
@@ -163,9 +165,9 @@ class Workers(Generic[Task, Result]):
                 code = worker.process.exitcode or 0
                 fault = self._fault(code)
                 self._workers[worker.number] = self._begin(worker.number)
-                yield Done(task, None, fault)
+                yield FinishedTask(task, None, fault)
             else:
-                yield Done(task, result)
+                yield FinishedTask(task, result)
 
     def _fault(self, code: int) -> str:
         """Why a task has no result, by the exit code of its process."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuwatch.agent.logs.matching.ruleset import Rule
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.plain import plain
 from gpuwatch.runs.model.clues import TOOL_HOST
-from gpuwatch.runs.model.record import Match, Recovery
+from gpuwatch.runs.model.record import Match, RecoveryLine
 from gpuwatch.runs.tools.sections import Reported, ToolSections, bus_key
 
 MAX_ROWS = 2000
@@ -16,7 +16,9 @@ MAX_ROWS = 2000
 MAX_LINE = 500
 
 
-def tool_matches(sections: ToolSections, rules: Mapping[str, Rule], file: str, arrived: float) -> list[Match]:
+def tool_matches(
+    sections: ToolSections, rules: Mapping[str, CompiledRule], file: str, arrived: float
+) -> list[Match]:
     """One match a finding; of a class that no rule of the packs has, none. `arrived`: the file's time."""
     return [
         Match(each.finding.rule, _row(each, rules[each.finding.rule], file, arrived), each.finding.line.text)
@@ -25,7 +27,7 @@ def tool_matches(sections: ToolSections, rules: Mapping[str, Rule], file: str, a
     ]
 
 
-def _row(reported: Reported, rule: Rule, file: str, arrived: float) -> dict[str, Any]:
+def _row(reported: Reported, rule: CompiledRule, file: str, arrived: float) -> dict[str, Any]:
     found = reported.finding
     lines = [plain(text[:MAX_LINE]) for text in (*found.above, found.line.text)]
     at = arrived if reported.at is None else reported.at
@@ -49,7 +51,7 @@ def host_clue(node: str) -> dict[str, Any]:
     return {"rule": TOOL_HOST, "host": plain(node), "lines": [], "fields": {}}
 
 
-def number_gpus(events: Iterable[Match | Recovery], gpus: Mapping[str, int]) -> None:
+def number_gpus(events: Iterable[Match | RecoveryLine], gpus: Mapping[str, int]) -> None:
     """Give kernel lines of the same file, which name GPUs by address, the index that a tool lists for it."""
     for event in events if gpus else ():
         fields = event.row["fields"] if isinstance(event, Match) else {}

@@ -13,12 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from gpuwatch.diagnose.hang.flight_recorder.isolated import DUMPS, IsolatedAnalysis, Judged, Order
+from gpuwatch.diagnose.hang.flight_recorder.isolated import (
+    DUMPS,
+    AnalysisRequest,
+    IsolatedAnalysis,
+    IsolatedVerdict,
+)
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import DumpRead, FlightEvidence, JobDumps, with_age
 from gpuwatch.fleet.nodes.quantities import scaled_text
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.plain import plain
-from gpuwatch.session.hang.dump_selection import Case, Key, Listed, Seat, chosen
+from gpuwatch.session.hang.dump_selection import DumpTargets, Key, Listed, RankTarget, chosen
 from gpuwatch.session.hang.dump_transfer import DumpFileTransfer, DumpTransfer
 from gpuwatch.session.hang.dump_trigger import WRITE_S, Writing
 from gpuwatch.session.hang.node_requests import NodeRequests
@@ -35,7 +40,7 @@ class DumpCollection:
     def __init__(
         self,
         session: NodeRequests,
-        seats: Mapping[Key, Seat],
+        seats: Mapping[Key, RankTarget],
         *,
         whole: bool,
         longest_s: float,
@@ -64,7 +69,7 @@ class DumpCollection:
         """Node -> why it listed nothing."""
         self._writing: Writing | None = None
         self._couriers: list[DumpTransfer] = []
-        self._cases: list[Case] = []
+        self._cases: list[DumpTargets] = []
         self._judges: list[IsolatedAnalysis | None] = []
         """One a case."""
         self._spool: tempfile.TemporaryDirectory[str] | None = None
@@ -208,13 +213,13 @@ class DumpCollection:
             self._judges = [self._start_judge(number, case) for number, case in enumerate(self._cases)]
             self.phase = "judging"
 
-    def _start_judge(self, number: int, case: Case) -> IsolatedAnalysis | None:
+    def _start_judge(self, number: int, case: DumpTargets) -> IsolatedAnalysis | None:
         for rank, parcel in case.parcels.items():
             if parcel.why is not None:
                 case.unread[rank] = f"{parcel.node}: {parcel.path}: {parcel.why}"
         if self._spool is None or all(parcel.why is not None for parcel in case.parcels.values()):
             return None
-        order = Order(case.world or None, sorted(case.unread))
+        order = AnalysisRequest(case.world or None, sorted(case.unread))
         return IsolatedAnalysis(Path(self._spool.name) / f"job{number}", order, clock=self._clock)
 
     def _judge(self) -> None:
@@ -229,10 +234,10 @@ class DumpCollection:
         self.heard = FlightEvidence(tuple(said), tuple(sorted(writers)), tuple(sorted(places)))
         self.phase = "over"
 
-    def _said(self, case: Case, judged: Judged | str | None) -> JobDumps:
+    def _said(self, case: DumpTargets, judged: IsolatedVerdict | str | None) -> JobDumps:
         unread = dict(case.unread)
         brought: Sequence[int] = ()
-        if isinstance(judged, Judged):
+        if isinstance(judged, IsolatedVerdict):
             brought = judged.ranks
             unread.update(
                 (rank, f"{case.parcels[rank].node}: {case.parcels[rank].path}: {why}")
@@ -249,7 +254,7 @@ class DumpCollection:
             without=dict(sorted({**case.none, **unread}.items())),
             asked=self._writing is not None,
         )
-        if not isinstance(judged, Judged) or judged.testimony is None:
+        if not isinstance(judged, IsolatedVerdict) or judged.testimony is None:
             return job
         return replace(job, testimony=with_age(judged.testimony, job))
 

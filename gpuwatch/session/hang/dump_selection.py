@@ -21,7 +21,7 @@ NOT_ASKED = "it runs on no node that was asked"
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankTarget:
     """A rank's process."""
 
     rank: int
@@ -30,7 +30,7 @@ class Seat:
 
 
 @dataclass
-class Case:
+class DumpTargets:
     """One job: whose dumps are to be fetched, and of whom there are none."""
 
     job: str | None
@@ -47,7 +47,7 @@ class Case:
 class Listed:
     """What all nodes have told."""
 
-    seats: Mapping[Key, Seat]
+    seats: Mapping[Key, RankTarget]
     places: Mapping[str, DumpPlaces]
     """By node."""
     silent: Mapping[str, str]
@@ -64,7 +64,7 @@ class Listed:
     """Why a rank that was asked for one has none."""
 
 
-def chosen(listed: Listed) -> list[Case]:
+def chosen(listed: Listed) -> list[DumpTargets]:
     """The jobs, the largest first, with the youngest dump of each rank, of its own node if there is one."""
     jobs: dict[str | None, dict[int, Key]] = {}
     for key, seat in sorted(listed.seats.items()):
@@ -73,8 +73,10 @@ def chosen(listed: Listed) -> list[Case]:
     return sorted(cases, key=lambda case: -len(jobs[case.job]))
 
 
-def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> Case:
-    case = Case(job, min(MAX_WORLD, max((listed.seats[key].world or 0 for key in seats.values()), default=0)))
+def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> DumpTargets:
+    case = DumpTargets(
+        job, min(MAX_WORLD, max((listed.seats[key].world or 0 for key in seats.values()), default=0))
+    )
     found: dict[int, tuple[bool, float, str, DumpPlace, DumpFile]] = {}
     for node, told in listed.places.items():
         for place in told.places:
@@ -111,7 +113,7 @@ def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: fl
     )
 
 
-def _explain(case: Case, rank: int, key: Key | None, listed: Listed) -> None:
+def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> None:
     """Why there is no dump of this rank: whether it left none, or nobody could look."""
     if key is None:
         if listed.whole and not listed.silent:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.plain import plain
-from gpuwatch.session.hang.dump_selection import File, Key, Seat
-from gpuwatch.wire import DumpPlaces, Dumps
+from gpuwatch.session.hang.dump_selection import File, Key, RankTarget
+from gpuwatch.wire import DumpPlaces, DumpResults
 
 WRITE_S = 30.0
 """torch looks at its pipe once a second, and then names all frames before it writes."""
@@ -33,7 +33,7 @@ class Writing:
     def __init__(
         self,
         session: Asks,
-        seats: Mapping[Key, Seat],
+        seats: Mapping[Key, RankTarget],
         pids: Mapping[str, list[int]],
         before: Mapping[str, DumpPlaces],
         clock: Callable[[], float],
@@ -93,7 +93,7 @@ class Writing:
             self._look(node, now)
 
     def _triggered(self, asked: Asked) -> None:
-        told, unread = asked.read(Dumps)
+        told, unread = asked.read(DumpResults)
         by_pid = {each.pid: each for each in told.processes} if told is not None else {}
         for key in [key for key in self._to_write if key[0] == asked.node]:
             answer = by_pid.get(key[1])

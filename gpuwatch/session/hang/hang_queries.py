@@ -28,7 +28,7 @@ MOST = 3
 
 
 @dataclass
-class Query:
+class AutomaticQuery:
     """One, of one silence of a job."""
 
     inquiry: HangQuery
@@ -64,7 +64,7 @@ class HangQueries:
         self._session = session
         self._book = book
         self._clock = clock
-        self._queries: dict[str, Query] = {}
+        self._queries: dict[str, AutomaticQuery] = {}
         """Job -> the query of its present silence."""
 
     def update(self) -> None:
@@ -75,7 +75,7 @@ class HangQueries:
         for job in [job for job in self._queries if job not in suspected]:
             del self._queries[job]  # it moved on: its next silence is another hang
         for job in suspected - self._queries.keys():
-            self._queries[job] = Query(self._inquiry(job), wall())
+            self._queries[job] = AutomaticQuery(self._inquiry(job), wall())
         for job, query in self._queries.items():
             if not query.over:
                 self._take(job, query)
@@ -90,7 +90,7 @@ class HangQueries:
 
         return HangQuery(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
 
-    def _take(self, job: str, query: Query) -> None:
+    def _take(self, job: str, query: AutomaticQuery) -> None:
         query.inquiry.update()
         query.over = query.inquiry.over
         answer = answer_of(query.inquiry.hearing(self._session.fleet), job, query.at) if query.over else None

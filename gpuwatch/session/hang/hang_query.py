@@ -20,7 +20,7 @@ from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.hang.dump_collection import DumpCollection
-from gpuwatch.session.hang.dump_selection import Key, Seat
+from gpuwatch.session.hang.dump_selection import Key, RankTarget
 from gpuwatch.session.hang.node_requests import NodeRequests
 from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
@@ -221,10 +221,10 @@ class HangQuery:
             found[job] = max(found.get(job, at), at)
         return found
 
-    def _seats(self, chosen: Collection[Node]) -> dict[Key, Seat]:
+    def _seats(self, chosen: Collection[Node]) -> dict[Key, RankTarget]:
         """The ranks whose dumps are looked for."""
         return {
-            (node.name, each.pid): Seat(each.rank, each.job or each.master, each.world_size)
+            (node.name, each.pid): RankTarget(each.rank, each.job or each.master, each.world_size)
             for node in chosen
             for each in node.processes
             if each.rank is not None and self.stacks[node.name, each.pid].missing != TOO_MANY

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuwatch.fleet.pending_request import Asked
-from gpuwatch.wire import Lent
+from gpuwatch.wire import UploadResult
 
 PIECE = 44_000
 """In base64 and with its keys a request stays under the agent's 64 KiB."""
@@ -107,7 +107,7 @@ class PySpyUpload:
 
     def _take(self, asked: Asked) -> None:
         self._sent = min(self._sent + PIECE, len(self._program.packed))
-        told, self.why = asked.read(Lent)
+        told, self.why = asked.read(UploadResult)
         self.ready = told is not None and told.ready
         if not self.over and self._sent == len(self._program.packed):
             self.why = "the node did not take it"

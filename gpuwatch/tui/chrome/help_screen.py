@@ -14,7 +14,7 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import Page, Row, heading
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading
 from gpuwatch.tui.toolkit.styles import fit
 
 SIGNS: tuple[tuple[Severity, str], ...] = (
@@ -29,7 +29,7 @@ KEY = 16
 """Width of the keys' column."""
 
 
-class HelpPage(Page):
+class HelpPage(RebuiltPage):
     """What the signs mean, and every key."""
 
     def build(self, width: int) -> list[Row]:

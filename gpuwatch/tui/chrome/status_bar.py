@@ -10,11 +10,11 @@ from rich.segment import Segment
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.nodes.quantities import seconds_text
-from gpuwatch.tui.model.alert_snapshot import Told
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.node_summary import Totals
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.line_view import Page, Row
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 ROOMY = 100
 """Columns from which on there are whole sentences on the first line."""
@@ -30,12 +30,14 @@ def spread(left: list[Segment], right: list[Segment], width: int) -> Row:
     return (*left, Segment(" " * gap), *right) if gap >= 0 else tuple(left)
 
 
-def _count(look: Look, number: int, word: str, severity: Severity, sign: str | None = None) -> list[Segment]:
+def _count(
+    look: StyleSet, number: int, word: str, severity: Severity, sign: str | None = None
+) -> list[Segment]:
     style = look.severity[severity] if number else look.dim
     return [Segment(f"{sign or look.glyph(severity)} {number}", style), Segment(f" {word}  ", look.dim)]
 
 
-def node_counts(totals: Totals, look: Look) -> list[Segment]:
+def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
     """How many nodes are in which state; states that do not occur are left out."""
     out = [Segment(" nodes ", look.dim), *_count(look, totals.states["live"], "live", "ok")]
     wanted: tuple[tuple[str, Severity], ...] = (
@@ -49,7 +51,7 @@ def node_counts(totals: Totals, look: Look) -> list[Segment]:
     return out
 
 
-def gpu_counts(totals: Totals, look: Look) -> list[Segment]:
+def gpu_counts(totals: Totals, look: StyleSet) -> list[Segment]:
     """GPUs that answer, of those that should be there."""
     out = [Segment("GPUs ", look.dim)]
     severity: Severity = "ok" if totals.ok == totals.expected else "warning"
@@ -66,7 +68,7 @@ def gpu_counts(totals: Totals, look: Look) -> list[Segment]:
     return out
 
 
-def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
+def worst(totals: Totals, look: StyleSet, width: int) -> list[Segment]:
     """The worst condition in words, and how many more there are."""
     if not totals.worst or width < 12:
         return []
@@ -79,7 +81,7 @@ def worst(totals: Totals, look: Look, width: int) -> list[Segment]:
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
 
 
-def quiet(told: Told, look: Look, width: int) -> list[Segment]:
+def quiet(told: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
     """Of nodes and GPUs that are well: what the logs tell, or that nothing does."""
     alert = told.loudest
     if alert is None and told.error_lines:
@@ -92,14 +94,14 @@ def quiet(told: Told, look: Look, width: int) -> list[Segment]:
     return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
 
 
-def alert_counts(told: Told, look: Look) -> list[Segment]:
+def alert_counts(told: AlertSnapshot, look: StyleSet) -> list[Segment]:
     """How many kinds of alerts fire; nothing where none does."""
     counts: tuple[tuple[int, Severity], ...] = ((told.criticals, "critical"), (told.warnings, "warning"))
     out = [Segment(f"{look.glyph(sign)} {number} ", look.severity[sign]) for number, sign in counts if number]
     return [Segment("alerts ", look.dim), *out, Segment(" ")] if out else []
 
 
-def sentence(incident: Incident, look: Look, width: int) -> list[Segment]:
+def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     """The incident in as much of its sentence as there is room for; 4 shows all of it."""
     if width < 12:
         return []
@@ -112,7 +114,7 @@ def main_clause(incident: Incident) -> str:
     return incident.sentence.partition("; ")[0]
 
 
-class StatusLine(Page, can_focus=False):
+class StatusLine(RebuiltPage, can_focus=False):
     """Brand, source and clock over counts and the worst condition."""
 
     DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"

@@ -17,8 +17,8 @@ from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import Page, Row, heading, highlighted, note, text_of, wrapped
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, highlighted, note, text_of, wrapped
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, event_title, evidence_text
 
 MOST = 100
@@ -27,7 +27,7 @@ LONGEST_PLACE = 24
 
 
 @dataclass(frozen=True)
-class Entry:
+class ProblemItem:
     """A condition or an event: a line, and under the cursor all of it."""
 
     key: Hashable
@@ -51,40 +51,40 @@ def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
     return next((gpu for gpu in view.gpus if gpu.info.index == index), None)
 
 
-class ActiveProblems(Page):
+class ActiveProblems(RebuiltPage):
     """Conditions over events; the cursor walks over both."""
 
     DEFAULT_CSS: ClassVar[str] = "ActiveProblems { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__(id="situation")
-        self.entries: list[Entry] = []
+        self.entries: list[ProblemItem] = []
         self._starts: list[int] = []
         self._on: Hashable = None
         self._made_for: Hashable = None
 
     # ---- what is listed
 
-    def incidents(self) -> Iterator[Entry]:
+    def incidents(self) -> Iterator[ProblemItem]:
         """Those that want to be looked at, the newest first."""
         wall = self.scene.wall()
         for incident in self.scene.told.incidents:
             if not incident.over and not incident.acknowledged:
                 age = age_text(max(0.0, wall - incident.first))
                 do = next(iter(incident.do), "").replace("`", "")
-                yield Entry(
+                yield ProblemItem(
                     ("incident", incident.id), incident.severity, "", None, incident.sentence,
                     f"{age} ago; enter or 4: details", do, incident=incident.id,
                 )  # fmt: skip
 
-    def conditions(self) -> Iterator[Entry]:
+    def conditions(self) -> Iterator[ProblemItem]:
         """The worst first; a link that keeps failing is one while it dials again, too."""
         overview, now = self.cockpit.overview, self.scene.now
         for name, condition in islice(self.cockpit.totals.worst, MOST):
             view = overview.views[name]
             evidence = evidence_text(condition.evidence, now - view.judged_at)
             next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
-            yield Entry(
+            yield ProblemItem(
                 (name, condition.code, condition.gpu),
                 condition.severity,
                 name,
@@ -96,17 +96,17 @@ class ActiveProblems(Page):
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
         for view in islice(failing, MOST):
             words = attempt_words(view.node, now)
-            yield Entry(
+            yield ProblemItem(
                 (view.name, "node_lost", None), "warning", view.name, None, view.node.link.reason, words, ""
             )
 
-    def ended_jobs(self) -> Iterator[Entry]:
+    def ended_jobs(self) -> Iterator[ProblemItem]:
         """Those that ended before we connected; how, and what failed first."""
         told, wall = self.scene.told, self.scene.wall()
         of_job = {incident.job: incident for incident in told.incidents if not incident.over}
         for job in islice(told.ended, MOST):
             incident = of_job.get(job.name)
-            yield Entry(
+            yield ProblemItem(
                 ("ended", job.name),
                 "info" if incident is None else incident.severity,
                 "",
@@ -117,13 +117,13 @@ class ActiveProblems(Page):
                 incident="" if incident is None else incident.id,
             )
 
-    def events(self) -> Iterator[Entry]:
+    def events(self) -> Iterator[ProblemItem]:
         """The newest first."""
         views = self.cockpit.overview.views
         for number, told in enumerate(islice(reversed(self.scene.fleet.events), MOST)):
             event = told.event
             gpu = views[told.node].node.gpus.get(event.gpu) if event.gpu else None
-            yield Entry(
+            yield ProblemItem(
                 (told.node, told.at, event.title, number),
                 event.severity,
                 told.node,
@@ -205,7 +205,7 @@ class ActiveProblems(Page):
             return (self.look.mark("info"), Segment(f" {told.error_words}", self.look.severity["info"]))
         return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
 
-    def _add_incident(self, rows: list[Row], entry: Entry, index: int, width: int) -> None:
+    def _add_incident(self, rows: list[Row], entry: ProblemItem, index: int, width: int) -> None:
         """The whole sentence, in as many lines as it takes, whether the cursor is on it or not."""
         self._starts.append(len(rows))
         look, here = self.look, index == self.at
@@ -219,7 +219,7 @@ class ActiveProblems(Page):
                 entry.remedy
             )
 
-    def _add(self, rows: list[Row], entry: Entry, index: int, place: int, width: int) -> None:
+    def _add(self, rows: list[Row], entry: ProblemItem, index: int, place: int, width: int) -> None:
         self._starts.append(len(rows))
         head, left = entry_row(entry, place, width, self.look), ""
         here = index == self.at
@@ -255,7 +255,7 @@ class ActiveProblems(Page):
             self._on = self.entries[item].key
         super().go(item)
 
-    def chosen(self) -> Entry | None:
+    def chosen(self) -> ProblemItem | None:
         """What the cursor is on."""
         return self.entries[self.at] if self.at < len(self.entries) else None
 
@@ -275,7 +275,7 @@ class ActiveProblems(Page):
         return "  ".join(clean(part) for part in (entry.clock, entry.place, entry.text, entry.detail) if part)
 
 
-def entry_row(entry: Entry, place: int, width: int, look: Look) -> Row:
+def entry_row(entry: ProblemItem, place: int, width: int, look: StyleSet) -> Row:
     """One line: how bad, when, where, what, and as much of the evidence as there is room for."""
     style = look.severity[entry.severity]
     head = [

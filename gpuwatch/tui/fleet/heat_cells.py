@@ -10,7 +10,7 @@ from gpuwatch.fleet.nodes.metrics import Metric, Scale
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.styles import Look
+from gpuwatch.tui.toolkit.styles import StyleSet
 from gpuwatch.tui.toolkit.text import age_text, since_s
 
 Cell = tuple[str, Style]
@@ -30,7 +30,7 @@ def number_text(value: float, level: float | None, width: int) -> str:
 class CellPainter:
     """The cells of one metric in one width and look. What looks alike is made once, not once a GPU."""
 
-    def __init__(self, metric: Metric, width: int, look: Look) -> None:
+    def __init__(self, metric: Metric, width: int, look: StyleSet) -> None:
         self.missing: Cell = (look.glyphs.missing.center(width), look.dim)
         """No value."""
         self.left_out: Cell = (look.glyphs.missing.center(width), look.track)

@@ -14,7 +14,7 @@ from gpuwatch.tui.fleet.heat_cells import Cell, CellPainter
 from gpuwatch.tui.fleet.heat_layout import CELL_WIDTHS, Block, HeatLayout, arrange
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.toolkit.line_view import Picker, Row
+from gpuwatch.tui.toolkit.line_view import Row, SelectableLines
 from gpuwatch.tui.toolkit.styles import fit
 from gpuwatch.tui.toolkit.text import absent_words
 
@@ -28,7 +28,7 @@ MEANINGS = {
 }
 
 
-class HeatMap(Picker):
+class HeatMap(SelectableLines):
     """The map with its title line; the cursor walks over GPUs."""
 
     DEFAULT_CSS: ClassVar[str] = "HeatMap { height: 8; }"

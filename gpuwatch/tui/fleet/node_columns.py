@@ -18,7 +18,7 @@ SortKey: TypeAlias = "float | str"
 
 
 @dataclass(frozen=True)
-class Column:
+class NodeColumn:
     """One column."""
 
     name: str
@@ -42,7 +42,7 @@ def _number(
     read: Callable[[NodeView], float | None],
     *,
     falling: bool = True,
-) -> Column:
+) -> NodeColumn:
     def cell(view: NodeView, _now: float) -> Cell:
         return quantity.format(read(view)).strip(), None
 
@@ -50,7 +50,7 @@ def _number(
         value = read(view)
         return (-1.0 if falling else float("inf")) if value is None else value
 
-    return Column(name, title, width, keep, cell, sort, falling)
+    return NodeColumn(name, title, width, keep, cell, sort, falling)
 
 
 def _gpus(view: NodeView, _now: float) -> Cell:
@@ -88,8 +88,8 @@ def _network(view: NodeView) -> float | None:
 
 
 q = quantities
-COLUMNS: tuple[Column, ...] = (
-    Column(
+COLUMNS: tuple[NodeColumn, ...] = (
+    NodeColumn(
         "node",
         "node",
         10,
@@ -99,8 +99,8 @@ COLUMNS: tuple[Column, ...] = (
         falling=False,
         right=False,
     ),
-    Column("state", "state", 10, 40, _state, lambda v, _n: float(rank(v.severity)), right=False),
-    Column("gpus", "GPUs", 5, 99, _gpus, lambda v, _n: float(v.lost + v.stuck)),
+    NodeColumn("state", "state", 10, 40, _state, lambda v, _n: float(rank(v.severity)), right=False),
+    NodeColumn("gpus", "GPUs", 5, 99, _gpus, lambda v, _n: float(v.lost + v.stuck)),
     _number("util", "util", 5, 98, q.PERCENT, lambda v: v.util_mean, falling=False),
     _number("umin", "min", 5, 80, q.PERCENT, lambda v: v.util_min, falling=False),
     _number("mem", "mem", 5, 90, q.PERCENT, lambda v: v.memory_pct),
@@ -116,8 +116,8 @@ COLUMNS: tuple[Column, ...] = (
     _number("cpu", "CPU", 5, 70, q.PERCENT, lambda v: v.cpu_pct),
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
     _number("net", "net/s", 6, 60, q.RATE, _network),
-    Column("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
-    Column("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
+    NodeColumn("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
+    NodeColumn("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
 )
 """In the order of the screen; the last one takes the room that is left."""
 SENTENCE = 16
@@ -125,9 +125,9 @@ SENTENCE = 16
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
 
-def choose(width: int, name_width: int) -> list[tuple[Column, int]]:
+def choose(width: int, name_width: int) -> list[tuple[NodeColumn, int]]:
     """The columns that fit `width` cells, with their widths; one cell lies between two."""
-    chosen: list[tuple[Column, int]] = []
+    chosen: list[tuple[NodeColumn, int]] = []
     left = width - 2
     for column in sorted(COLUMNS, key=lambda c: -c.keep):
         need = (name_width if column.name == "node" else column.width) + 1

@@ -8,14 +8,14 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.tui.fleet.node_columns import COLUMNS, SORTS, Column, choose
+from gpuwatch.tui.fleet.node_columns import COLUMNS, SORTS, NodeColumn, choose
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.toolkit.line_view import Picker, Row, highlighted, text_of
+from gpuwatch.tui.toolkit.line_view import Row, SelectableLines, highlighted, text_of
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 
-class NodeTable(Picker):
+class NodeTable(SelectableLines):
     """One line a node under a pinned heading. The cursor stays on its node when the order changes."""
 
     DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
@@ -28,7 +28,7 @@ class NodeTable(Picker):
         """The column that orders the table; None: the plan's order."""
         self.falling = False
         self.views: list[NodeView] = []
-        self._columns: list[tuple[Column, int]] = []
+        self._columns: list[tuple[NodeColumn, int]] = []
         self._chosen_for: tuple[tuple[str, ...], int] | None = None
         self._node = ""
 

@@ -20,7 +20,7 @@ from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.panes import NodePane, host
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Picker, text_of
+from gpuwatch.tui.toolkit.line_view import SelectableLines, text_of
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -159,13 +159,13 @@ class FleetScreen(LiveScreen):
             return text_of(cell.build(cell.size.width)[0]).strip()
         return super().copy_text()
 
-    @on(Picker.Moved, "#heat")
+    @on(SelectableLines.Moved, "#heat")
     def _follow_cell(self) -> None:
         if chosen := self.heat.chosen():
             self.table.go_to_node(chosen[0].name)
         self.pull()
 
-    @on(Picker.Moved, "#nodes")
+    @on(SelectableLines.Moved, "#nodes")
     def _follow_node(self) -> None:
         view = self.table.chosen()
         if view is not None and self.focused is self.table:
@@ -173,8 +173,8 @@ class FleetScreen(LiveScreen):
             if index is not None and index != self.heat.place[0]:
                 self.heat.put(index, 0)
 
-    @on(Picker.Chosen)
-    def _drill(self, event: Picker.Chosen) -> None:
+    @on(SelectableLines.Chosen)
+    def _drill(self, event: SelectableLines.Chosen) -> None:
         if event.picker is self.situation:
             if (entry := self.situation.chosen()) and entry.incident:
                 self.cockpit.show_incidents(entry.incident)

@@ -13,8 +13,8 @@ from gpuwatch.fleet.nodes.quantities import seconds_text
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.gpu_text import memory_of, power_text, ranks_on
-from gpuwatch.tui.toolkit.line_view import Page, Row
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
 
 
@@ -46,7 +46,7 @@ def _without_gpus(view: NodeView, now: float) -> str:
     return "no NVIDIA GPU on this node; host metrics only (enter shows them)"
 
 
-def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: Look) -> Row:
+def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: StyleSet) -> Row:
     """The whole line."""
     view, gpu = chosen
     if gpu is None:
@@ -66,7 +66,7 @@ def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: 
     return tuple(parts)
 
 
-class CellLine(Page, can_focus=False):
+class CellLine(RebuiltPage, can_focus=False):
     """Follows the heat map's cursor."""
 
     DEFAULT_CSS: ClassVar[str] = "CellLine { height: 1; background: $surface; overflow-y: hidden; }"

@@ -13,13 +13,13 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     dumps_text,
     reasons_text,
 )
-from gpuwatch.diagnose.hang.stacks.compare import JobStacks, Spot
+from gpuwatch.diagnose.hang.stacks.compare import JobStacks, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import plural, ranges, ranks_text
 from gpuwatch.tui.incidents.incident_detail import SURE
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, command_things, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
@@ -32,10 +32,10 @@ WRITE = "write"
 """The thing that stands for having fresh dumps written."""
 
 
-class HearingPage(ItemPage):
+class HangReportPage(ItemPage):
     """The page of one question."""
 
-    DEFAULT_CSS = "HearingPage { height: 1fr; }"
+    DEFAULT_CSS = "HangReportPage { height: 1fr; }"
 
     def __init__(self, question: Question) -> None:
         super().__init__(id="hearing")
@@ -45,7 +45,7 @@ class HearingPage(ItemPage):
         """What was heard."""
         return self.question.version, self.question.asking.over
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The sections."""
         look, question = self.look, self.question
         yield heading("Hang analysis (stacks)", width, look, "y copies")
@@ -77,48 +77,50 @@ class HearingPage(ItemPage):
             told += f"; {asking.progress}"
         yield from wrapped(told + ("" if not asking.over else "; D: refresh"), width, look.dim, indent=3)
 
-    def _verdict(self, said: SourceVerdict, width: int) -> Iterator[Row | Thing]:
+    def _verdict(self, said: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
         look = self.look
         severity: Severity = "critical" if said.wrong else "ok"
         head = (Segment(" "), look.mark(severity), Segment(" "))
         rows = hanging(head, said.sentence, width, look.severity[severity] if said.wrong else look.text)
-        yield Thing("sentence", rows, text=clean(said.sentence))
+        yield PageItem("sentence", rows, text=clean(said.sentence))
         if said.wrong:
             mark, words = SURE[said.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
-    def _grounds(self, said: SourceVerdict, width: int) -> Iterator[Row | Thing]:
+    def _grounds(self, said: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
         """What it rests on, and what would take away the doubt: under what is to be done."""
         look = self.look
         if said.evidence:
             yield heading("Evidence", width, look)
         for number, line in enumerate(said.evidence):
             dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
-            yield Thing(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
+            yield PageItem(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
         if said.settle:
             yield heading("To confirm", width, look)
         for number, line in enumerate(said.settle):
             slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
-            yield Thing(
+            yield PageItem(
                 ("settle", number), hanging(slope, line.replace("`", ""), width, look.dim), text=clean(line)
             )
 
-    def _commands(self, heard: HangReport, width: int) -> Iterator[Row | Thing]:
+    def _commands(self, heard: HangReport, width: int) -> Iterator[Row | PageItem]:
         if heard.do:
             yield heading("What to do", width, self.look, "y copies the command")
         yield from command_things(heard.do, width, self.look)
 
-    def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | Thing]:
+    def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
         """What was read of the flight recorders, of whom nothing and why, and the choice of fresh ones."""
         look = self.look
         yield heading("Flight recorders", width, look)
         for number, job in enumerate(dumps.jobs):
             named = f"job {job.job}: " if job.job and len(dumps.jobs) > 1 else ""
             text = f"{named}{dumps_text(job, self.scene.wall())}"
-            yield Thing(("dumps", number), tuple(wrapped(text, width, look.text, indent=3)), text=clean(text))
+            yield PageItem(
+                ("dumps", number), tuple(wrapped(text, width, look.text, indent=3)), text=clean(text)
+            )
             for line in reasons_text(job.without):
                 rows = tuple(wrapped(line, width, look.dim, indent=5))
-                yield Thing(("without", number, line), rows, text=clean(line))
+                yield PageItem(("without", number, line), rows, text=clean(line))
         if dumps.places and not any(job.read for job in dumps.jobs):
             places = ", ".join(f"{place}N" for place in dumps.places)
             where = f"no dumps found; expected at {places} (N: rank)"
@@ -128,7 +130,7 @@ class HearingPage(ItemPage):
         elif not dumps.may_write:
             yield from wrapped(NO_PIPES, width, look.dim, indent=3)
 
-    def _choice(self, dumps: FlightEvidence, width: int) -> Thing:
+    def _choice(self, dumps: FlightEvidence, width: int) -> PageItem:
         look = self.look
         where = f" at {', '.join(dumps.places)}" if dumps.places else ""
         head = (Segment(f" {look.glyphs.slope} ", look.title),)
@@ -136,9 +138,9 @@ class HearingPage(ItemPage):
             head, f"F or Enter: trigger dumps on {ranks_text(dumps.may_write)}", width, look.strong
         )
         note = f"The ranks write files{where} and overwrite older dumps; the job keeps running."
-        return Thing(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
+        return PageItem(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
 
-    def _job(self, job: JobStacks, width: int, *, alone: bool) -> Iterator[Row | Thing]:
+    def _job(self, job: JobStacks, width: int, *, alone: bool) -> Iterator[Row | PageItem]:
         look, said = self.look, job.testimony
         count = sum(len(spot.ranks) for spot in job.spots)
         named = f"job {job.job}: " if job.job else ""
@@ -149,7 +151,7 @@ class HearingPage(ItemPage):
             severity: Severity = "critical" if said.wrong else "ok"
             head = (Segment(" "), look.mark(severity), Segment(" "))
             style = look.severity[severity] if said.wrong else look.text
-            yield Thing(
+            yield PageItem(
                 (job.job, "says"), hanging(head, said.sentence, width, style), text=clean(said.sentence)
             )
         for number, spot in enumerate(job.spots[:MOST_SPOTS]):
@@ -157,7 +159,7 @@ class HearingPage(ItemPage):
         if len(job.spots) > MOST_SPOTS:
             yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more stacks", width, look.dim, indent=3)
 
-    def _spot(self, job: JobStacks, number: int, spot: Spot, width: int) -> Thing:
+    def _spot(self, job: JobStacks, number: int, spot: StackGroup, width: int) -> PageItem:
         look = self.look
         few = len(spot.ranks) <= FEW_RANKS
         who = (
@@ -171,9 +173,9 @@ class HearingPage(ItemPage):
         rows += wrapped(f"rank{'s' * (len(spot.ranks) > 1)} {who}", width, look.text, indent=6)
         for frame in spot.frames if few else spot.frames[:FRAMES]:
             rows += wrapped(frame, width, look.dim, indent=8)
-        return Thing((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
+        return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
-    def _silent(self, heard: HangReport, width: int) -> Iterator[Row | Thing]:
+    def _silent(self, heard: HangReport, width: int) -> Iterator[Row | PageItem]:
         """Who did not answer, and why."""
         look = self.look
         unseen = [each for job in heard.jobs for each in job.unseen]
@@ -184,7 +186,7 @@ class HearingPage(ItemPage):
                 reasons.setdefault(f"{each.node}: {each.missing}", []).append(each.rank)
             for why, ranks in list(reasons.items())[:MOST_SPOTS]:
                 rows = tuple(wrapped(f"{why} (rank {ranges(ranks)})", width, look.text, indent=3))
-                yield Thing(("unseen", why), rows, text=clean(why))
+                yield PageItem(("unseen", why), rows, text=clean(why))
         if heard.ras_trouble and not heard.ras:
             node, why = next(iter(heard.ras_trouble.items()))
             yield from wrapped(f"no answer from NCCL RAS ({node}: {why})", width, look.dim, indent=3)

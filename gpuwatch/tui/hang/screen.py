@@ -9,11 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.hang.report_page import WRITE, HearingPage
+from gpuwatch.tui.hang.report_page import WRITE, HangReportPage
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 
@@ -25,7 +25,7 @@ class WaitingScreen(LiveScreen):
 
     def __init__(self, question: Question) -> None:
         super().__init__()
-        self.page = HearingPage(question)
+        self.page = HangReportPage(question)
 
     def compose(self) -> ComposeResult:
         """Status, page, footer."""
@@ -44,7 +44,7 @@ class WaitingScreen(LiveScreen):
             self.notify(why, timeout=5, markup=False)
         self.pull()
 
-    @on(Picker.Chosen, "#hearing")
+    @on(SelectableLines.Chosen, "#hearing")
     def _choose(self) -> None:
         thing = self.page.chosen()
         if thing is not None and thing.key == WRITE:

@@ -13,9 +13,9 @@ from gpuwatch.diagnose.model.text import plural, ranges
 from gpuwatch.hosts.names import fold
 from gpuwatch.tui.model.alert_snapshot import Bundle, bundles, standing
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, Thing
+from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
 from gpuwatch.tui.toolkit.line_view import Row, heading, note
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 
 STANDING, TIMES, AGE = 12, 6, 5
@@ -45,7 +45,7 @@ class Cells:
     last_s: float
 
 
-def alert_row(alert: Alert, wall: float, width: int, look: Look) -> Row:
+def alert_row(alert: Alert, wall: float, width: int, look: StyleSet) -> Row:
     """One alert."""
     cells = Cells(
         alert.severity, standing(alert), alert.code, place_of(alert), alert.text or alert.title, alert.count,
@@ -54,7 +54,7 @@ def alert_row(alert: Alert, wall: float, width: int, look: Look) -> Row:
     return _row(cells, width, look)
 
 
-def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
+def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
     """Many of a kind in one line."""
     first = bundle.alerts[0]
     worst = min((alert.severity for alert in bundle.alerts), key=ORDER.index)
@@ -68,7 +68,7 @@ def bundle_row(bundle: Bundle, wall: float, width: int, look: Look) -> Row:
     return _row(cells, width, look)
 
 
-def _row(cells: Cells, width: int, look: Look) -> Row:
+def _row(cells: Cells, width: int, look: StyleSet) -> Row:
     fires, wide = cells.standing == "firing", width >= ROOMY
     sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
     times = f"x{cells.count}" if cells.count > 1 else ""
@@ -104,7 +104,7 @@ class AlertList(ItemPage):
         """What was told, and what is shown of it."""
         return id(self.scene.told), self.only_firing, frozenset(self._open)
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A title, the columns' names, and a thing for each line."""
         told, wall, look = self.scene.told, self.scene.wall(), self.look
         shown = bundles(told.alerts, only_firing=self.only_firing)
@@ -112,11 +112,11 @@ class AlertList(ItemPage):
         yield self._columns(width)
         for bundle in shown:
             if bundle.folded:
-                yield Thing(bundle.key, (bundle_row(bundle, wall, width, look),), bundle.alerts[0])
+                yield PageItem(bundle.key, (bundle_row(bundle, wall, width, look),), bundle.alerts[0])
             if not bundle.folded or bundle.key in self._open:
                 for alert in bundle.alerts:
                     text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
-                    yield Thing(alert.id, (alert_row(alert, wall, width, look),), alert, clean(text))
+                    yield PageItem(alert.id, (alert_row(alert, wall, width, look),), alert, clean(text))
         if not shown:
             yield note("none firing; ! shows all" if self.only_firing and told.alerts else "none", look)
 

@@ -9,7 +9,7 @@ from gpuwatch.diagnose.model.incident import Incident
 
 
 @dataclass(frozen=True)
-class Spot:
+class LogLocation:
     """A line in a node's file."""
 
     node: str
@@ -20,12 +20,12 @@ class Spot:
     rank: int | None
 
 
-def location_of(alert: Alert) -> Spot | None:
+def location_of(alert: Alert) -> LogLocation | None:
     """The best line that an alert rests on; None where it rests on values alone."""
     for proof in alert.proof:
         node = proof.node or alert.node
         if node is not None and proof.file is not None and proof.offset is not None:
-            return Spot(node, proof.file, proof.offset, _moment(alert, proof), alert.rank)
+            return LogLocation(node, proof.file, proof.offset, _moment(alert, proof), alert.rank)
     return None
 
 
@@ -40,9 +40,9 @@ def ranks_of(incident: Incident) -> list[int]:
     return sorted(named, key=lambda rank: (rank != incident.rank, rank))
 
 
-def spots_by_rank(incident: Incident) -> list[Spot]:
+def spots_by_rank(incident: Incident) -> list[LogLocation]:
     """For each rank its first line of the incident, the rank that failed first in front."""
-    first: dict[int, Spot] = {}
+    first: dict[int, LogLocation] = {}
     for alert in sorted(incident.alerts, key=lambda each: each.first):
         spot = location_of(alert)
         if spot is not None and spot.rank is not None:
@@ -50,7 +50,7 @@ def spots_by_rank(incident: Incident) -> list[Spot]:
     return [first[rank] for rank in ranks_of(incident) if rank in first]
 
 
-def location_after(incident: Incident, rank: int | None) -> Spot | None:
+def location_after(incident: Incident, rank: int | None) -> LogLocation | None:
     """The line of the rank after `rank`, of the first one after the last; None where no line has a rank."""
     spots = spots_by_rank(incident)
     if not spots:

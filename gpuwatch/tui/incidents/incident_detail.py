@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.text import clock
 from gpuwatch.tui.incidents.incident_list import severity_of, standing_of
 from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, command_things, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
@@ -73,7 +73,7 @@ class IncidentHead(ItemPage):
         """What was told, and which of it is shown."""
         return id(self.scene.told), self.ident
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The sentence, and how sure it is."""
         if (ident := self.ident) and (incident := self.scene.told.incident(ident)):
             yield self._headline(incident, width)
@@ -86,7 +86,7 @@ class IncidentHead(ItemPage):
         elif dy < 0:
             self.screen.focus_previous()
 
-    def _headline(self, incident: Incident, width: int) -> Thing:
+    def _headline(self, incident: Incident, width: int) -> PageItem:
         look, severity = self.look, severity_of(incident)
         style = look.severity[severity] if standing_of(incident) else look.severity[severity] + look.strong
         head = (Segment(" "), look.mark(severity), Segment(" "))
@@ -99,7 +99,7 @@ class IncidentHead(ItemPage):
             "" if incident.code == UNKNOWN else incident.code,
         )
         under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
-        return Thing("headline", (*rows, *under), incident.cause, clean(incident.sentence))
+        return PageItem("headline", (*rows, *under), incident.cause, clean(incident.sentence))
 
     def _sureness(self, incident: Incident, width: int) -> Iterator[Row]:
         severity, words = SURE[incident.confidence]
@@ -136,7 +136,7 @@ class IncidentDetail(ItemPage):
         else:
             super().action_move(dx, dy)
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The sections, what is needed first on top."""
         incident = self.incident()
         if incident is None:
@@ -152,7 +152,7 @@ class IncidentDetail(ItemPage):
         if self.with_moments:
             yield from rank_rows(incident, self.scene.fleet, width, self.look)
 
-    def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+    def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         heard, question = incident.heard, self.scene.questions.get(incident.id)
         if question is not None and (heard is None or heard.at < question.at):
             at, sentence, sure = question.at, question.sentence, ""
@@ -166,20 +166,20 @@ class IncidentDetail(ItemPage):
         head = (Segment(f" {look.glyphs.slope} ", look.dim),)
         age = age_text(max(0.0, self.scene.wall() - at))
         rows = hanging(head, f"{sentence} ({sure}sampled {age} ago)", width, look.text)
-        yield Thing("waited-for", rows, text=clean(sentence))
+        yield PageItem("waited-for", rows, text=clean(sentence))
         if heard is not None:
             yield from command_things(heard.do, width, look, "waited-do")
 
-    def _steps(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+    def _steps(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         if not incident.do:
             return
         yield heading("What to do", width, self.look, "y copies")
         for number, step in enumerate(incident.do, 1):
             head = (Segment(f" {number} ", self.look.title),)
             rows = hanging(head, step.replace("`", ""), width, self.look.text)
-            yield Thing(("do", number), rows, text=clean(command_in(step)))
+            yield PageItem(("do", number), rows, text=clean(command_in(step)))
 
-    def _evidence(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+    def _evidence(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         shown = proofs(incident)
         if not shown:
             return
@@ -194,24 +194,24 @@ class IncidentDetail(ItemPage):
             if alert is not incident.cause and len(text) > PROOF_LINES:
                 text = [*text[: PROOF_LINES - 1], (Segment("   ...", look.dim),)]
             rows = (*text, *wrapped(place, width, look.dim, indent=3))
-            yield Thing(("proof", number, alert.id), rows, alert, clean(proof.text))
+            yield PageItem(("proof", number, alert.id), rows, alert, clean(proof.text))
 
-    def _doubt(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+    def _doubt(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         if not incident.settle:
             return
         yield heading("To confirm", width, self.look)
         for number, text in enumerate(incident.settle):
             head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
             rows = hanging(head, text.replace("`", ""), width, self.look.text)
-            yield Thing(("settle", number), rows, text=clean(command_in(text)))
+            yield PageItem(("settle", number), rows, text=clean(command_in(text)))
 
-    def _meaning(self, incident: Incident, width: int) -> Iterator[Row | Thing]:
+    def _meaning(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         if not (incident.explain or incident.links):
             return
         yield heading("What it means", width, self.look)
         if incident.explain:
             yield from wrapped(incident.explain, width, self.look.text, indent=3)
         for number, link in enumerate(incident.links):
-            yield Thing(
+            yield PageItem(
                 ("link", number), tuple(wrapped(link, width, self.look.dim, indent=3)), text=clean(link)
             )

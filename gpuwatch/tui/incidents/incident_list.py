@@ -9,9 +9,9 @@ from rich.segment import Segment
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.log_coverage import Watching, watching
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 
 NAMED = 5
@@ -41,7 +41,7 @@ class IncidentList(ItemPage):
         told = self.scene.told
         return id(told), None if told.incidents else watching(self.scene.fleet, self.scene.session.packs)
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A line each."""
         told, wall = self.scene.told, self.scene.wall()
         if not told.incidents:
@@ -52,7 +52,7 @@ class IncidentList(ItemPage):
         tally = f"{still} open of {len(told.incidents)}" if len(told.incidents) > 1 else ""
         yield heading("Incidents" if len(told.incidents) > 1 else "Incident", width, self.look, tally)
         for incident in told.incidents:
-            yield Thing(
+            yield PageItem(
                 incident.id, (self._line(incident, wall, width),), incident.cause, clean(incident.sentence)
             )
 
@@ -82,7 +82,7 @@ ENDED = (
 )
 
 
-def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
+def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
     """That there is no incident, and how much that is worth: what is watched, and what cannot be seen."""
     yield ()
     if seen.files and seen.rules:
@@ -109,7 +109,7 @@ def nothing_wrong(seen: Watching, width: int, look: Look) -> Iterator[Row]:
     yield from wrapped(ENDED, width, look.dim, indent=3)
 
 
-def _unseen(what: str, names: tuple[str, ...], width: int, look: Look) -> Iterator[Row]:
+def _unseen(what: str, names: tuple[str, ...], width: int, look: StyleSet) -> Iterator[Row]:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     text = clean(f"{what} {', '.join(names[:NAMED])}{more}")
     yield from hanging((Segment(" "), look.mark("warning"), Segment(" ")), text, width, look.text)

@@ -11,9 +11,9 @@ from gpuwatch.diagnose.model.incident import Incident, Moment
 from gpuwatch.diagnose.model.text import clock, plural, ranges
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, text_of, wrapped
-from gpuwatch.tui.toolkit.styles import Look, clean
+from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 Part: TypeAlias = Literal["cause", "silent", "follower", "quiet"]
 PARTS: dict[Part, tuple[Severity, str]] = {
@@ -49,7 +49,7 @@ def who(moment: Moment) -> str:
     return moment.node or ""
 
 
-def moment_things(incident: Incident, width: int, look: Look) -> Iterator[Row | Thing]:
+def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Row | PageItem]:
     """A thing for each moment: when, what, how often, and under it whose."""
     by_id = {alert.id: alert for alert in incident.alerts}
     for number, moment in enumerate(incident.timeline):
@@ -64,7 +64,7 @@ def moment_things(incident: Incident, width: int, look: Look) -> Iterator[Row | 
         if len(lines) == len(whose) == 1 and len(text_of(lines[0])) + len(who(moment)) + 3 < width:
             lines, whose = ((*lines[0], Segment(f"  {clean(who(moment))}", look.dim)),), []
         text = f"{clock(moment.at)} {clean(moment.what)}{times} {clean(who(moment))}"
-        yield Thing(("moment", number), (*lines, *whose), by_id.get(moment.alert), text)
+        yield PageItem(("moment", number), (*lines, *whose), by_id.get(moment.alert), text)
 
 
 def parts_of(incident: Incident, world: int) -> list[Part]:
@@ -90,7 +90,7 @@ def world_of(incident: Incident, fleet: Fleet) -> int:
     return max([*sizes, *(rank + 1 for rank in (*ranks, *incident.silent))], default=0)
 
 
-def rank_rows(incident: Incident, fleet: Fleet, width: int, look: Look) -> Iterator[Row]:
+def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> Iterator[Row]:
     """The ranks as a strip of signs, several a cell in a large job, the gravest of them."""
     parts = parts_of(incident, world_of(incident, fleet))
     if len(parts) < 2:
@@ -131,7 +131,7 @@ class IncidentMoments(ItemPage):
         """What was told, and which of it is shown."""
         return id(self.scene.told), self.ident
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The moments, then the ranks."""
         incident = self.incident()
         if incident is None:

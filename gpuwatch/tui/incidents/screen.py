@@ -18,7 +18,7 @@ from gpuwatch.tui.incidents.incident_list import IncidentList
 from gpuwatch.tui.incidents.incident_timeline import IncidentMoments
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -118,21 +118,21 @@ class IncidentsScreen(LiveScreen):
         alert = self.alert()
         return alert.node if alert else None
 
-    @on(Picker.Moved, "#incidents")
+    @on(SelectableLines.Moved, "#incidents")
     def _show(self) -> None:
         self.pull()
 
-    @on(Picker.Chosen, "#incidents")
+    @on(SelectableLines.Chosen, "#incidents")
     def _enter(self) -> None:
         if self.head.display:
             self.head.focus()
 
-    @on(Picker.Chosen, "#alerts")
+    @on(SelectableLines.Chosen, "#alerts")
     def _open_alert(self) -> None:
         if not self.alerts.toggle_fold():
             self._open()
 
-    @on(Picker.Chosen, "#incident-head, #incident, #moments")
+    @on(SelectableLines.Chosen, "#incident-head, #incident, #moments")
     def _open(self) -> None:
         if alert := self.alert():
             self.cockpit.show_alert(alert, self.incident())

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from gpuwatch.probe.results import CollectiveResult, GpuResult, Results
 from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.model.probe_text import op_text, rate_text, seat_text, size_text, time_text
-from gpuwatch.tui.toolkit.item_page import Thing
+from gpuwatch.tui.toolkit.item_page import PageItem
 from gpuwatch.tui.toolkit.line_view import Row, heading
 from gpuwatch.tui.toolkit.styles import clean, fit
 
@@ -31,7 +31,7 @@ class LinkTable(LinkPage):
 
     DEFAULT_CSS: ClassVar[str] = "LinkTable { height: 8; }"
 
-    def parts_of(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         """Both tables."""
         if results.wish.collectives:
             yield heading("Collectives", width, self.look, "busbw GB/s over median time")
@@ -41,7 +41,7 @@ class LinkTable(LinkPage):
             for title, unit, scale, read in CHECKS:
                 yield from self._check(results, title, unit, scale, read)
 
-    def _collectives(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def _collectives(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         look = self.look
         room = max(1, (width - LABEL - 1) // NARROWEST)
         sizes = results.wish.sizes[-room:]
@@ -58,7 +58,7 @@ class LinkTable(LinkPage):
                 rates += self._rate(each, cell)
                 times.append(Segment(self._time(each).rjust(cell - 1) + " ", look.dim))
             said = "  ".join(self._said(each) for each in own if each)
-            yield Thing(op, (tuple(rates), tuple(times)), text=f"{op_text(op)}  {said}")
+            yield PageItem(op, (tuple(rates), tuple(times)), text=f"{op_text(op)}  {said}")
         yield from self._beneath(results, width)
 
     def _rate(self, each: CollectiveResult | None, cell: int) -> list[Segment]:
@@ -104,7 +104,7 @@ class LinkTable(LinkPage):
         unit: str,
         scale: float,
         read: Callable[[GpuResult], float | None],
-    ) -> Iterator[Thing]:
+    ) -> Iterator[PageItem]:
         look = self.look
         values = sorted(
             (value / scale, gpu.rank) for gpu in results.gpus.values() if (value := read(gpu)) is not None
@@ -120,4 +120,4 @@ class LinkTable(LinkPage):
             name = clean(seat_text(seat)) if seat else f"rank {least[1]}"
             text = f"  {look.glyphs.down} {name}"
             row.append(Segment(text, look.severity["warning"]))
-        yield Thing(("gpu", title), (tuple(row),))
+        yield PageItem(("gpu", title), (tuple(row),))

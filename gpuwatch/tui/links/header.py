@@ -20,7 +20,7 @@ from gpuwatch.tui.model.probe_text import (
     standing_of,
     transports_text,
 )
-from gpuwatch.tui.toolkit.item_page import Thing, hanging
+from gpuwatch.tui.toolkit.item_page import PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -34,7 +34,7 @@ class LinkHead(LinkPage):
     DEFAULT_CSS: ClassVar[str] = "LinkHead { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
 
-    def parts(self, width: int) -> Iterable[Row | Thing]:
+    def parts(self, width: int) -> Iterable[Row | PageItem]:
         """What the screen is for, until there is a probe."""
         if self.view.results is None:
             return [(Segment(" Links: bandwidth and latency between ranks", self.look.strong),)]

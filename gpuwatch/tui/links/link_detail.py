@@ -16,7 +16,7 @@ from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, rate_text, share_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import Page, Row, heading, wrapped
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import fit
 
 CLASS = {"same_node": "inside the node", "same_rail": "same rail", "cross_rail": "across rails"}
@@ -25,7 +25,7 @@ BARE = 60
 """Under this width numbers stand without the words around them."""
 
 
-class LinkCell(Page, can_focus=False):
+class LinkCell(RebuiltPage, can_focus=False):
     """Follows the cursor."""
 
     DEFAULT_CSS: ClassVar[str] = "LinkCell { height: 6; background: $surface; overflow-y: hidden; }"

@@ -14,7 +14,7 @@ from gpuwatch.tui.links.matrix_cells import MEASURES, TITLES, LinkCells, Measure
 from gpuwatch.tui.links.matrix_model import CODES, GRADES, View
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.line_view import Cell, Picker, Row, joined
+from gpuwatch.tui.toolkit.line_view import Cell, Row, SelectableLines, joined
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 WIDTHS = (6, 5, 4, 3, 2, 1)
@@ -28,7 +28,7 @@ TALLEST = 2
 
 
 @dataclass(frozen=True)
-class Shape:
+class MatrixGeometry:
     """Where cells are: pure geometry, worked out when the room or the nodes change."""
 
     size: int
@@ -46,7 +46,7 @@ class Shape:
         return self.size * self.tall
 
 
-def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height: int) -> Shape:
+def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height: int) -> MatrixGeometry:
     """The roomiest cells with which the whole matrix fits, else legible ones, which scroll."""
     label = min(LONGEST_LABEL, max((len(text) for text in labels), default=0)) + 3
     longest = max((len(text) for text in shorts), default=1)
@@ -55,10 +55,10 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
     header = 1 if longest <= number_width(cell) else min(MOST_HEADER, longest)
     room = height - 1 - header
     tall = TALLEST if cell > LEGIBLE and size * TALLEST <= room else 1
-    return Shape(size, cell, tall, label, header, max(1, min(size, (width - label) // cell)))
+    return MatrixGeometry(size, cell, tall, label, header, max(1, min(size, (width - label) // cell)))
 
 
-class LinkMatrix(Picker):
+class LinkMatrix(SelectableLines):
     """Two pinned parts, title and column names, over the rows; the cursor walks over links."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.LINK]
@@ -74,7 +74,7 @@ class LinkMatrix(Picker):
         """Lines that it may take; the screen sets it."""
         self.left = 0
         """The first column in sight."""
-        self.shape = Shape(0, 1, 1, 4, 1, 1)
+        self.shape = MatrixGeometry(0, 1, 1, 4, 1, 1)
         self.labels: list[str] = []
         self.shorts: list[str] = []
         self._made_for: Hashable = None

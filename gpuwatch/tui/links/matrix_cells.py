@@ -11,7 +11,7 @@ from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.tui.links.matrix_model import NOTHING, UNREACHED, LinkBoard, View, kind_of
 from gpuwatch.tui.model.probe_text import rate_text
 from gpuwatch.tui.toolkit.line_view import Cell
-from gpuwatch.tui.toolkit.styles import Look
+from gpuwatch.tui.toolkit.styles import StyleSet
 
 Measure: TypeAlias = Literal["share", "rate", "latency"]
 MEASURES: tuple[Measure, ...] = ("share", "rate", "latency")
@@ -24,7 +24,7 @@ LEAST_MARKED = 3
 """Cells wider than this have room for a sign beside the number."""
 
 
-def sign(grade: Grade, look: Look) -> str:
+def sign(grade: Grade, look: StyleSet) -> str:
     """The mark of a link; none of one that is ok."""
     return look.glyphs.link.get(grade, "")
 
@@ -46,7 +46,7 @@ def _short(value: float, room: int, most: int) -> str:
 class LinkCells:
     """Cells of one width, measure and look; what looks alike is made once."""
 
-    def __init__(self, board: LinkBoard, measure: Measure, width: int, look: Look) -> None:
+    def __init__(self, board: LinkBoard, measure: Measure, width: int, look: StyleSet) -> None:
         self._board, self._measure, self._width, self._look = board, measure, width, look
         self._made: dict[int, Cell] = {}
         pad = max(1, width)

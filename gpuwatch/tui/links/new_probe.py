@@ -14,9 +14,9 @@ from gpuwatch.probe.probe_request import Wish
 from gpuwatch.tui.links.matrix_cells import CALM, sign
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, sentence_of, standing_of
-from gpuwatch.tui.toolkit.item_page import ItemPage, Thing, hanging
+from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
-from gpuwatch.tui.toolkit.styles import Look, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, fit
 
 ROOMY = 70
 WISHES: tuple[tuple[str, str, str, Wish], ...] = (
@@ -54,7 +54,7 @@ class LinkStart(ItemPage):
         """The plan never changes."""
         return len(self.scene.plan.nodes)
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A few lines, and three things to choose from."""
         look, nodes = self.look, len(self.scene.plan.nodes)
         text = (
@@ -66,7 +66,7 @@ class LinkStart(ItemPage):
         yield ()
         for key, name, note, _ in WISHES:
             head = (Segment(fit(f" {name}", 14), look.title),)
-            yield Thing(key, hanging(head, note, width, look.text), text=name)
+            yield PageItem(key, hanging(head, note, width, look.text), text=name)
         yield ()
         yield heading("Legend", width, look)
         yield from legend(width, look)
@@ -77,7 +77,7 @@ class LinkStart(ItemPage):
         return next((wish for key, _, _, wish in WISHES if thing and key == thing.key), WISHES[0][3])
 
 
-def legend(width: int, look: Look) -> Iterator[Row]:
+def legend(width: int, look: StyleSet) -> Iterator[Row]:
     """What the cells of the matrix mean: a link is measured by the best tenth of its own kind."""
     cells: tuple[tuple[str, Style, str], ...] = (
         (
@@ -113,7 +113,7 @@ class LinkProbes(ItemPage):
         """Every probe's state."""
         return self.view.at, tuple(each.results.version for each in self.scene.session.probes)
 
-    def parts(self, width: int) -> Iterator[Row | Thing]:
+    def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A line each."""
         look, wall = self.look, self.scene.wall()
         probes = list(self.scene.session.probes)
@@ -136,7 +136,7 @@ class LinkProbes(ItemPage):
                 Segment(f"{word:<9} ", look.severity[severity]),
             ]
             room = width - sum(part.cell_length for part in head)
-            yield Thing(number, ((*head, Segment(fit(sentence_of(results), room), look.text)),))
+            yield PageItem(number, ((*head, Segment(fit(sentence_of(results), room), look.text)),))
 
     def number(self) -> int | None:
         """The probe under the cursor, as its place in the session's list."""

@@ -16,7 +16,7 @@ from gpuwatch.probe.results import Estimate, NodeGround, Results
 from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, lasting, size_text
-from gpuwatch.tui.toolkit.item_page import Thing, hanging
+from gpuwatch.tui.toolkit.item_page import PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
@@ -41,7 +41,7 @@ class LinkGround(LinkPage):
             self._asked, self._on, self.at = asked, None, 0
         super().prepare()
 
-    def parts_of(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         """What to answer, the plan, then the nodes."""
         if results.phase == "asking":
             yield from self._question(results, width)
@@ -55,13 +55,13 @@ class LinkGround(LinkPage):
 
     # ---- the answer
 
-    def _choice(self, key: str, text: str, note: str, width: int) -> Thing:
+    def _choice(self, key: str, text: str, note: str, width: int) -> PageItem:
         look = self.look
         head = (Segment(f" {look.glyphs.slope} ", look.title),)
         rows = hanging(head, text, width, look.strong)
-        return Thing(key, (*rows, *wrapped(note, width, look.dim, indent=3)), text=text)
+        return PageItem(key, (*rows, *wrapped(note, width, look.dim, indent=3)), text=text)
 
-    def _question(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def _question(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         about = f"about {lasting(results.estimate.seconds)}" if results.estimate else "now"
         yield ()
         yield self._choice(
@@ -72,7 +72,7 @@ class LinkGround(LinkPage):
         )
         yield ()
 
-    def _refusal(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def _refusal(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         yield ()
         if results.busy:
             yield self._choice(
@@ -126,7 +126,7 @@ class LinkGround(LinkPage):
             head = (Segment(" "), look.mark("warning"), Segment(" "))
             yield from hanging(head, f"{node}: {_users_text(own)}", width, look.text)
 
-    def _have(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def _have(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         nodes = list(results.nodes)
         waiting = len(self.scene.plan.nodes) - len(nodes) if results.phase == "connecting" else 0
         note = f"{waiting} without an answer" if waiting > 0 else ""
@@ -139,7 +139,7 @@ class LinkGround(LinkPage):
         if not nodes:
             yield (Segment(" no node has answered yet", self.look.dim),)
 
-    def _alike(self, facts: tuple[str, ...], alike: list[NodeGround], width: int) -> Thing:
+    def _alike(self, facts: tuple[str, ...], alike: list[NodeGround], width: int) -> PageItem:
         look, problem = self.look, alike[0].problem
         severity = "critical" if problem else "ok"
         named = fold(each.node for each in alike)
@@ -157,7 +157,7 @@ class LinkGround(LinkPage):
         for fact in facts:
             name, _, text = fact.partition("\0")
             rows += hanging((Segment(fit(f"   {name}", LABEL), look.dim),), text, width, look.text)
-        return Thing(("node", named), tuple(rows), text=clean(named))
+        return PageItem(("node", named), tuple(rows), text=clean(named))
 
 
 def _users_text(users: list[GpuUser]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.toolkit.item_page import ItemPage, Thing
+from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
 from gpuwatch.tui.toolkit.line_view import Row
 
 
@@ -21,11 +21,11 @@ class LinkPage(ItemPage):
         """What was measured, and by which probe."""
         return self.view.version, self.view.at
 
-    def parts(self, width: int) -> Iterable[Row | Thing]:
+    def parts(self, width: int) -> Iterable[Row | PageItem]:
         """What subclasses tell of the results; nothing while there are none."""
         results = self.view.results
         return () if results is None else self.parts_of(results, width)
 
-    def parts_of(self, results: Results, width: int) -> Iterable[Row | Thing]:
+    def parts_of(self, results: Results, width: int) -> Iterable[Row | PageItem]:
         """All lines and things about these results."""
         raise NotImplementedError

@@ -7,13 +7,13 @@ from dataclasses import replace
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.matrix_model import LinkBoard, View
 from gpuwatch.tui.model.session_protocol import Probing
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 
 
 class LinkView:
     """Shared by the widgets of the links screen; `refresh` takes in what is new, once a frame."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: ViewState) -> None:
         self._scene = scene
         self.at: int | None = None
         """Place of the probe in the session's list; None: a new one is being chosen."""

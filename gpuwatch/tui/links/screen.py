@@ -25,7 +25,7 @@ from gpuwatch.tui.links.verdict import LinkEvidence
 from gpuwatch.tui.model.probe_text import DOING, counted
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height, set_width
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -262,11 +262,11 @@ class LinksScreen(LiveScreen):
             return True
         return False
 
-    @on(Picker.Chosen, "#link-start")
+    @on(SelectableLines.Chosen, "#link-start")
     def _choose_wish(self) -> None:
         self._begin(self.start.wish())
 
-    @on(Picker.Chosen, "#ground")
+    @on(SelectableLines.Chosen, "#ground")
     def _answer(self) -> None:
         results, probing, thing = self.view.results, self.view.probing, self.ground.chosen()
         if results is None or probing is None or thing is None:
@@ -279,7 +279,7 @@ class LinksScreen(LiveScreen):
         elif thing.key == "again":
             self._begin(results.wish)
 
-    @on(Picker.Chosen, "#matrix")
+    @on(SelectableLines.Chosen, "#matrix")
     def _retest(self) -> None:
         probing, results = self.view.probing, self.view.results
         links = self.cell.links()
@@ -302,7 +302,7 @@ class LinksScreen(LiveScreen):
             f"the ranks exited: the probe is {DOING[results.phase]}" if results.over else "not measured yet"
         )
 
-    @on(Picker.Chosen, "#evidence")
+    @on(SelectableLines.Chosen, "#evidence")
     def _to_culprit(self) -> None:
         thing = self.evidence.chosen()
         verdict = self.view.results.verdict if self.view.results else None
@@ -313,12 +313,12 @@ class LinksScreen(LiveScreen):
             self.matrix.put_on(worst.pair.src, worst.pair.dst)
             self.matrix.focus()
 
-    @on(Picker.Chosen, "#probes")
+    @on(SelectableLines.Chosen, "#probes")
     def _show_probe(self) -> None:
         self.view.show(self.probes.number())
         self.pull()
 
-    @on(Picker.Moved, "#matrix")
+    @on(SelectableLines.Moved, "#matrix")
     def _moved(self) -> None:
         self.cell.pull()
 

@@ -12,7 +12,7 @@ from gpuwatch.probe.verdict import Verdict
 from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.model.probe_text import counted, share_text
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import Thing, hanging
+from gpuwatch.tui.toolkit.item_page import PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -24,7 +24,7 @@ class LinkEvidence(LinkPage):
 
     DEFAULT_CSS: ClassVar[str] = "LinkEvidence { height: 1fr; }"
 
-    def parts_of(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         """The sections."""
         verdict = results.verdict
         yield heading("Evidence", width, self.look)
@@ -44,7 +44,7 @@ class LinkEvidence(LinkPage):
         yield from self._counters(results, width)
         yield from self._notes(results, width)
 
-    def _culprits(self, verdict: Verdict, width: int) -> Iterator[Thing]:
+    def _culprits(self, verdict: Verdict, width: int) -> Iterator[PageItem]:
         look = self.look
         for number, culprit in enumerate(verdict.culprits):
             said = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
@@ -52,18 +52,18 @@ class LinkEvidence(LinkPage):
             rows = [*hanging(head, f"{culprit.name}: {said}", width, look.strong)]
             for sentence in culprit.evidence:
                 rows += wrapped(sentence, width, look.text, indent=3)
-            yield Thing(("culprit", number), tuple(rows), text=clean(f"{culprit.name}: {said}"))
+            yield PageItem(("culprit", number), tuple(rows), text=clean(f"{culprit.name}: {said}"))
 
     def _sentences(
         self, kind: str, sentences: tuple[str, ...], width: int, severity: Severity | None
-    ) -> Iterator[Thing]:
+    ) -> Iterator[PageItem]:
         look = self.look
         sign = look.mark(severity) if severity else Segment(look.glyphs.bullet, look.dim)
         for number, sentence in enumerate(sentences):
             rows = hanging((Segment(" "), sign, Segment(" ")), sentence, width, look.text)
-            yield Thing((kind, number), rows, text=clean(sentence))
+            yield PageItem((kind, number), rows, text=clean(sentence))
 
-    def _gone(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def _gone(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         if not results.gone:
             return
         yield heading(f"{counted(len(results.gone), 'rank')} gone", width, self.look)
@@ -74,9 +74,9 @@ class LinkEvidence(LinkPage):
             named = ", ".join(map(str, own[:6])) + (f" and {len(own) - 6} more" if len(own) > 6 else "")
             head = (Segment(" "), self.look.mark("error"), Segment(" "))
             rows = hanging(head, f"rank {named}: {reason}", width, self.look.text)
-            yield Thing(("gone", reason), rows, text=clean(reason))
+            yield PageItem(("gone", reason), rows, text=clean(reason))
 
-    def _counters(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def _counters(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         moved = [
             each for each in results.counters if not each.name.startswith("=") and each.after > each.before
         ]
@@ -87,9 +87,9 @@ class LinkEvidence(LinkPage):
         for each in moved[:MOST_COUNTERS]:
             more = each.after - each.before
             text = f"{each.node} {each.name.replace(':', ' ')} +{more:,.0f}"
-            yield Thing(("counter", each.node, each.name), tuple(wrapped(text, width, self.look.text)))
+            yield PageItem(("counter", each.node, each.name), tuple(wrapped(text, width, self.look.text)))
 
-    def _notes(self, results: Results, width: int) -> Iterator[Row | Thing]:
+    def _notes(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         if not results.notes:
             return
         yield heading("Notes", width, self.look)

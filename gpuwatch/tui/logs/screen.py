@@ -23,10 +23,10 @@ from gpuwatch.tui.logs.widgets.prompt import LogPrompt
 from gpuwatch.tui.logs.widgets.results import LogResults
 from gpuwatch.tui.logs.widgets.toolbar import LogBar
 from gpuwatch.tui.logs.workspace.prompt_input import WRONG, Purpose, enter, try_out
-from gpuwatch.tui.logs.workspace.workspace import MODES, LogWorkspace, Wanted
+from gpuwatch.tui.logs.workspace.workspace import MODES, LogWorkspace, OpenRequest
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 from gpuwatch.tui.toolkit.styles import clean
 
@@ -44,7 +44,7 @@ class LogsScreen(LiveScreen):
     ]
 
     def __init__(
-        self, desk: LogWorkspace, wanted: Wanted | None = None, about: Incident | None = None
+        self, desk: LogWorkspace, wanted: OpenRequest | None = None, about: Incident | None = None
     ) -> None:
         """Show the desk.
 
@@ -84,7 +84,7 @@ class LogsScreen(LiveScreen):
         self.arrange_parts()
         self.grid.panes[0].focus()
 
-    def lead(self, wanted: Wanted) -> None:
+    def lead(self, wanted: OpenRequest) -> None:
         """Open something else on the same screen."""
         if not self.is_mounted:
             self._wanted = wanted
@@ -186,7 +186,7 @@ class LogsScreen(LiveScreen):
         self.results.display = True
         self.call_after_refresh(self.results.focus)
 
-    @on(Picker.Chosen, "#log-results")
+    @on(SelectableLines.Chosen, "#log-results")
     def _to_result(self) -> None:
         found = self.results.chosen()
         if found is not None:

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
-from gpuwatch.diagnose.model.incident import Heard, Incident
+from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.wire import Role
@@ -52,13 +52,13 @@ class Book(Protocol):
         """Moves when anything above did."""
         ...
 
-    def hear(self, ident: str, heard: Heard, /) -> None:
+    def hear(self, ident: str, heard: HangCheck, /) -> None:
         """Keep with an incident whom its ranks wait for."""
         ...
 
 
 @dataclass(frozen=True)
-class Told:
+class AlertSnapshot:
     """All that is told at one moment. Alerts and incidents never change, so holding them is enough."""
 
     alerts: Mapping[str, Alert] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Told:
         return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
 
 
-def told_by(book: Book) -> Told:
+def told_by(book: Book) -> AlertSnapshot:
     """What the book says now."""
     alerts = dict(book.alerts)
     firing = [each for each in alerts.values() if standing(each) == "firing"]
@@ -113,7 +113,7 @@ def told_by(book: Book) -> Told:
     warnings = {each.code for each in firing if each.severity == "warning"} - bad
     ended = tuple(book.ended_jobs)
     counts = len(firing), len(bad), len(warnings)
-    return Told(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints))
+    return AlertSnapshot(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints))
 
 
 def standing(alert: Alert) -> Standing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.text import job_text, plural, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_coverage import unlogged
@@ -37,7 +37,7 @@ class Watching:
     """(why, which files or nodes)."""
 
 
-def watching(fleet: Fleet, packs: Packs) -> Watching:
+def watching(fleet: Fleet, packs: RulePacks) -> Watching:
     """Count."""
     files = nodes = kernels = backlog = 0
     silent: list[str] = []

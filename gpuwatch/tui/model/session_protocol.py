@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from gpuwatch.diagnose.model.failure_classes import Packs
+from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuwatch.probe.results import Results
 
 
-class Asker(Protocol):
+class LineRequests(Protocol):
     """What a buffer needs of a session."""
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
@@ -82,7 +82,7 @@ class Probing(Protocol):
         ...
 
 
-class Watched(Asker, Searcher, Protocol):
+class Watched(LineRequests, Searcher, Protocol):
     """What the app needs of a session."""
 
     plan: Plan
@@ -97,7 +97,7 @@ class Watched(Asker, Searcher, Protocol):
         ...
 
     @property
-    def packs(self) -> Packs:
+    def packs(self) -> RulePacks:
         """The rules that the logs are read with."""
         ...
 

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.tui.model.alert_snapshot import Told, told_by
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, told_by
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.session_protocol import Watched
 
@@ -35,7 +35,7 @@ def _still_node(node: Node) -> Node:
     return twin
 
 
-class Scene:
+class ViewState:
     """The fleet and the time that every widget paints with. Freezing stops both; the session goes on."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Scene:
         self._frozen: Fleet | None = None
         self._frozen_at = 0.0
         self._frozen_wall = 0.0
-        self._told = Told()
+        self._told = AlertSnapshot()
         self._told_version: int | None = None
         self.seats = RankPlacement()
         """Where the ranks of every job are or were; they are remembered from the first frame on."""
@@ -64,7 +64,7 @@ class Scene:
         return self._frozen or self.session.fleet
 
     @property
-    def told(self) -> Told:
+    def told(self) -> AlertSnapshot:
         """The alerts and incidents to paint."""
         version = self.session.book.version
         if not self.frozen and version != self._told_version:

@@ -10,11 +10,11 @@ from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.panes import NodePane
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.line_view import Row, note, wrapped
-from gpuwatch.tui.toolkit.styles import Look
+from gpuwatch.tui.toolkit.styles import StyleSet
 from gpuwatch.tui.toolkit.text import age_text
 
 
-def told_rows(alert: Alert, wall: float, width: int, look: Look) -> list[Row]:
+def told_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Row]:
     """An alert on the page of its GPU or node: whole, in as many lines as it takes."""
     fires = standing(alert) == "firing"
     sign = look.mark(alert.severity) if fires else Segment(look.glyph(alert.severity), look.dim)
@@ -35,7 +35,7 @@ class NodeAlerts(NodePane):
     def __init__(self, name: str, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(name, self._rows_of, id=id)
 
-    def _rows_of(self, view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
+    def _rows_of(self, view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
         alerts, wall = self.scene.told.at(view.name), self.scene.wall()
         rows = [row for alert in alerts for row in told_rows(alert, wall, width, look)]
         return rows or [note("none", look)]

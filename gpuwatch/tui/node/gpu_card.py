@@ -15,7 +15,7 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.gpu_text import memory_of, power_text, ranks_on
 from gpuwatch.tui.toolkit.charts import bar, sparkline
 from gpuwatch.tui.toolkit.line_view import Row
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 
 Shape: TypeAlias = Literal["line", "pair", "card"]
@@ -114,7 +114,7 @@ def _memory_bar(width: int) -> int:
     return 6 if width >= 92 else 0
 
 
-def line_heading(width: int, look: Look) -> Row:
+def line_heading(width: int, look: StyleSet) -> Row:
     """The heading over one-line and two-line GPUs."""
     memory = _memory_bar(width) + 13
     words = f"   GPU  rank {'util':>14}  {'memory':>{memory}}  {'power':>9}  {'temp':>7}"
@@ -124,7 +124,7 @@ def line_heading(width: int, look: Look) -> Row:
     return (Segment(fit(words.rstrip(), width), look.dim),)
 
 
-def as_line(subject: Subject, width: int, look: Look) -> Row:
+def as_line(subject: Subject, width: int, look: StyleSet) -> Row:
     """One line: bar and numbers."""
     style = look.stale if subject.old else look.text
     heat = look.severity["unknown" if subject.old else "ok"]
@@ -151,7 +151,7 @@ def as_line(subject: Subject, width: int, look: Look) -> Row:
     return (*parts, Segment(fit(words, room), look.severity[severity] if severity else look.dim))
 
 
-def as_pair(subject: Subject, width: int, look: Look) -> list[Row]:
+def as_pair(subject: Subject, width: int, look: StyleSet) -> list[Row]:
     """The line, and its histories under it."""
     glyphs, dim = look.glyphs, look.dim
     ink = look.severity["unknown" if subject.old else "ok"]
@@ -204,7 +204,7 @@ def _health(subject: Subject) -> str:
     return f"ECC {ecc} uncorr. {soft} corr.  remap {remap}" + (f"  recovery: {recovery}" if recovery else "")
 
 
-def as_card(subject: Subject, width: int, look: Look, *, chosen: bool) -> list[Row]:
+def as_card(subject: Subject, width: int, look: StyleSet, *, chosen: bool) -> list[Row]:
     """Eight lines: title, six measures with bar, number and history, links and health."""
     info = subject.gpu.info
     ranks = ",".join(str(r) for r in ranks_on(subject.node, info.uuid))
@@ -256,7 +256,7 @@ class Measure:
     high: float
 
 
-def _measured(subject: Subject, measure: Measure, width: int, look: Look) -> Row:
+def _measured(subject: Subject, measure: Measure, width: int, look: StyleSet) -> Row:
     level = subject.level(measure.metric)
     style = look.stale if subject.old else look.text
     ink = look.severity["unknown" if subject.old else "ok"]

@@ -18,12 +18,12 @@ from gpuwatch.tui.node.gpu_card import (
     line_heading,
     shape_for,
 )
-from gpuwatch.tui.toolkit.line_view import Page, Row, highlighted, text_of, wrapped
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, highlighted, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import link_words
 
 
-class GpuPanels(Page):
+class GpuPanels(RebuiltPage):
     """One line, two lines or a card a GPU; the cursor walks over GPUs."""
 
     DEFAULT_CSS: ClassVar[str] = "GpuPanels { height: 9; }"

@@ -11,7 +11,7 @@ from gpuwatch.tui.node.gpu_card import Subject
 from gpuwatch.tui.toolkit.charts import plot
 from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import MigInstance
 
 WINDOWS = ((120.0, "2 minutes"), (900.0, "15 minutes"), (86_400.0, "24 hours"))
@@ -147,7 +147,7 @@ def _age(at: float | None, now: float) -> str:
     return "never read" if at is None else f"{seconds_text(max(0.0, now - at))} old"
 
 
-def fact_rows(subject: Subject, width: int, look: Look) -> list[Row]:
+def fact_rows(subject: Subject, width: int, look: StyleSet) -> list[Row]:
     """All values, grouped by how often they are read."""
     gpu, now = subject.gpu, subject.now
     groups = (
@@ -168,7 +168,9 @@ def fact_rows(subject: Subject, width: int, look: Look) -> list[Row]:
     return rows
 
 
-def plot_rows(subject: Subject, window: tuple[float, str], width: int, height: int, look: Look) -> list[Row]:
+def plot_rows(
+    subject: Subject, window: tuple[float, str], width: int, height: int, look: StyleSet
+) -> list[Row]:
     """The histories, each under its title, over one time window."""
     seconds, words = window
     each = max(3, height // len(PLOTS))

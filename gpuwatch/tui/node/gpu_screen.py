@@ -17,13 +17,13 @@ from gpuwatch.tui.node.gpu_text import ranks_on
 from gpuwatch.tui.node.panes import event_row
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Page, Row, heading, note
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, note
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 from gpuwatch.tui.toolkit.styles import clean, fit
 from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 
 
-class GpuPage(Page):
+class GpuPage(RebuiltPage):
     """A page about one GPU."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - textual's name

@@ -12,8 +12,8 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.quantities import MEMORY, seconds_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView
-from gpuwatch.tui.toolkit.line_view import Page, Row
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import models
 
 CLOCK_DOUBT_S = 1.0
@@ -49,7 +49,7 @@ def cost_text(node: Node) -> str:
     return f"agent {node.cost.cpu_pct:.1f}% CPU{memory}{dropped}"
 
 
-def header(view: NodeView, width: int, look: Look, now: float) -> Row:
+def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
     """The whole line; the right part gives way first."""
     node = view.node
     left = [
@@ -82,7 +82,7 @@ def header(view: NodeView, width: int, look: Look, now: float) -> Row:
     return spread(left, right, width)
 
 
-class NodeHeader(Page, can_focus=False):
+class NodeHeader(RebuiltPage, can_focus=False):
     """One line."""
 
     DEFAULT_CSS: ClassVar[str] = "NodeHeader { height: 1; background: $surface; overflow-y: hidden; }"

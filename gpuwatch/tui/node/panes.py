@@ -12,12 +12,12 @@ from gpuwatch.fleet.nodes.quantities import MEMORY, RATE, UNKNOWN, seconds_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import bar
-from gpuwatch.tui.toolkit.line_view import Page, Row, heading, note, text_of, wrapped
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, note, text_of, wrapped
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import event_clock, event_title, evidence_text, link_words
 from gpuwatch.wire import Disk, Event, IbPort, Nic, Process
 
-Builder: TypeAlias = "Callable[[NodeView, int, Look, float], list[Row]]"
+Builder: TypeAlias = "Callable[[NodeView, int, StyleSet, float], list[Row]]"
 
 
 def _rank_text(process: Process) -> str:
@@ -44,7 +44,7 @@ def _process_order(process: Process) -> tuple[int, int]:
     return (1 << 30 if process.rank is None else process.rank, process.pid)
 
 
-def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+def processes(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
     """Who holds the GPUs, by rank."""
     node = view.node
     heading = f" {'rank':>5} {'pid':>8} {'user':<10} {'GPU':<5} {'memory':>7} {'SM':>5} {'CPU':>5} S "
@@ -84,7 +84,9 @@ def processes(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
 # --------------------------------------------------------------------------- host
 
 
-def _meter(word: str, share: float | None, text: str, width: int, look: Look, *, high: float = 95.0) -> Row:
+def _meter(
+    word: str, share: float | None, text: str, width: int, look: StyleSet, *, high: float = 95.0
+) -> Row:
     severity: Severity = "warning" if share is not None and share >= high else "ok"
     cells = max(8, min(30, width - 56))
     return (
@@ -106,13 +108,13 @@ def _rates(rx: float | None, tx: float | None) -> str:
     return f"in {RATE.format(rx)}B/s  out {RATE.format(tx)}B/s"
 
 
-def _disk_row(disk: Disk, width: int, look: Look) -> Row:
+def _disk_row(disk: Disk, width: int, look: StyleSet) -> Row:
     kind = f"  {clean(disk.filesystem)}" if disk.filesystem else ""
     share = _share(disk.used_bytes, disk.total_bytes)
     return _meter(disk.mount, share, _of(disk.used_bytes, disk.total_bytes) + kind, width, look)
 
 
-def _nic_row(nic: Nic, look: Look) -> Row:
+def _nic_row(nic: Nic, look: StyleSet) -> Row:
     down = nic.state not in (None, "up")
     speed = "" if nic.speed_bps is None else f"  {nic.speed_bps * 8 / 1e9:.0f} Gbit/s"
     faults = "".join(f"  {word} {n}" for word, n in (("errors", nic.errors), ("drops", nic.drops)) if n)
@@ -124,7 +126,7 @@ def _nic_row(nic: Nic, look: Look) -> Row:
     )
 
 
-def _port_row(port: IbPort, look: Look) -> Row:
+def _port_row(port: IbPort, look: StyleSet) -> Row:
     severity: Severity = "unknown" if port.state is None else "ok" if port.state == "ACTIVE" else "critical"
     rate = "" if port.rate_gbps is None else f"  {port.rate_gbps:.0f} Gbit/s"
     faults = "".join(f"  {clean(word)} {n}" for word, n in (port.errors or {}).items() if n)
@@ -139,7 +141,7 @@ def _port_row(port: IbPort, look: Look) -> Row:
     )
 
 
-def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+def host(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
     """CPU, memory, disks and ports."""
     node, sample = view.node, view.node.host
     if sample is None:
@@ -181,7 +183,7 @@ def host(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
 # --------------------------------------------------------------------------- topology
 
 
-def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
+def topology(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
     """How the GPUs reach each other."""
     hello = view.node.hello
     if hello is None or hello.topology is None:
@@ -205,13 +207,13 @@ def topology(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  
 # --------------------------------------------------------------------------- notices and events
 
 
-def marked(severity: Severity, text: str, width: int, look: Look) -> list[Row]:
+def marked(severity: Severity, text: str, width: int, look: StyleSet) -> list[Row]:
     """A sentence behind the sign of its severity, in as many lines as it takes."""
     first, *more = wrapped(text, width, look.severity[severity], indent=2) or [()]
     return [(look.mark(severity), Segment(text_of(first)[1:], look.severity[severity])), *more]
 
 
-def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
     """The conditions that hold now with their evidence; then what cannot be read, and the remedy."""
     rows: list[Row] = []
     for condition in view.conditions:
@@ -237,7 +239,7 @@ def notices(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
     return rows or [note("no problems detected", look)]
 
 
-def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row]:
+def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list[Row]:
     """An event, what it says itself, and its remedy under it."""
     severity: Severity = event.severity
     head = f" {event_clock(event)} {where}"
@@ -253,7 +255,7 @@ def event_row(event: Event, width: int, look: Look, where: str = "") -> list[Row
     )
 
 
-def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
+def events(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG001 - a Builder
     """What happened, the newest first."""
     index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
     rows: list[Row] = []
@@ -265,7 +267,7 @@ def events(view: NodeView, width: int, look: Look, now: float) -> list[Row]:  # 
     return rows or [note(f"no events since start{missing}", look)]
 
 
-def digest(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
+def digest(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
     """Health, host and events under each other: a wide screen has room for them beside the processes."""
     rows: list[Row] = []
     for title, builder in (("Health", notices), ("Host", host), ("Events", events)):
@@ -273,7 +275,7 @@ def digest(view: NodeView, width: int, look: Look, now: float) -> list[Row]:
     return rows
 
 
-class NodePane(Page):
+class NodePane(RebuiltPage):
     """One pane of a node."""
 
     DEFAULT_CSS: ClassVar[str] = "NodePane { height: 1fr; }"

@@ -18,7 +18,7 @@ from gpuwatch.tui.node.header import NodeHeader
 from gpuwatch.tui.node.panes import Builder, NodePane, digest, events, host, notices, processes, topology
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 
 PANES: tuple[tuple[str, str, Builder], ...] = (
@@ -118,7 +118,7 @@ class NodeScreen(LiveScreen):
     def _fill(self) -> None:
         self.call_after_refresh(self.pull)
 
-    @on(Picker.Chosen, "#gpus")
+    @on(SelectableLines.Chosen, "#gpus")
     def _open_gpu(self) -> None:
         if gpu := self.gpus.chosen():
             self.cockpit.show_gpu(self._node, gpu.info.uuid)

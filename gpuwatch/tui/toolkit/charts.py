@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from rich.style import Style
 
-from gpuwatch.tui.toolkit.styles import Glyphs, Look
+from gpuwatch.tui.toolkit.styles import Glyphs, StyleSet
 
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
 _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
@@ -20,7 +20,7 @@ _ASCII_LINE = ".-'"
 
 
 def bar(
-    level: float | None, width: int, look: Look, style: Style, mark: float | None = None
+    level: float | None, width: int, look: StyleSet, style: Style, mark: float | None = None
 ) -> list[Segment]:
     """A bar of `width` cells filled to `level` (0..1), with an optional limit mark at `mark` (0..1)."""
     full, half, empty = look.glyphs.bar

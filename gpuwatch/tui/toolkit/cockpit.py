@@ -8,20 +8,20 @@ from typing import Protocol
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.node_summary import Overview, Totals
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.faults import FaultLog
-from gpuwatch.tui.toolkit.refresh_rate import Pace
-from gpuwatch.tui.toolkit.styles import Look
+from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
+from gpuwatch.tui.toolkit.styles import StyleSet
 
 
 class Cockpit(Protocol):
     """The data that is painted, and the ways to other screens."""
 
-    scene: Scene
-    look: Look
+    scene: ViewState
+    look: StyleSet
     overview: Overview
     totals: Totals
-    pace: Pace
+    pace: RefreshRate
     asked_hz: float
     faults: FaultLog
 

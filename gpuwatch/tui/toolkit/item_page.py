@@ -9,8 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.tui.toolkit.line_view import Page, Row, highlighted, wrapped
-from gpuwatch.tui.toolkit.styles import Look, clean
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, highlighted, wrapped
+from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 
 def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
@@ -23,7 +23,7 @@ def hanging(head: Row, text: str, width: int, style: Style) -> tuple[Row, ...]:
 
 
 @dataclass(frozen=True)
-class Thing:
+class PageItem:
     """Something that the cursor can be on."""
 
     key: Hashable
@@ -37,26 +37,26 @@ class Thing:
 
 
 def command_things(
-    steps: Sequence[tuple[str, str]], width: int, look: Look, key: str = "do"
-) -> Iterator[Thing]:
+    steps: Sequence[tuple[str, str]], width: int, look: StyleSet, key: str = "do"
+) -> Iterator[PageItem]:
     """Commands to copy, numbered, each with what it does."""
     for number, (what, command) in enumerate(steps, 1):
         head = (Segment(f" {number} ", look.title),)
         rows = hanging(head, f"{what}: {command}", width, look.text)
-        yield Thing((key, number), rows, text=clean(command))
+        yield PageItem((key, number), rows, text=clean(command))
 
 
-class ItemPage(Page):
+class ItemPage(RebuiltPage):
     """Subclasses tell their lines and things; the cursor stays on its thing while others come and go."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
-        self.things: list[Thing] = []
+        self.things: list[PageItem] = []
         self._starts: list[int] = []
         self._on: Hashable = None
         self._made_for: Hashable = None
 
-    def parts(self, width: int) -> Iterable[Row | Thing]:
+    def parts(self, width: int) -> Iterable[Row | PageItem]:
         """All lines and things, from top to bottom."""
         raise NotImplementedError
 
@@ -81,12 +81,12 @@ class ItemPage(Page):
     def build(self, width: int) -> list[Row]:
         """All lines, the cursor's thing on its background."""
         parts = list(self.parts(width))
-        self.things = [part for part in parts if isinstance(part, Thing)]
+        self.things = [part for part in parts if isinstance(part, PageItem)]
         self._find()
         rows: list[Row] = []
         self._starts = []
         for part in parts:
-            if not isinstance(part, Thing):
+            if not isinstance(part, PageItem):
                 rows.append(part)
                 continue
             here = self.has_focus and len(self._starts) == self.at
@@ -132,7 +132,7 @@ class ItemPage(Page):
         if item is not None:
             self.go(item)
 
-    def chosen(self) -> Thing | None:
+    def chosen(self) -> PageItem | None:
         """What the cursor is on."""
         return self.things[self.at] if self.at < len(self.things) else None
 

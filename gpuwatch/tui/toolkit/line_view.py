@@ -17,12 +17,12 @@ from textual.strip import Strip
 
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from gpuwatch.tui.model.view_state import Scene
+    from gpuwatch.tui.model.view_state import ViewState
     from gpuwatch.tui.toolkit.cockpit import Cockpit
 
 Row: TypeAlias = "tuple[Segment, ...]"
@@ -36,7 +36,7 @@ def text_of(row: Sequence[Segment]) -> str:
     return "".join(segment.text for segment in row).rstrip()
 
 
-class Lines(ErrorBoundary, ScrollView):
+class LineView(ErrorBoundary, ScrollView):
     """A scrolling stack of lines, the first `pinned` of which stay.
 
     Subclasses say how many lines there are, what each depends on (`key`) and how it is painted (`row`).
@@ -64,12 +64,12 @@ class Lines(ErrorBoundary, ScrollView):
         return cast("Cockpit", self.app)
 
     @property
-    def scene(self) -> Scene:
+    def scene(self) -> ViewState:
         """What to paint."""
         return self.cockpit.scene
 
     @property
-    def look(self) -> Look:
+    def look(self) -> StyleSet:
         """How to paint it."""
         return self.cockpit.look
 
@@ -191,7 +191,7 @@ class Lines(ErrorBoundary, ScrollView):
         return ""
 
 
-class Picker(Lines, can_focus=True):
+class SelectableLines(LineView, can_focus=True):
     """Lines with a cursor on one of `items()` things."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
@@ -200,10 +200,10 @@ class Picker(Lines, can_focus=True):
     class Chosen(Message):
         """Enter, or a click on what the cursor is on already."""
 
-        picker: Picker
+        picker: SelectableLines
 
         @property
-        def control(self) -> Picker:
+        def control(self) -> SelectableLines:
             """The widget, for `@on` selectors."""
             return self.picker
 
@@ -211,10 +211,10 @@ class Picker(Lines, can_focus=True):
     class Moved(Message):
         """The cursor is somewhere else."""
 
-        picker: Picker
+        picker: SelectableLines
 
         @property
-        def control(self) -> Picker:
+        def control(self) -> SelectableLines:
             """The widget, for `@on` selectors."""
             return self.picker
 
@@ -290,7 +290,7 @@ class Picker(Lines, can_focus=True):
         self.pull()
 
 
-class Page(Picker):
+class RebuiltPage(SelectableLines):
     """A page of lines that are few enough to be made afresh whenever anything moved."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
@@ -353,7 +353,7 @@ def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row
     return [(Segment(pad + line, style),) for line in lines]
 
 
-def heading(text: str, width: int, look: Look, note: str = "") -> Row:
+def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:
     """A section's title with a rule behind it."""
     title = f" {text} "
     tail = f" {note} " if note else ""
@@ -367,6 +367,6 @@ def heading(text: str, width: int, look: Look, note: str = "") -> Row:
     )
 
 
-def note(text: str, look: Look) -> Row:
+def note(text: str, look: StyleSet) -> Row:
     """A line that only explains."""
     return (Segment(f" {clean(text)}", look.dim),)

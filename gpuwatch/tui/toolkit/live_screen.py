@@ -10,7 +10,7 @@ from textual.widget import Widget
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
-from gpuwatch.tui.toolkit.line_view import Lines, Picker
+from gpuwatch.tui.toolkit.line_view import LineView, SelectableLines
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -52,7 +52,7 @@ class LiveScreen(ErrorBoundary, Screen[None]):
             self.arrange_parts()
         except Exception as error:
             self.cockpit.report_fault(self.part, error)
-        return sum(part.pull() for part in self.query(Lines) if part.is_on_screen)
+        return sum(part.pull() for part in self.query(LineView) if part.is_on_screen)
 
     def on_resize(self) -> None:
         """Another size: the parts share the room anew before they are painted."""
@@ -64,7 +64,7 @@ class LiveScreen(ErrorBoundary, Screen[None]):
 
     def copy_text(self) -> str:
         """What `y` copies."""
-        return self.focused.copy_text() if isinstance(self.focused, Picker) else ""
+        return self.focused.copy_text() if isinstance(self.focused, SelectableLines) else ""
 
     def open_filter(self) -> bool:
         """Ask what to find here; False: nothing is found on this screen."""

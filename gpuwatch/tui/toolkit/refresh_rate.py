@@ -9,7 +9,7 @@ DEAR_SHARE = 0.25
 PATIENCE_S = 3.0
 
 
-class Pace:
+class RefreshRate:
     """The rate and why it is what it is. Fed once a frame with the clock and the CPU time of the thread."""
 
     def __init__(self, hz: float = FASTEST_HZ) -> None:

@@ -125,7 +125,7 @@ def _ramp(dark: bool, colours: Colours) -> tuple[Style, ...]:
 
 
 @dataclass(frozen=True)
-class Look:
+class StyleSet:
     """Every style and glyph that the widgets use, worked out once for a theme and a terminal."""
 
     glyphs: Glyphs
@@ -198,14 +198,14 @@ def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
     return {name: Style(color=ink, bgcolor=paper, bold=True) for name, paper in inks.items()}
 
 
-def build_styles(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> Look:
+def build_styles(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> StyleSet:
     """Work out the look for a theme and a terminal."""
     grey = {"many": "#8b949e" if dark else "#5f6368", "few": "white", "none": None}[colours]
     faint = {"many": "#343b45" if dark else "#c9ced6", "few": "bright_black", "none": None}[colours]
     accent = {"many": "#66b2ff" if dark else "#0059b3", "few": "bright_cyan", "none": None}[colours]
     chosen = {"many": "#26405c" if dark else "#cfe3f8", "few": "blue", "none": None}[colours]
     black, white = ("black", "bright_white") if colours == "few" else ("#000000", "#ffffff")
-    return Look(
+    return StyleSet(
         glyphs=ASCII if ascii_only else UNICODE,
         colours=colours,
         severity=_severities(dark, colours),

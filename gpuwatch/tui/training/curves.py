@@ -11,11 +11,11 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
-from gpuwatch.fleet.logs.progress import Step
+from gpuwatch.fleet.logs.progress import LoggedStep
 from gpuwatch.fleet.nodes.quantities import scaled_text
 from gpuwatch.tui.toolkit.charts import curve as line_of
-from gpuwatch.tui.toolkit.line_view import Page, Row
-from gpuwatch.tui.toolkit.styles import Look, fit
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.styles import StyleSet, fit
 from gpuwatch.tui.training.job_view import TrainingView
 
 GAP, LEAST = 2, 22
@@ -29,7 +29,7 @@ class Curve:
     """One value of all steps."""
 
     name: str
-    read: Callable[[Step], float | None]
+    read: Callable[[LoggedStep], float | None]
     many: bool = False
     """Written with a prefix: `453k`."""
 
@@ -44,7 +44,7 @@ CURVES = (
 """In the order in which they are kept where there is little room."""
 
 
-def told(steps: Sequence[Step]) -> list[tuple[Curve, list[float | None]]]:
+def told(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None]]]:
     """The curves of which any value is known; samples only where no tokens are told."""
     found = [(curve, [curve.read(step) for step in steps]) for curve in CURVES]
     some = [(curve, values) for curve, values in found if any(value is not None for value in values)]
@@ -64,7 +64,7 @@ def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
     return points
 
 
-class TrainingCurves(Page, can_focus=False):
+class TrainingCurves(RebuiltPage, can_focus=False):
     """The curves of the voice that speaks for the job; `lines` is the height."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingCurves { height: 4; overflow-y: hidden; }"
@@ -75,7 +75,7 @@ class TrainingCurves(Page, can_focus=False):
         self.view = view
         self.lines = 4
         self._told, self._asked, self._seen = False, -1, -1
-        self._made_for: tuple[int, int, Look, int] | None = None
+        self._made_for: tuple[int, int, StyleSet, int] | None = None
         self._made: list[Row] = []
 
     def is_told(self) -> bool:
@@ -120,7 +120,7 @@ class TrainingCurves(Page, can_focus=False):
 
 
 def drawn(
-    curve: Curve, values: Sequence[float | None], width: int, height: int, look: Look, late: bool
+    curve: Curve, values: Sequence[float | None], width: int, height: int, look: StyleSet, late: bool
 ) -> list[list[Segment]]:
     """One curve: a line that says between which values it runs, and the plot."""
     known = [value for value in values if value is not None and math.isfinite(value)]

@@ -12,8 +12,8 @@ from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.toolkit.charts import bar
-from gpuwatch.tui.toolkit.line_view import Page, Row
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 from gpuwatch.tui.training.job_view import TrainingView
 
@@ -37,10 +37,10 @@ def seconds_long(value: float) -> str:
     return f"{value:.3f}s" if value < 1 else f"{value:.2f}s" if value < 10 else f"{value:.1f}s"
 
 
-class Sheet:
+class JobHeader:
     """Writes the numbers of a job; what is late looks stale and says how old it is."""
 
-    def __init__(self, facts: JobFacts, look: Look, now: float) -> None:
+    def __init__(self, facts: JobFacts, look: StyleSet, now: float) -> None:
         self._facts, self._look, self._now = facts, look, now
 
     def number(self, title: str, fact: Fact | None, text: str, *, first: bool = False) -> list[Segment]:
@@ -91,7 +91,7 @@ def size_text(facts: JobFacts) -> str:
     return f"{ranks} on {plural(facts.nodes, 'node')}{gpus}"
 
 
-class TrainingHead(Page, can_focus=False):
+class TrainingHead(RebuiltPage, can_focus=False):
     """The lines over the ranks."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingHead { height: 5; overflow-y: hidden; }"
@@ -110,7 +110,7 @@ class TrainingHead(Page, can_focus=False):
                 (Segment(text, look.dim),),
                 (Segment(" For logs elsewhere, use `--log` or `logs:` in the hosts file.", look.dim),),
             ]
-        sheet = Sheet(facts, look, self.scene.now)
+        sheet = JobHeader(facts, look, self.scene.now)
         lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet)]
         lines += [self._fast(facts, sheet), self._times(facts, sheet)]
         return [*lines, *self._alerts(width)]
@@ -134,7 +134,7 @@ class TrainingHead(Page, can_focus=False):
             left.append(Segment(words, look.dim))
         return spread(left, right, width)
 
-    def _far(self, facts: JobFacts, sheet: Sheet, width: int) -> Row:
+    def _far(self, facts: JobFacts, sheet: JobHeader, width: int) -> Row:
         look, now = self.look, self.scene.now
         step, total = facts.facts.get("step"), facts.facts.get("total_steps")
         text = (
@@ -168,7 +168,7 @@ class TrainingHead(Page, can_focus=False):
         return tuple(row)
 
     @staticmethod
-    def _losses(sheet: Sheet) -> Row:
+    def _losses(sheet: JobHeader) -> Row:
         return (
             *sheet.told("loss", "loss", "{:.4g}", first=True),
             *sheet.told("grad norm", "grad_norm", "{:.3g}"),
@@ -178,7 +178,7 @@ class TrainingHead(Page, can_focus=False):
             *sheet.rarely("epoch", "epoch", "{:g}"),
         )
 
-    def _fast(self, facts: JobFacts, sheet: Sheet) -> Row:
+    def _fast(self, facts: JobFacts, sheet: JobHeader) -> Row:
         row: list[Segment] = []
         tokens, whole = facts.facts.get("tokens_per_s"), facts.job_tokens_per_s
         if whole is not None and facts.gpus:
@@ -195,7 +195,7 @@ class TrainingHead(Page, can_focus=False):
             row.append(Segment(f"{facts.why_no_mfu} ", self.look.dim))
         return (*row, *sheet.rarely("TFLOP/s", "tflops", "{:.4g}"))
 
-    def _times(self, facts: JobFacts, sheet: Sheet) -> Row:
+    def _times(self, facts: JobFacts, sheet: JobHeader) -> Row:
         look, last = self.look, facts.facts.get("step_time_s")
         if last is None and facts.speaker is not None and facts.speaker.steps:
             step = facts.speaker.steps[-1]

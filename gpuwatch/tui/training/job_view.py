@@ -11,7 +11,7 @@ from gpuwatch.diagnose.training.job_view.build import heard_of, jobs_of, overvie
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
 from gpuwatch.diagnose.training.job_view.rank_placement import Job
 from gpuwatch.tui.model.alert_snapshot import standing
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 
 EVERY_S, OLD_S = 1.0, 3.0
 """What is older than the second was not looked at for a while."""
@@ -25,7 +25,7 @@ CODES = (
 class TrainingView:
     """The job that is looked at, however often the screen is left."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: ViewState) -> None:
         self._scene = scene
         self.jobs: list[Job] = []
         self.facts: JobFacts | None = None

@@ -14,8 +14,8 @@ from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.quantities import UNKNOWN
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import sparkline
-from gpuwatch.tui.toolkit.line_view import Cell, Picker, Row, highlighted, joined, text_of
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.line_view import Cell, Row, SelectableLines, highlighted, joined, text_of
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.training.job_view import TrainingView
 from gpuwatch.tui.training.rank_columns import (
     COLUMNS,
@@ -37,7 +37,7 @@ PLAIN = 70
 """A wider table has room for longer node names."""
 
 
-class RankTable(Picker):
+class RankTable(SelectableLines):
     """A line a rank. The cursor stays on its rank when the order changes."""
 
     DEFAULT_CSS: ClassVar[str] = "RankTable { height: 1fr; min-height: 3; }"
@@ -124,7 +124,7 @@ class RankTable(Picker):
         return (Segment(look.glyphs.cursor, look.title), *row[1:])
 
     @staticmethod
-    def _cell(rank: RankRow, column: RankColumn, look: Look, now: float) -> tuple[Cell, ...]:
+    def _cell(rank: RankRow, column: RankColumn, look: StyleSet, now: float) -> tuple[Cell, ...]:
         text = fit(column.text(rank, now), column.width, ">")
         if column.flag and column.flag in rank.flags:
             style = look.severity["warning"]

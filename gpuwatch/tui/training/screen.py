@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.training.curves import TrainingCurves
 from gpuwatch.tui.training.header import TrainingHead
@@ -88,7 +88,7 @@ class TrainingScreen(LiveScreen):
         row = self.ranks.chosen()
         return row.node if row and row.node in self.cockpit.scene.fleet.nodes else None
 
-    @on(Picker.Chosen, "#ranks")
+    @on(SelectableLines.Chosen, "#ranks")
     def _open(self) -> None:
         row = self.ranks.chosen()
         if row is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.hang.lent_pyspy import MAX_PACKED, MAX_PROGRAM, Lent
+from gpuwatch.agent.hang.lent_pyspy import MAX_PACKED, MAX_PROGRAM, UploadedProgram
 
 PROGRAM = b"#!/bin/sh\necho lent to $1\nexit\n" + os.urandom(200_000)
 
@@ -32,7 +32,7 @@ def pieces(program: bytes, size: int = 44_000, **other: object) -> list[dict[str
 
 
 def test_it_is_run_from_memory_once_it_is_whole() -> None:
-    lent = Lent()
+    lent = UploadedProgram()
     *first, last = pieces(PROGRAM.replace(b"lent to", b"lent to nobody but"))
     for piece in first:
         assert lent.take(piece) == {"ready": False}
@@ -46,7 +46,7 @@ def test_it_is_run_from_memory_once_it_is_whole() -> None:
 
 
 def test_one_that_is_begun_anew_replaces_what_came_before() -> None:
-    lent = Lent()
+    lent = UploadedProgram()
     lent.take(pieces(PROGRAM + b"older")[0])
     assert [lent.take(piece)["ready"] for piece in pieces(PROGRAM)][-1]
 
@@ -63,7 +63,7 @@ def test_one_that_is_begun_anew_replaces_what_came_before() -> None:
     ],
 )
 def test_what_is_not_as_it_is_said_to_be_is_never_kept(odd: dict[str, object], why: str) -> None:
-    lent = Lent()
+    lent = UploadedProgram()
     with pytest.raises(ValueError, match=why):
         lent.take(odd)
     assert lent.path is None

@@ -89,7 +89,7 @@ def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.Complet
     assert "status 1" in str(waits.why)
     (counts,) = msgspec.convert(told["ras"], wire.RasAnswers).answers
     assert counts.error is not None
-    (dump,) = msgspec.convert(told["dumps"], wire.Dumps).processes
+    (dump,) = msgspec.convert(told["dumps"], wire.DumpResults).processes
     assert "PIPE_FILE" in str(dump.error)
     (place,) = msgspec.convert(told["left"], wire.DumpPlaces).places
     assert [(file.rank, file.size_bytes) for file in place.files] == [(3, 2)]

@@ -19,7 +19,7 @@ from gpuwatch.agent.logs.ipc.allowance import (
     BYTES_PER_S,
     FINDINGS_AT_ONCE,
     FINDINGS_PER_S,
-    Allowance,
+    FindingAllowance,
 )
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.dedup import GROWN_AT_ONCE, Gatherer
@@ -74,7 +74,7 @@ def test_a_live_line_waits_for_the_small_backlog_of_its_file_and_is_not_lost(
 
 def test_the_reader_tells_less_than_the_cockpit_takes() -> None:
     limits, now = StreamLimits(), [100.0]
-    allowance = Allowance(lambda: now[0])
+    allowance = FindingAllowance(lambda: now[0])
     told = size = 0
     for _ in range(600):  # of a tenth of a second
         now[0] += 0.1

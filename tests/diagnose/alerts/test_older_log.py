@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alerts.from_findings import Found, alert_of
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alert_of
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from tests.diagnose.finding import PACK, T0
@@ -39,5 +39,5 @@ def test_it_is_not_of_a_rank_that_runs(
     )  # fmt: skip
     until = None if until_s is None else T0 + until_s
     where = RankIndex(Places((place,), live=True))
-    alert = alert_of(Found("n1", finding, written_until=until), PACK, where)
+    alert = alert_of(LocatedFinding("n1", finding, written_until=until), PACK, where)
     assert (alert.node, alert.rank, alert.gpu) == ("n1", 1, gpu)

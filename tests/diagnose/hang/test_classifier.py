@@ -17,7 +17,7 @@ from gpuwatch.diagnose.hang.monitor import EVERY_S, LAST_S, HangWatch, Usual
 from gpuwatch.diagnose.hang.patience import PAUSES
 from gpuwatch.diagnose.hang.signals import RankSigns
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.incident import Heard
+from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.hosts.plan import Thresholds
 
 USUAL_W = 600.0
@@ -239,7 +239,9 @@ def asked(culprits: tuple[int, ...], *, settles: bool, confidence: Confidence = 
     sentence = (
         f"rank {culprits[0]} (gpu-000 GPU 3) is in next_batch (data.py:9), while the rest is in barrier"
     )
-    return HangAnswer(Heard(WALL, sentence, wrong=True, culprits=culprits, confidence=confidence), settles)
+    return HangAnswer(
+        HangCheck(WALL, sentence, wrong=True, culprits=culprits, confidence=confidence), settles
+    )
 
 
 def test_an_answer_tells_before_silence_alone_would_and_names_the_rank() -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
-from gpuwatch.runs.flight.dumps import Dump, read_dump
+from gpuwatch.runs.flight.dumps import RankDump, read_dump
 from tests.diagnose.dumps import BEGAN_S, content, dump, entry, job, steps
 
 
@@ -125,7 +125,7 @@ def test_entries_that_were_overwritten_are_not_missing() -> None:
     assert "all_reduce #100" in said.sentence
 
 
-def two_groups(rank: int, own: dict[str, tuple[int, str]]) -> Dump:
+def two_groups(rank: int, own: dict[str, tuple[int, str]]) -> RankDump:
     """Ranks 0 and 1 are tp group 1, ranks 2 and 3 group 2; group 0 is all of them."""
     mine = "1" if rank < 2 else "2"
     entries = [
@@ -164,7 +164,7 @@ def test_two_groups_that_wait_for_each_other_are_a_deadlock() -> None:
     assert said.culprits == (0, 1)
 
 
-def pair(rank: int, *halves: str, batch: str | None = None) -> Dump:
+def pair(rank: int, *halves: str, batch: str | None = None) -> RankDump:
     entries = [
         entry(5, half, state="scheduled" if batch else "started", p2p=n) for n, half in enumerate(halves, 1)
     ]
@@ -202,7 +202,7 @@ def test_any_backends_names_are_understood(backend: str) -> None:
     assert "all_reduce #7" in verdict.testimony.sentence
 
 
-def judging_s(dumps: list[Dump]) -> tuple[FlightVerdict, float]:
+def judging_s(dumps: list[RankDump]) -> tuple[FlightVerdict, float]:
     best = float("inf")
     for _ in range(3):
         began = time.process_time()

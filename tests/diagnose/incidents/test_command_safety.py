@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 import gpuwatch
-from gpuwatch.diagnose.alerts.from_findings import Found, alerts_of
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.hang.remedies import commands, on_node
 from gpuwatch.diagnose.hang.stacks.compare import RankStack
 from gpuwatch.diagnose.incidents.builder import incidents
@@ -95,7 +95,10 @@ def test_no_field_of_a_finding_brings_a_command_of_its_own(text: str, places: ob
     where, node = places(text)  # type: ignore[operator]
     for number, code in enumerate(PACKS.by_id):
         rank = 3 if number % 2 else None
-        found = [Found(node, finding(code, text, rank=rank)), Found(node, finding("rank.exit_error", text))]
+        found = [
+            LocatedFinding(node, finding(code, text, rank=rank)),
+            LocatedFinding(node, finding("rank.exit_error", text)),
+        ]
         for incident in incidents(alerts_of(found, PACKS, where), where, PACKS, NODE_TIME):
             assert node is None or incident.node in (None, "gpu-001", "gpu-002"), code
             for each in copied(incident):
@@ -188,9 +191,9 @@ def test_wire_values_reach_no_other_node() -> None:
     table = finding("rank.killed", "db-server", rank=None, host=None, fields={"pid": 7})
     slurm = finding("slurm.node_fail", "db-server", rank=None)
     for each in (table, slurm, finding("gpu.xid.fell_off", "db-server")):
-        assert {alert.node for alert in alerts_of([Found("gpu-001", each)], PACKS, where)} <= {
+        assert {alert.node for alert in alerts_of([LocatedFinding("gpu-001", each)], PACKS, where)} <= {
             None,
             "gpu-001",
         }
-    there = alerts_of([Found(None, table)], PACKS, Places())
+    there = alerts_of([LocatedFinding(None, table)], PACKS, Places())
     assert [alert.node for alert in there] == ["db-server"], "a name in the logs of an ended job"

@@ -12,7 +12,7 @@ from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.text import clock
-from gpuwatch.diagnose.straggler.gpu_load import Load
+from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 from gpuwatch.diagnose.straggler.monitor import StragglerWatch, unlike_peers
 from gpuwatch.diagnose.straggler.own_time import slow_ranks
 from gpuwatch.hosts.plan import Thresholds
@@ -57,12 +57,12 @@ class Watched(Cluster):
         return alert
 
 
-def load_of(rank: int) -> Load:
+def load_of(rank: int) -> GpuLoad:
     """One of a thousand equal ones, but for one."""
     info = wire.GpuInfo(f"GPU-{rank}", rank % 8, "H100", pcie_gen_max=5, pcie_width_max=16)
     medium = wire.GpuMedium(t=0.0, pcie_gen=5, pcie_width=16)
     clock_mhz = 1200.0 if rank == RANK else 1755.0
-    return Load(
+    return GpuLoad(
         rank, "train", f"n{rank // 8}", None, info, 0.0, wire.GpuFast(t=0.0), medium, None, 99.0, clock_mhz,
         600.0, 60.0, 2e9, 1e11,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from gpuwatch.diagnose.training.monitor import TrainingWatch
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.throughput import pace, slower
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import RankProgress, Step, Value
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from tests.fleet.logs.test_progress import tell
 
@@ -34,7 +34,7 @@ def voice(
     """A run of so many told steps, one a second."""
     told = RankProgress("gpu-001", "/logs/rank_0.log", rank=0, job="4711")
     for step in range(1, count + 1):
-        told.steps.append(Step(step, float(step), took(step), loss(step), norm(step)))
+        told.steps.append(LoggedStep(step, float(step), took(step), loss(step), norm(step)))
     told.values = {name: Value(value, float(count)) for name, value in {"step": count, **values}.items()}
     told.stepped_at = float(count)
     return told
@@ -56,7 +56,7 @@ def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
 def test_the_first_nan_is_looked_for_in_what_the_log_held_before() -> None:
     told = voice(20, loss=lambda _step: math.nan)
     told.steps = deque(replace(step, step=step.step + 100) for step in told.steps)
-    told.past = [Step(each, -math.inf, None, 2.0 if each < 60 else math.nan) for each in range(100)]
+    told.past = [LoggedStep(each, -math.inf, None, 2.0 if each < 60 else math.nan) for each in range(100)]
     sign = first_nans([told])["4711"].sign
     assert sign.step == 60
     assert "at the latest" not in sign.text
@@ -307,7 +307,7 @@ def test_a_run_that_is_slow_from_its_start_is_told_where_a_limit_is_set(
     limit_s: float, found: list[str]
 ) -> None:
     times = RankProgress("gpu-000", "a.log")
-    times.steps.extend(Step(step, 10.0 * step, 10.0) for step in range(1, 31))
+    times.steps.extend(LoggedStep(step, 10.0 * step, 10.0) for step in range(1, 31))
     assert [sign.code for sign in pace(times, (), limit_s)] == found
 
 
@@ -355,7 +355,7 @@ def test_a_nan_of_before_we_came_has_the_time_of_its_step(began_s: float, first_
     fleet = Fleet(Plan((NodeSpec("gpu-001"),)))
     told = voice(20, loss=lambda _step: math.nan)
     told.stepped_at = 1000.0
-    told.past = [Step(0, 299.0, None, 2.0), Step(1, began_s, None, math.nan)]
+    told.past = [LoggedStep(0, 299.0, None, 2.0), LoggedStep(1, began_s, None, math.nan)]
     told.steps = deque(replace(step, step=step.step + 1) for step in told.steps)
     fleet.progress.voices["gpu-001", "/logs/rank_0.log", 0, None, None, None] = told
     watch = TrainingWatch(Thresholds())

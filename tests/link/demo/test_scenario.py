@@ -9,12 +9,12 @@ import pytest
 
 from gpuwatch.link.demo import scenario
 from gpuwatch.link.demo.links import SEED
-from gpuwatch.link.demo.scenario import FALLEN, STRAGGLER, Reading, reading
+from gpuwatch.link.demo.scenario import FALLEN, STRAGGLER, SimulatedReading, reading
 
 EVERYONE = [(node, gpu) for node in range(16) for gpu in range(8)]
 
 
-def minute(place: tuple[int, int], start: int, stop: int) -> list[Reading]:
+def minute(place: tuple[int, int], start: int, stop: int) -> list[SimulatedReading]:
     return [reading(SEED, *place, float(t)) for t in range(start, stop)]
 
 

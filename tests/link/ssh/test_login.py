@@ -15,7 +15,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
-from gpuwatch.link.trust.ssh_config import Query, ResolvedHost
+from gpuwatch.link.trust.ssh_config import HostQuery, ResolvedHost
 from tests.link.ssh.dial import dialing, read_all, refusal, says, until
 from tests.parts import need
 from tests.sshd import Sshd, login_user, make_key, public_key, sign_key
@@ -276,7 +276,7 @@ def test_login_shells_of_other_users(tmp_path: Path, shell: str) -> None:
 
 def test_the_socket_is_made_for_small_messages_and_notices_a_dead_peer(sshd: Sshd) -> None:
     stream = TcpStream()
-    query = Query("node-1")
+    query = HostQuery("node-1")
     stream.connect(ResolvedHost(query, "127.0.0.1", sshd.port, sshd.user), 10.0)
     try:
         assert stream.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

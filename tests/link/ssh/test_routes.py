@@ -14,7 +14,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.fallback_config import read_plainly
-from gpuwatch.link.trust.ssh_config import ConfigError, Query, resolve
+from gpuwatch.link.trust.ssh_config import ConfigError, HostQuery, resolve
 from tests.link.ssh.dial import dialing, refusal, says, until
 from tests.sshd import Client, Sshd, public_key
 
@@ -66,19 +66,19 @@ def test_without_ssh_what_would_be_misread_is_refused(tmp_path: Path, line: str)
     config = tmp_path / "config"
     config.write_text("Host a\n  Port 1\n" + line.format(file=tmp_path / "more") + "\n  User b\n")
     with pytest.raises(ConfigError, match=f"{config}:3"):
-        read_plainly(Query("a"), str(config))
+        read_plainly(HostQuery("a"), str(config))
 
 
 def test_without_ssh_an_include_of_nothing_is_harmless(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(f"Include {tmp_path}/none/*.conf\nHost a\n  Port 77\n  HostName %h.example\n")
-    host = resolve(read_plainly(Query("a", user="u"), str(config)), Query("a", user="u"))
+    host = resolve(read_plainly(HostQuery("a", user="u"), str(config)), HostQuery("a", user="u"))
     assert (host.hostname, host.port, host.user) == ("a.example", 77, "u")
 
 
 def test_a_host_name_never_reaches_a_shell(sshd: Sshd) -> None:
     with pytest.raises(ConfigError, match="a shell would act on"):
-        resolve({"proxycommand": ["nc %h %p"]}, Query("evil$(id)"))
+        resolve({"proxycommand": ["nc %h %p"]}, HostQuery("evil$(id)"))
     assert refusal(NodeSpec("-oProxyCommand=id"), sshd.client.options()).final
 
 

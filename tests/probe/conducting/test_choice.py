@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gpuwatch.probe.conducting.planning.choice import Choice, NoNetworkError, choose
+from gpuwatch.probe.conducting.planning.choice import AddressChoice, NoNetworkError, choose
 from gpuwatch.probe.conducting.planning.seating import seat_ranks
 from gpuwatch.probe.conducting.stages.reach import settle
 from gpuwatch.probe.probe_request import Wish
@@ -27,7 +27,7 @@ def node(host: str, *nics: tuple[str, str], speed: dict[str, float] | None = Non
     return Ground(host=host, pid=1, python="python3", torch="2.1", nics=listed)
 
 
-def chosen(choice: Choice) -> dict[str, str]:
+def chosen(choice: AddressChoice) -> dict[str, str]:
     return {name: f"{each.interface} {each.address}" for name, each in choice.of.items()}
 
 

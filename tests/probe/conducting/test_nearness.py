@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gpuwatch.probe.conducting.planning.choice import Choice, NodeAddress
+from gpuwatch.probe.conducting.planning.choice import AddressChoice, NodeAddress
 from gpuwatch.probe.conducting.planning.nearness import device_of
 from gpuwatch.probe.conducting.planning.seating import seat_ranks
 from gpuwatch.probe.probe_request import Wish
@@ -105,7 +105,7 @@ def test_a_topology_file_stands_for_buses_that_a_virtual_machine_does_not_show()
 
 @pytest.mark.parametrize("settings", [{"NCCL_IB_DISABLE": "1"}, {"NCCL_NET": "Socket"}])
 def test_a_job_that_goes_over_sockets_takes_the_interface(settings: dict[str, str]) -> None:
-    choice = Choice({"a": NodeAddress("bond0", "10.0.0.1")}, "bond0")
+    choice = AddressChoice({"a": NodeAddress("bond0", "10.0.0.1")}, "bond0")
     seats = seat_ranks({"a": rails(**settings)}, Wish(), choice).seats
     assert {seat.nic for seat in seats} == {"bond0"}
     assert [seat.nic for seat in seat_ranks({"a": rails()}, Wish(), choice).seats] == [

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gpuwatch.probe.conducting.nodes.line import Heard
 from gpuwatch.probe.conducting.nodes.node_pool import NodePool
-from gpuwatch.probe.conducting.stages.ranks import STEP_MARGIN_S, Ranks
+from gpuwatch.probe.conducting.stages.ranks import STEP_MARGIN_S, RankControl
 from gpuwatch.probe.conducting.stages.reach import Rendezvous
 from gpuwatch.probe.conducting.stages.run import ProbeRun
 from gpuwatch.probe.probe_request import Wish
@@ -36,9 +36,9 @@ class Words(NodePool):
         return f"gpu-{done.rank}", done
 
 
-def ranks_of(words: Words) -> Ranks:
+def ranks_of(words: Words) -> RankControl:
     results = Results(wish=Wish(), started=0.0, seats=[Seat(rank, f"gpu-{rank}", 0) for rank in range(4)])
-    return Ranks(ProbeRun(words, results, lambda: words.now), MEETING)
+    return RankControl(ProbeRun(words, results, lambda: words.now), MEETING)
 
 
 def done(rank: int, error: str | None = None) -> Done:

@@ -79,14 +79,14 @@ def test_orders_are_read_with_the_defaults_that_talk_leaves_out() -> None:
     prepare = Prepare(backend="gloo", world_size=1, seats=[], store_address="::1", store_port=2)
     seat = RankSeat(rank=1, local=0)
     for ours, theirs in (
-        (orders.Step(1, "copy"), step),
-        (orders.Prepare("gloo", 1, "::1", 2), prepare),
-        (orders.Seat(1, 0), seat),
+        (orders.StepFields(1, "copy"), step),
+        (orders.PrepareFields("gloo", 1, "::1", 2), prepare),
+        (orders.SeatFields(1, 0), seat),
     ):
         assert vars(ours) == {name: getattr(theirs, name) for name in theirs.__struct_fields__}
-    assert orders.read(orders.Step, {"id": 1, "what": "copy", "of_a_later_version": 3}) == orders.Step(
-        1, "copy"
-    )
+    assert orders.read(
+        orders.StepFields, {"id": 1, "what": "copy", "of_a_later_version": 3}
+    ) == orders.StepFields(1, "copy")
 
 
 def test_a_rank_is_told_only_its_own_part() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpuwatch.probe.work.base import words
-from gpuwatch.probe.work.base.orders import Step
-from gpuwatch.probe.work.measures.collectives import Buffers, Collectives
-from gpuwatch.probe.work.measures.pattern import PERIOD, Pattern
+from gpuwatch.probe.work.base.orders import StepFields
+from gpuwatch.probe.work.measures.collectives import Buffers, CollectiveRunner
+from gpuwatch.probe.work.measures.pattern import PERIOD, DataPattern
 from tests.parts import need_torch
 
 SIZES = [1, PERIOD - 1, PERIOD, PERIOD + 1, 4096 * PERIOD, 4096 * PERIOD + 7, 1 << 21]
@@ -26,7 +26,7 @@ def torch() -> Any:
 @pytest.mark.parametrize("size", SIZES)
 def test_what_was_written_is_right_and_one_wrong_element_is_found(torch: Any, size: int) -> None:
     """Wherever it is: in the first rows, in a later part, in the rest that fills no row."""
-    pattern = Pattern(torch, "cpu")
+    pattern = DataPattern(torch, "cpu")
     wave = pattern.wave(3)
     data = torch.empty(size)
     pattern.write(data, wave)
@@ -39,7 +39,7 @@ def test_what_was_written_is_right_and_one_wrong_element_is_found(torch: Any, si
 
 def test_the_numbers_are_those_of_the_definition(torch: Any) -> None:
     """And sums are exact for more ranks than there are."""
-    pattern = Pattern(torch, "cpu")
+    pattern = DataPattern(torch, "cpu")
     assert pattern.wave(2, 5, 3).tolist() == [float((p + 5 + 26 + 87) % 251) for p in range(251)]
     total = pattern.total(range(2000), 7)
     assert total.tolist() == [float(sum((p + 7 + 13 * r) % 251 for r in range(2000))) for p in range(251)]
@@ -47,7 +47,7 @@ def test_the_numbers_are_those_of_the_definition(torch: Any) -> None:
 
 def test_another_rank_s_data_and_data_at_a_wrong_place_are_wrong(torch: Any) -> None:
     """A swapped neighbour, a shift by any power of two, zeros."""
-    pattern = Pattern(torch, "cpu")
+    pattern = DataPattern(torch, "cpu")
     data = torch.empty(1 << 12)
     pattern.write(data, pattern.wave(1))
     assert pattern.wrong(data, pattern.wave(2))[0] == data.numel()
@@ -83,9 +83,9 @@ class Stopped:
 def test_a_damaged_result_is_not_correct_and_the_place_is_told(torch: Any) -> None:
     """In `Done` as a fact, and in a note in words."""
     fake = OneRank(torch)
-    collectives = Collectives(fake, Buffers(fake, "cpu"), Stopped(), 0, 1)
+    collectives = CollectiveRunner(fake, Buffers(fake, "cpu"), Stopped(), 0, 1)
     collectives.learn(1.0)
-    said = collectives.measure(Step(1, "collective", "all_reduce", bytes=4096, check=True))
+    said = collectives.measure(StepFields(1, "collective", "all_reduce", bytes=4096, check=True))
     assert said["correct"] is False
     assert said["note"] == "all_reduce of 4096 bytes: 1 elements are wrong, the first at 10"
 

@@ -5,7 +5,7 @@ import pytest
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.report.dmon.columns import GroupError, Layout, columns
-from gpuwatch.report.dmon.stream import HEADER_EVERY, Stream
+from gpuwatch.report.dmon.stream import HEADER_EVERY, DmonStream
 from gpuwatch.wire import Event, GpuSample, Notice
 from tests.report.fleets import NODE_TIME, START, feed, healthy_fleet, hello, plan, reading, sample
 
@@ -18,8 +18,8 @@ NVIDIA_SMI = [
 """What `nvidia-smi dmon -s pucvmet` prints first (driver 550)."""
 
 
-def stream(groups: str = "pucvmet", count: int | None = None, stamps: str = "") -> Stream:
-    return Stream(Layout(columns(groups), len("gpu-001"), stamps), count)
+def stream(groups: str = "pucvmet", count: int | None = None, stamps: str = "") -> DmonStream:
+    return DmonStream(Layout(columns(groups), len("gpu-001"), stamps), count)
 
 
 def rows(lines: list[str]) -> list[list[str]]:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gpuwatch.rules.compiling.ambiguity import WINDOW, check_pattern
-from gpuwatch.rules.compiling.check import PatternError
+from gpuwatch.rules.compiling.check import RulePatternError
 
 ENDLESS = [
     r"(a{1,9})+$",
@@ -56,7 +56,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize("pattern", ENDLESS)
 def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
-    with pytest.raises(PatternError, match="may never end"):
+    with pytest.raises(RulePatternError, match="may never end"):
         check_pattern(pattern)
 
 
@@ -109,7 +109,7 @@ SHORT_S, LONG_S = 1.0, 20.0
 def taken(pattern: str) -> bool:
     try:
         check_pattern(pattern)
-    except PatternError:
+    except RulePatternError:
         return False
     return True
 

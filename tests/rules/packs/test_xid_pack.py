@@ -13,7 +13,7 @@ from gpuwatch.agent.kernel.xid_lines import event as event_of_line
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.diagnose.alerts.deduplication import joined
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
-from gpuwatch.diagnose.alerts.from_findings import Found, alert_of
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alert_of
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -50,7 +50,7 @@ def by_line(code: int, text: str = ", pid=4242, name=train.py", place: str = f"P
     assert len(found) == 1, (code, found)
     own = {name: value for name, value in found[0].items() if name in wire.Finding.__struct_fields__}
     own |= {"t": T0, "seq": 1, "file": wire.KERNEL_LOG, "at": T0, "last_at": T0, "timed": True}
-    return alert_of(Found(NODE, wire.Finding(**own)), PACKS, RankIndex(PLACES))
+    return alert_of(LocatedFinding(NODE, wire.Finding(**own)), PACKS, RankIndex(PLACES))
 
 
 def judged(alert: Alert) -> list[tuple[str, str, str | None, int | None, int | None]]:

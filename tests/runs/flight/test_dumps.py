@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.runs.flight.dumps import read_dump
-from gpuwatch.runs.flight.files import Dumps, gather_dumps, rank_of
+from gpuwatch.runs.flight.files import FoundDumps, gather_dumps, rank_of
 from gpuwatch.runs.flight.pickle_reader import NoDumpError
 from tests.diagnose.dumps import content, entry, steps
 
@@ -25,7 +25,7 @@ def write(folder: Path, rank: int, name: str = "nccl_trace_rank_", last: int = 3
     return path
 
 
-def why(found: Dumps, name: str) -> str:
+def why(found: FoundDumps, name: str) -> str:
     return next(each.why for each in found.skipped if each.name.endswith(name))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpuwatch.agent.logs.matching.candidate import Line
+from gpuwatch.agent.logs.matching.candidate import CandidateLine
 from gpuwatch.agent.logs.matching.chunk import Chunk
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.compile import compiled
@@ -91,13 +91,13 @@ def test_a_line_that_a_second_rule_has_no_end_on_is_skipped_and_counted(tmp_path
 def test_lines_without_an_end_are_skipped_where_no_rule_is_to_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Endless(Line):
+    class Endless(CandidateLine):
         def __init__(self, chunk: Chunk, start: int, end: int, local_ranks: bool) -> None:
             while b"code=2" in chunk.clean[start:end]:
                 pass
             super().__init__(chunk, start, end, local_ranks)
 
-    monkeypatch.setattr("gpuwatch.agent.logs.scanning.scanner.Line", Endless)
+    monkeypatch.setattr("gpuwatch.agent.logs.scanning.scanner.CandidateLine", Endless)
     (tmp_path / "a.log").write_text("".join(f"BOOM code={n}\n" for n in (1, 2, 3, 2, 4)))
     found = scanned(tmp_path)
     assert codes(found) == ["1", "3", "4"]

@@ -148,7 +148,7 @@ def test_a_reader_that_dies_costs_its_file_only(
     jobs.flat(tmp_path)
     read_part = reading.read_part
 
-    def deadly(part: reading.Part, *rest: object) -> reading.PartRead:
+    def deadly(part: reading.FilePart, *rest: object) -> reading.PartRead:
         if part.log.name.endswith("rank_5.log"):
             os.kill(os.getpid(), 9)
         return read_part(part, *rest)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence, Job
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.hang import dump_transfer
 from gpuwatch.session.hang.dump_collection import DumpCollection
-from gpuwatch.session.hang.dump_selection import Seat
+from gpuwatch.session.hang.dump_selection import RankTarget
 from gpuwatch.session.session import Session
 from tests.diagnose.dumps import content, steps
 
@@ -31,7 +31,7 @@ class Nodes:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.seats: dict[tuple[str, int], Seat] = {}
+        self.seats: dict[tuple[str, int], RankTarget] = {}
         self.silent: set[str] = set()
         self.triggered: list[tuple[str, list[int]]] = []
         self.when_asked: Callable[[int], None] = lambda _pid: None
@@ -49,7 +49,7 @@ class Nodes:
             os.mkfifo(f"{self.folder}/ask{rank}.pipe")
         (process / "environ").write_bytes(b"\0".join(f"{k}={v}".encode() for k, v in env.items()))
         (process / "root").symlink_to("/")
-        self.seats[node, 100 + rank] = Seat(rank, job, WORLD)
+        self.seats[node, 100 + rank] = RankTarget(rank, job, WORLD)
 
     def leave(self, rank: int, data: bytes | None = None) -> Path:
         path = self.folder / f"dumps/r{rank}"

@@ -16,7 +16,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.report.incidents.json_output import incident_facts
 from gpuwatch.tui.app import GpuwatchApp
-from gpuwatch.tui.hang.report_page import WRITE, HearingPage
+from gpuwatch.tui.hang.report_page import WRITE, HangReportPage
 from gpuwatch.tui.hang.screen import WaitingScreen
 from tests.diagnose.hang.test_stacks import LOADS, WAITS, python
 from tests.tui.still import NOW, judged_session, still_app
@@ -162,7 +162,7 @@ async def test_fresh_dumps_need_a_key_of_their_own() -> None:
         assert asked.wrote == 0
         await pilot.press("F")
         assert asked.wrote == 1
-        app.screen.query_one(HearingPage).go_to(WRITE)
+        app.screen.query_one(HangReportPage).go_to(WRITE)
         await pilot.press("enter")
         assert asked.wrote == 2
 

@@ -261,12 +261,12 @@ async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> 
 @pytest.mark.parametrize("size", [(40, 12), *SIZES])
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_every_line_is_as_wide_as_it_should_be(size: tuple[int, int], ascii_only: bool) -> None:
-    from gpuwatch.tui.toolkit.line_view import Lines  # noqa: PLC0415
+    from gpuwatch.tui.toolkit.line_view import LineView  # noqa: PLC0415
 
     app = still_app(demo_session(95, book=demo_book()), 95, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         await press_around(pilot)
-        for part in app.screen.query(Lines):
+        for part in app.screen.query(LineView):
             for y in range(part.size.height):
                 assert part.render_line(y).cell_length == part.columns
         assert text_on(app).isascii() == ascii_only

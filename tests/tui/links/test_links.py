@@ -17,7 +17,7 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.links.screen import LinksScreen
 from gpuwatch.tui.model.probe_text import lasting
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from tests.tui import still_probes
 from tests.tui.shots import plan_for
 from tests.tui.still import StillSession, still_app
@@ -418,7 +418,7 @@ async def test_a_cursor_message_after_the_probe_was_changed_is_no_fault() -> Non
         screen.matrix.put(3, 5)
         for at in (1, 0, None, 0):
             screen.view.show(at)
-            screen.matrix.post_message(Picker.Moved(screen.matrix))
+            screen.matrix.post_message(SelectableLines.Moved(screen.matrix))
             screen.cell.pull()
             screen.cell.build(80)
             screen.action_zoom()

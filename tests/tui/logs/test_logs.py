@@ -18,7 +18,7 @@ from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.logs.widgets.grid import grid_for
 from gpuwatch.tui.logs.widgets.pane import LogPane
-from gpuwatch.tui.toolkit.line_view import Lines
+from gpuwatch.tui.toolkit.line_view import LineView
 from tests.tui.counting import on_terminal, painted
 from tests.tui.hostile import POISON
 from tests.tui.logs.log_nodes import MIDNIGHT, FakeFile, LogSession, clock, story, with_finding
@@ -62,7 +62,7 @@ class Desk:
 
     def text(self) -> str:
         lines = []
-        for part in self.app.screen.query(Lines):
+        for part in self.app.screen.query(LineView):
             if part.is_on_screen:
                 lines += [part.render_line(y).text for y in range(part.size.height)]
         return "\n".join(lines)
@@ -341,7 +341,7 @@ async def test_a_frozen_view_stands_still_but_can_be_read_back() -> None:
 async def test_every_size(size: tuple[int, int], keys: tuple[str, ...]) -> None:
     async with log_desk(story(ranks=16, steps=40), size, ascii_only=size[0] == 80) as desk:
         await desk.press(*keys)
-        for part in desk.app.screen.query(Lines):
+        for part in desk.app.screen.query(LineView):
             for y in range(part.size.height if part.is_on_screen else 0):
                 assert part.render_line(y).cell_length == part.columns
         assert len(desk.app.export_screenshot()) > 1000

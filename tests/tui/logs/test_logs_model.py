@@ -11,7 +11,7 @@ import pytest
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.folding import normal
 from gpuwatch.tui.logs.data.merge import Merge
-from gpuwatch.tui.logs.data.rows import Sheet
+from gpuwatch.tui.logs.data.rows import RowModel
 from gpuwatch.tui.logs.data.sources import ChoiceError, LogSource, all_sources, choose, folded, rank_sources
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.pager import page, pager_command
@@ -19,7 +19,7 @@ from gpuwatch.tui.logs.search.node_search import LogSearch
 from gpuwatch.tui.logs.search.rank_selection import first_choice
 from gpuwatch.tui.logs.workspace.time_input import TimeError, time_typed
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.wire import LogLine
 from tests.tui.logs.log_nodes import MIDNIGHT, TRACE, FakeFile, LogSession, clock, story, with_finding
 
@@ -47,7 +47,7 @@ def pulled(session: LogSession, *buffers: Buffer) -> None:
         buffer.pull()
 
 
-def texts(sheet: Sheet, feed: Buffer | Merge) -> list[str]:
+def texts(sheet: RowModel, feed: Buffer | Merge) -> list[str]:
     return [feed.line(row.key).text for row in sheet.rows]
 
 
@@ -114,7 +114,7 @@ def test_memory_stays_bounded_while_following_and_while_scrolled_back() -> None:
 def test_an_unterminated_line_is_told_again_when_it_is_whole() -> None:
     session = one_file(3)
     buffer = opened(session)
-    sheet = Sheet()
+    sheet = RowModel()
     sheet.sync(buffer)
     stream = next(iter(session.fleet.streams.values()))
     file = session.file("gpu-001", PATH)
@@ -152,7 +152,7 @@ def folded_texts(*lines: str) -> list[tuple[str, int]]:
     session = LogSession({"gpu-001": [FakeFile(PATH, [0])]})
     session.write("gpu-001", PATH, "\n".join(lines))
     buffer = opened(session)
-    sheet = Sheet()
+    sheet = RowModel()
     sheet.sync(buffer)
     return [(buffer.line(row.key).text, row.count) for row in sheet.rows]
 
@@ -211,7 +211,7 @@ def test_a_fold_opens_and_closes() -> None:
 def test_a_filter_keeps_or_leaves_out_and_new_lines_pass_it_too() -> None:
     session = one_file(20)
     buffer = opened(session)
-    sheet = Sheet()
+    sheet = RowModel()
     sheet.keep = re.compile("line 1")
     sheet.sync(buffer)
     assert len(sheet.rows) == 11
@@ -259,7 +259,7 @@ def test_what_all_ranks_say_is_one_row_that_names_the_missing_one() -> None:
     merge = Merge(buffers)
     pulled(session, *buffers)
     merge.sync()
-    sheet = Sheet()
+    sheet = RowModel()
     sheet.sync(merge)
     last = sheet.rows[-1]
     assert last.count == 7
@@ -348,7 +348,7 @@ def test_a_rank_in_a_file_that_ranks_share_is_shown_alone() -> None:
     shared = FakeFile("/job.out", [0, 1])
     shared.write("[rank0]: a\n[rank1]: b\n  more of b\n[rank0]: c")
     session = LogSession({"gpu-001": [shared]})
-    desk = LogWorkspace(Scene(session, lambda: 10.0, lambda: NOON))
+    desk = LogWorkspace(ViewState(session, lambda: 10.0, lambda: NOON))
     desk.choose("1")
     view = desk.opened.view_of(desk.sources[0])
     session.poll()
@@ -363,7 +363,7 @@ def test_failed_ranks_come_in_the_order_of_their_first_error() -> None:
     session = story(ranks=8, steps=4, failing=5)
     with_finding(session, "gpu-001", "/scratch/run7/logs/rank_1.log", "collective timed out", 1)
     with_finding(session, "gpu-002", "/scratch/run7/logs/rank_5.log", "ERROR allocator", 5)
-    desk = LogWorkspace(Scene(session, lambda: 10.0, lambda: NOON))
+    desk = LogWorkspace(ViewState(session, lambda: 10.0, lambda: NOON))
     assert [source.rank for source in desk.special("failed")] == [5, 1]
     assert [source.rank for source in first_choice(desk.scene)[1]] == [5, 1]
 

@@ -11,7 +11,7 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.line_view import Picker
+from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 
@@ -25,7 +25,7 @@ def test_every_binding_has_its_own_id_and_a_meaning() -> None:
 
 def test_what_the_screens_bind_is_what_is_documented() -> None:
     documented = {binding.id for _, section in keys.SECTIONS for binding in section}
-    for owner in (GpuwatchApp, FleetScreen, NodeScreen, GpuScreen, LogsScreen, LiveScreen, Picker):
+    for owner in (GpuwatchApp, FleetScreen, NodeScreen, GpuScreen, LogsScreen, LiveScreen, SelectableLines):
         bound = {getattr(binding, "id", None) for binding in owner.__dict__["BINDINGS"]}
         assert bound <= documented, owner
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from gpuwatch.tui.fleet.heat_layout import arrange
 from gpuwatch.tui.toolkit.charts import bar, curve, plot, sparkline
-from gpuwatch.tui.toolkit.refresh_rate import Pace
+from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import ASCII, UNICODE, build_styles, clean, fit, wants_ascii
 
 
@@ -69,7 +69,7 @@ def test_the_terminal_decides_about_ascii() -> None:
 
 
 def test_dear_frames_halve_the_rate_after_three_seconds_and_a_key_takes_it_back() -> None:
-    pace = Pace(8)
+    pace = RefreshRate(8)
     halved = [pace.frame(n / 8, cpu=n / 8 * 0.5) for n in range(40)]
     assert halved.index(True) == 24
     assert (pace.hz, pace.slowed) == (4, True)
@@ -78,7 +78,7 @@ def test_dear_frames_halve_the_rate_after_three_seconds_and_a_key_takes_it_back(
 
 
 def test_cheap_frames_and_one_dear_one_change_nothing() -> None:
-    pace = Pace(8)
+    pace = RefreshRate(8)
     cpu = 0.0
     for n in range(100):
         cpu += 0.2 if n % 10 == 0 else 0.001

@@ -24,7 +24,7 @@ _TEMPORARY = re.compile(
 )
 
 
-class Found(object):
+class StoredCheckpoint(object):
     """What lies at a path: `files` (name -> bytes) and when the newest of them was written."""
 
     def __init__(self, path):
@@ -93,7 +93,7 @@ def facts(path, now=None):
 
 
 def _is_whole(path, found, older):
-    # type: (str, Found, list[Found]) -> bool | None
+    # type: (str, StoredCheckpoint, list[StoredCheckpoint]) -> bool | None
     """By the marks of its format, else against `older` ones, the newest first; None: neither tells."""
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
@@ -132,13 +132,13 @@ def _has_gap(names):
 
 
 def _lacks(found, earlier):
-    # type: (Found, Found) -> bool
+    # type: (StoredCheckpoint, StoredCheckpoint) -> bool
     """Whether files and bytes of an earlier one are lacking; a job on fewer ranks keeps the bytes."""
     return len(found.files) < len(earlier.files) and found.size < SAME_SIZE * earlier.size
 
 
 def _older(path, written_at):
-    # type: (str, float) -> list[tuple[str, Found]]
+    # type: (str, float) -> list[tuple[str, StoredCheckpoint]]
     """Those beside it that were written before, named alike but for digits, the newest first."""
     folder, name = os.path.split(path)
     form = _DIGITS.sub("#", name)
@@ -153,8 +153,8 @@ def _older(path, written_at):
 
 
 def _seen(path):
-    # type: (str) -> Found | None
+    # type: (str) -> StoredCheckpoint | None
     try:
-        return Found(path)
+        return StoredCheckpoint(path)
     except (OSError, ValueError):
         return None

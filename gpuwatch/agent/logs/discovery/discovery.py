@@ -7,7 +7,7 @@ import time
 from ...base.procfs import clean
 from .siblings import sibling_logs
 from .start_folders import start_folders, written_by_others
-from .tail import Tail
+from .tail import LogTail
 from .walk import WINDOW_S, Walk
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
     from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
     from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
-    from .walk import Candidate  # noqa: F401 - used in type comments
+    from .walk import LogCandidate  # noqa: F401 - used in type comments
 
 ANSWER_S = 2.0
 """So long the cockpit may take to say which node looks through a network file system."""
@@ -142,7 +142,7 @@ class Discovery(object):
         return folders
 
     def _is_new(self, one):
-        # type: (Candidate) -> bool
+        # type: (LogCandidate) -> bool
         return one.path not in self._catalog.entries and self._known.get(one.path) != _state(one)
 
     def _take_sibling(self, path, rank):
@@ -152,7 +152,7 @@ class Discovery(object):
             return
         self._enter(path)
         try:
-            tail = Tail(path)
+            tail = LogTail(path)
         except OSError:
             return
         self._catalog.add(path, "found", rank)
@@ -161,10 +161,10 @@ class Discovery(object):
             entry.last_lines = tail.lines
 
     def _take(self, one):
-        # type: (Candidate) -> None
+        # type: (LogCandidate) -> None
         """Put a file into the catalog if it is the log of a training that ended of late."""
         try:
-            tail = Tail(one.path)
+            tail = LogTail(one.path)
         except OSError:
             return
         last = one.modified if tail.at is None else tail.at
@@ -195,5 +195,5 @@ class Discovery(object):
 
 
 def _state(one):
-    # type: (Candidate) -> tuple[float, int]
+    # type: (LogCandidate) -> tuple[float, int]
     return one.modified, one.size

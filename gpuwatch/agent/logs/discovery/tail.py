@@ -29,7 +29,7 @@ _TRACEBACK = b"Traceback (most recent call last)"
 _GRAVE = ("error", "critical")
 
 
-class Tail(object):
+class LogTail(object):
     """The end of a file. `lines`: the last ones as to be shown; `at`: the newest time that a line carries."""
 
     def __init__(self, path):

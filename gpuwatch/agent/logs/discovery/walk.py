@@ -26,7 +26,7 @@ _MADE_BY_TOOLS = re.compile(
 )
 
 
-class Candidate(object):
+class LogCandidate(object):
     """A log file that was written of late."""
 
     __slots__ = ("modified", "path", "size", "uid")
@@ -45,7 +45,7 @@ class Walk(object):
     def __init__(self, folders, now, enter, blocked):
         # type: (Sequence[str], float, Callable[[str], object], Callable[[str], bool]) -> None
         """`now`: unix seconds; `enter` is called with each folder; `blocked`: what must not be touched."""
-        self.found = []  # type: list[Candidate]
+        self.found = []  # type: list[LogCandidate]
         self.entries = 0
         self.cut = False
         """Whether a bound ended it before it was through."""
@@ -105,7 +105,7 @@ class Walk(object):
             if deeper <= MAX_DEPTH:
                 below.append((-status.st_mtime, entry.path, device, deeper))
         elif stat.S_ISREG(status.st_mode) and status.st_size and self._is_wanted(status):
-            self.found.append(Candidate(entry.path, status))
+            self.found.append(LogCandidate(entry.path, status))
 
     def _is_wanted(self, status):
         # type: (os.stat_result) -> bool

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 
 from .backlog import Backlog
-from .entry import Entry
+from .entry import FileEntry
 from .follower import Follower
 from .packed import packing_of
 from .pages import line_start
@@ -33,12 +33,12 @@ class Catalog(object):
     """Entries by path. `enter` is told a path before the file system is asked about it."""
 
     def __init__(self, mounts, scanner_of, clock, enter):
-        # type: (Mounts, Callable[[Entry], Scanner], Callable[[], float], Callable[[str], object]) -> None
-        self.entries = OrderedDict()  # type: OrderedDict[str, Entry]
+        # type: (Mounts, Callable[[FileEntry], Scanner], Callable[[], float], Callable[[str], object]) -> None
+        self.entries = OrderedDict()  # type: OrderedDict[str, FileEntry]
         self.left_out = set()  # type: set[str]
         """Paths beyond `MAX_FILES`."""
         self.places = {}  # type: dict[str, list[int]]
-        """Path -> `Entry.place`: how far a reader before us has come."""
+        """Path -> `FileEntry.place`: how far a reader before us has come."""
         self.blocked = {}  # type: dict[str, str]
         """Path -> why it must not be touched."""
         self._mounts = mounts
@@ -55,7 +55,7 @@ class Catalog(object):
     # ----------------------------------------------------------------- what there is
 
     def named(self, name):
-        # type: (str) -> Entry | None
+        # type: (str) -> FileEntry | None
         """The file that the cockpit calls so."""
         found = self.entries.get(name)
         if found is not None and found.name == name:
@@ -81,7 +81,7 @@ class Catalog(object):
         if path not in self.blocked and not self._wanted(path, source):
             return
         self.left_out.discard(path)
-        entry = self.entries[path] = Entry(path, source, rank)
+        entry = self.entries[path] = FileEntry(path, source, rank)
         entry.found_job = job
         self._introduce(entry)
         self._begin(entry, fresh)
@@ -141,7 +141,7 @@ class Catalog(object):
         return here.setdefault(key, path)
 
     def _introduce(self, entry):
-        # type: (Entry) -> None
+        # type: (FileEntry) -> None
         path = entry.path
         entry.written_by(self._writers.get(path, []), self._launchers.get(path, []), self._local_ranks)
 
@@ -167,7 +167,7 @@ class Catalog(object):
                 self._begin(entry, False)
 
     def failed(self, entry, error):
-        # type: (Entry, OSError) -> None
+        # type: (FileEntry, OSError) -> None
         """A file cannot be read any more."""
         self._put_down(entry)
         entry.state, entry.reason = "unreadable", error.strerror or str(error)
@@ -199,7 +199,7 @@ class Catalog(object):
         return not self._followed(here)
 
     def _followed(self, here, besides=None):
-        # type: (tuple[int, int], Entry | None) -> bool
+        # type: (tuple[int, int], FileEntry | None) -> bool
         """Whether the file (device, inode) is followed."""
         return any(
             entry.follower is not None
@@ -225,14 +225,14 @@ class Catalog(object):
         return True
 
     def drop(self, entry):
-        # type: (Entry) -> None
+        # type: (FileEntry) -> None
         """Know nothing of a file any more."""
         self._put_down(entry)
         self.places.pop(entry.path, None)
         self.entries.pop(entry.path, None)
 
     def _begin(self, entry, fresh):
-        # type: (Entry, bool) -> None
+        # type: (FileEntry, bool) -> None
         if entry.path in self.blocked:
             entry.state, entry.reason = "unreadable", self.blocked[entry.path]
             return
@@ -256,7 +256,7 @@ class Catalog(object):
             entry.grown_at = min(time.time(), follower.entered_at)
 
     def _from_where(self, entry, follower, fresh):
-        # type: (Entry, Follower, bool) -> None
+        # type: (FileEntry, Follower, bool) -> None
         """Where we go on after a reader before us, else from the first byte of a new file, else a backlog."""
         place = self.places.pop(entry.path, None)
         done = self._finished.get((follower.device, follower.inode))
@@ -280,7 +280,7 @@ class Catalog(object):
         entry.scanner = self._scanner_of(entry)
 
     def _put_down(self, entry):
-        # type: (Entry) -> None
+        # type: (FileEntry) -> None
         """Stop following, and remember how far it was."""
         if entry.follower is not None:
             follower = entry.follower
@@ -293,7 +293,7 @@ class Catalog(object):
         entry.unscanned = 0
 
     def _identify(self, entry):
-        # type: (Entry) -> None
+        # type: (FileEntry) -> None
         try:
             found = os.stat(entry.path)
         except OSError:
@@ -301,7 +301,7 @@ class Catalog(object):
         entry.size, entry.identity = found.st_size, self._mounts.identity(found.st_dev, found.st_ino)
 
     def _mounts_say(self, entry, follower):
-        # type: (Entry, Follower) -> None
+        # type: (FileEntry, Follower) -> None
         entry.identity = self._mounts.identity(follower.device, follower.inode)
         follower.remote = entry.identity is not None
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..scanning.scanner import Scanner  # noqa: F401 - used in type comments
     from .backlog import Backlog  # noqa: F401 - used in type comments
     from .follower import Follower  # noqa: F401 - used in type comments
-    from .tails import Tail  # noqa: F401 - used in type comments
+    from .tails import FollowedTail  # noqa: F401 - used in type comments
 
 KEPT_ARRIVALS = 7200
 """Seconds with new lines whose place in the file is remembered."""
@@ -54,7 +54,7 @@ class StepSize(object):
             self.bytes = min(MOST_BYTES, 2 * self.bytes)
 
 
-class Entry(object):
+class FileEntry(object):
     """A file by its path."""
 
     def __init__(self, path, source, rank=None):
@@ -75,7 +75,7 @@ class Entry(object):
         """Bytes before this are never searched."""
         self.old_until = 0
         """Bytes before this were there when we came."""
-        self.tails = []  # type: list[Tail]
+        self.tails = []  # type: list[FollowedTail]
         self.size = None  # type: int | None
         self.lines = 0
         self.grown_at = None  # type: float | None

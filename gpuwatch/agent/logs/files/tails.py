@@ -14,7 +14,7 @@ QUIET_S = 0.5
 """A line without an end is told after the file was quiet for so long; a running bar is, this often."""
 
 
-class Tail(object):
+class FollowedTail(object):
     """Sends what is appended. A row with the offset of the one before replaces that: the line has grown."""
 
     def __init__(self, number, file, outbox):

@@ -15,7 +15,7 @@ FINDINGS_PER_S, FINDINGS_AT_ONCE = 100.0, 500.0
 BYTES_PER_S, BYTES_AT_ONCE = 192.0 * 1024, 8.0 * (1 << 20)
 
 
-class Allowance(object):
+class FindingAllowance(object):
     """Two token buckets, of findings and of their bytes; both may be overdrawn by one turn of one file."""
 
     def __init__(self, clock=time.monotonic):

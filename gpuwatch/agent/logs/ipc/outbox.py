@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 
-from .allowance import Allowance
+from .allowance import FindingAllowance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Outbox(object):
         self._descriptor = descriptor
         self._pending = deque()  # type: deque[bytes]
         self._bytes = 0
-        self._allowance = Allowance()
+        self._allowance = FindingAllowance()
         os.set_blocking(descriptor, False)
 
     def fileno(self):

@@ -76,7 +76,7 @@ _WORD = re.compile(
 )
 
 
-class Reading(object):
+class LineRanks(object):
     """What a line says of ranks; None where it does not."""
 
     __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
@@ -113,10 +113,10 @@ class Reading(object):
 
 
 def line_ranks(text):
-    # type: (str) -> Reading
+    # type: (str) -> LineRanks
     """Read one line; a phrase that names a failed rank goes before the writer in the head."""
     text = text[:READ]
-    head = Reading()
+    head = LineRanks()
     bare = BARE.match(text.lstrip())
     if bare is None and _WORD.search(text) is None:
         return head
@@ -138,9 +138,9 @@ def line_ranks(text):
 
 
 def record_ranks(text):
-    # type: (str) -> Reading
+    # type: (str) -> LineRanks
     """Read the fields of a record alone: of JSON, or of several `key=value`."""
-    reading = Reading()
+    reading = LineRanks()
     text = text[:READ]
     pattern = JSON_PAIR if _OBJECT.search(text) is not None else PAIR
     for found in pattern.finditer(text):
@@ -154,7 +154,7 @@ def _is_record(text):
 
 
 def _read_head(text, reading):
-    # type: (str, Reading) -> int
+    # type: (str, LineRanks) -> int
     """Walk over what stands before the message; where it ends."""
     at = 0
     for _ in range(MAX_TOKENS):
@@ -185,7 +185,7 @@ def _read_head(text, reading):
 
 
 def _read_subject(text, at, reading):
-    # type: (str, int, Reading) -> None
+    # type: (str, int, LineRanks) -> None
     """Take the rank that a message begins with, if it is its only one: `rank 0 sub-batch 3 loss 5.1`."""
     named = NAMED.match(text, at)
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
@@ -195,7 +195,7 @@ def _read_subject(text, at, reading):
 
 
 def _read_suffix(text, at, reading):
-    # type: (str, int, Reading) -> None
+    # type: (str, int, LineRanks) -> None
     """Take the rank that a line ends with, if it is the only one in it: `out of memory, rank 3`."""
     ranks = [found for found in islice(NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
     if len(ranks) != 1:
@@ -217,13 +217,13 @@ def _closes(named, text):
 
 
 def _take(named, text, reading):
-    # type: (re.Match[str], str, Reading) -> None
+    # type: (re.Match[str], str, LineRanks) -> None
     if not _counts_other(named, text):
         reading.take(_word(named), int(named.group("n")), named.group("world"))
 
 
 def _read_sentence(text, at, anonymous):
-    # type: (str, int, bool) -> Reading
+    # type: (str, int, bool) -> LineRanks
     """The one rank that a sentence says has failed; an empty reading where there is none or more than one.
 
     `anonymous`: the head names nobody, so that the place of an error (`on rank 3`) counts, too.
@@ -243,7 +243,7 @@ def _read_sentence(text, at, anonymous):
             failed.setdefault((word, int(named.group("n"))), None)
     ranks = [each for each in failed if SCOPES[each[0]] == RANK]
     chosen = ranks or [each for each in failed if SCOPES[each[0]] == INDEX]
-    reading = Reading()
+    reading = LineRanks()
     if len({number for _, number in chosen}) == 1:
         reading.take(chosen[0][0], chosen[0][1], failed[chosen[0]])
         reading.phrase = True
@@ -251,7 +251,7 @@ def _read_sentence(text, at, anonymous):
 
 
 def _read_mention(text, at, reading):
-    # type: (str, int, Reading) -> None
+    # type: (str, int, LineRanks) -> None
     """Take the only rank that an error names as no peer: `Check failed: 2 vs. 0, rank 5 device 5: no room`.
 
     What is known of the writer goes before it.

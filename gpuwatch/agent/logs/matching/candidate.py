@@ -14,7 +14,7 @@ MAX_BETWEEN = 8
 """Lines of other speakers that may stand between a frame of a traceback and the source that it quotes."""
 
 
-class Line(object):
+class CandidateLine(object):
     """A physical line of a chunk as the rules see it."""
 
     __slots__ = ("end", "parts", "proof", "said", "start")

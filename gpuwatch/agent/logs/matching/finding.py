@@ -10,11 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from ..lines.line_ranks import Reading  # noqa: F401 - used in type comments
+    from ..lines.line_ranks import LineRanks  # noqa: F401 - used in type comments
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from .candidate import Line  # noqa: F401 - used in type comments
+    from .candidate import CandidateLine  # noqa: F401 - used in type comments
     from .chunk import Chunk  # noqa: F401 - used in type comments
-    from .ruleset import Rule  # noqa: F401 - used in type comments
+    from .ruleset import CompiledRule  # noqa: F401 - used in type comments
 
 MOST_BACK_S = 86400.0
 """A time so far before one above it in the file is not believed: zones explain less."""
@@ -23,7 +23,7 @@ _TABLE = ("exitcode", "error_file", "traceback")
 
 
 def described(rule, chunk, line, text, by, fields, arrived, backlog):
-    # type: (Rule, Chunk, Line, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
+    # type: (CompiledRule, Chunk, CandidateLine, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
     """The keys of `wire.Finding` that the match itself gives."""
     raw = chunk.text(line.start, line.end)
     kernel = by.program == KERNEL or " kernel: " in raw[:HEAD]  # its level is that of a system log
@@ -62,7 +62,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
 
 
 def _bounded(chunk, line, arrived):
-    # type: (Chunk, Line, float) -> tuple[float | None, dict[str, Any]]
+    # type: (Chunk, CandidateLine, float) -> tuple[float | None, dict[str, Any]]
     """When a line without a time, that was there before us, was written at the latest, and what bounds that.
 
     It is no younger than the next time below it, and no older than the last one above it. Where no line near
@@ -77,13 +77,13 @@ def _bounded(chunk, line, arrived):
 
 
 def severity_of(rule, fields, level, gave_up):
-    # type: (Rule, dict[str, Any], str | None, bool) -> str
+    # type: (CompiledRule, dict[str, Any], str | None, bool) -> str
     """The rule's, but no more than a note where the line calls itself information and names no end."""
     return "info" if level in MILD and not rule.exact and not gave_up else rule.severity_of(fields)
 
 
 def whose(by, fields, known, reading=None):
-    # type: (Speaker, dict[str, Any], dict[str, Any], Reading | None) -> dict[str, Any]
+    # type: (Speaker, dict[str, Any], dict[str, Any], LineRanks | None) -> dict[str, Any]
     """Rank, process and host of a finding: by the line's text, its prefix, or what is known of the file.
 
     Only what is known of the writing process itself goes before the prefix. `reading`: of the line itself.

@@ -12,10 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from ..progress.dialect import Dialect, Reading  # noqa: F401 - used in type comments
-    from .candidate import Line  # noqa: F401 - used in type comments
+    from ..progress.dialect import CompiledDialect, ProgressReading  # noqa: F401 - used in type comments
+    from .candidate import CandidateLine  # noqa: F401 - used in type comments
     from .chunk import Chunk  # noqa: F401 - used in type comments
-    from .ruleset import Pattern, Rule, RuleSet  # noqa: F401 - used in type comments
+    from .ruleset import CompiledRule, LazyPattern, RuleSet  # noqa: F401 - used in type comments
 
 SEARCHED = 4096
 """Characters of a line that are searched, around the phrase that led there."""
@@ -25,7 +25,7 @@ MAX_SLOW = 3
 """A rule that was slow so often in a file is suspended there, at once after one line of ten times that."""
 
 
-class Search(object):
+class LineMatcher(object):
     """Searches the lines of one file."""
 
     def __init__(self, ruleset, file):
@@ -39,7 +39,7 @@ class Search(object):
         """Set when a pattern matched, whatever came of it."""
 
     def fields(self, rule, text, hit):
-        # type: (Rule, str, int) -> dict[str, Any] | None
+        # type: (CompiledRule, str, int) -> dict[str, Any] | None
         """The fields of a match, around the place `hit` of a long line; None: the rule does not match."""
         if self._is_off(rule):
             return None
@@ -53,7 +53,7 @@ class Search(object):
         return fields_of(found.groupdict())
 
     def raised(self, rule, text):
-        # type: (Rule, str) -> dict[str, Any] | None
+        # type: (CompiledRule, str) -> dict[str, Any] | None
         """The fields of an exception that ends a traceback; None: the rule does not know it."""
         if rule.raised is None or self._is_off(rule):
             return None
@@ -64,7 +64,7 @@ class Search(object):
         return fields_of(found.groupdict())
 
     def is_error(self, rule, text, chunk, line, raised=False):
-        # type: (Rule, str, Chunk, Line, bool) -> bool
+        # type: (CompiledRule, str, Chunk, CandidateLine, bool) -> bool
         """Whether a message calls itself an error, and is neither advice, data nor the output of a test.
 
         `raised`: it ends a traceback, and is an error whatever it calls itself.
@@ -82,7 +82,7 @@ class Search(object):
         )
 
     def after(self, rule, chunk, start, fields, record=()):
-        # type: (Rule, Chunk, int, dict[str, Any], Any) -> bool
+        # type: (CompiledRule, Chunk, int, dict[str, Any], Any) -> bool
         """Whether what the rule wants above the line at `start` stands there; its groups join the fields.
 
         `record` are messages above it in the same physical line.
@@ -94,7 +94,7 @@ class Search(object):
         )
 
     def _above(self, rule, pattern, lines, fields, record):
-        # type: (Rule, Pattern, list[bytes], dict[str, Any], Any) -> bool
+        # type: (CompiledRule, LazyPattern, list[bytes], dict[str, Any], Any) -> bool
         for line in [None] + lines[::-1]:
             for text, _ in messages(line)[0] if line is not None else record[::-1]:
                 found = self._first(rule, [pattern], text[:SEARCHED])
@@ -105,7 +105,7 @@ class Search(object):
         return False
 
     def recovery(self, rule, text):
-        # type: (Rule, str) -> dict[str, Any] | None
+        # type: (CompiledRule, str) -> dict[str, Any] | None
         """The fields of a line that ends what the rule found."""
         if rule.recovery is None or self._is_off(rule):
             return None
@@ -113,12 +113,12 @@ class Search(object):
         return None if found is None else fields_of(found.groupdict())
 
     def ends_block(self, rule, text):
-        # type: (Rule, str) -> bool
+        # type: (CompiledRule, str) -> bool
         """Whether a line is the last one of the rule's block."""
         return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED]) is not None
 
     def reading(self, dialects, text):
-        # type: (list[Dialect], str) -> Reading | None
+        # type: (list[CompiledDialect], str) -> ProgressReading | None
         """What a line tells in the first dialect that it is of."""
         for dialect in dialects:
             if self._is_off(dialect):
@@ -135,11 +135,11 @@ class Search(object):
         return None
 
     def _is_off(self, rule):
-        # type: (Rule | Dialect) -> bool
+        # type: (CompiledRule | CompiledDialect) -> bool
         return rule.id in self._off or rule.id in self._ruleset.off_everywhere
 
     def _first(self, rule, patterns, text):
-        # type: (Rule, list[Pattern], str) -> re.Match[str] | None
+        # type: (CompiledRule, list[LazyPattern], str) -> re.Match[str] | None
         """The first match of one of a rule's patterns; nothing of ours runs while the rule is marked."""
         if not patterns or rule.id in self._off:
             return None
@@ -154,13 +154,13 @@ class Search(object):
         return None
 
     def _enter(self, rule):
-        # type: (Rule | Dialect) -> float
+        # type: (CompiledRule | CompiledDialect) -> float
         if self._ruleset.entered is not None:
             self._ruleset.entered(rule.id)
         return time.process_time()  # not the clock on the wall: a busy node is not the rule's fault
 
     def _leave(self, rule, began):
-        # type: (Rule | Dialect, float) -> None
+        # type: (CompiledRule | CompiledDialect, float) -> None
         took = time.process_time() - began
         if self._ruleset.left is not None:
             self._ruleset.left()

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from ..progress.dialect import Dialect  # noqa: F401 - used in type comments
+    from ..progress.dialect import CompiledDialect  # noqa: F401 - used in type comments
     from ..progress.latest_lines import Newest  # noqa: F401 - used in type comments
     from .ruleset import Phrase, RuleSet  # noqa: F401 - used in type comments
 
@@ -50,7 +50,7 @@ class Sieve(object):
         self._telling = {}  # type: dict[bytes, list[Phrase]]
         self._dull = set()  # type: set[bytes]
         self._hot = {}  # type: dict[bytes, list[Phrase]]
-        self._paced = {}  # type: dict[bytes, list[Dialect]]
+        self._paced = {}  # type: dict[bytes, list[CompiledDialect]]
         """Shapes of lines that may tell progress: of those the newest one is enough."""
         self._bytes = 0
         self._dialects = ruleset.dialects
@@ -160,7 +160,7 @@ class Sieve(object):
         return list(phrases)
 
     def _remember(self, shape, phrases, dialects):
-        # type: (bytes, list[Phrase], list[Dialect]) -> None
+        # type: (bytes, list[Phrase], list[CompiledDialect]) -> None
         if len(shape) > (MAX_PACED if dialects else MAX_SHAPE):
             return
         self._bytes += len(shape)

@@ -10,9 +10,9 @@ from ..lines.splitter import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..lines.line_ranks import Reading  # noqa: F401 - used in type comments
+    from ..lines.line_ranks import LineRanks  # noqa: F401 - used in type comments
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from .candidate import Line  # noqa: F401 - used in type comments
+    from .candidate import CandidateLine  # noqa: F401 - used in type comments
     from .chunk import Chunk  # noqa: F401 - used in type comments
 
 MAX_ABOVE = 60
@@ -24,7 +24,7 @@ _LOGGED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION|WARNING)\b|exception|
 
 
 def read_around(chunk, line, text, by):
-    # type: (Chunk, Line, str, Speaker) -> Reading
+    # type: (Chunk, CandidateLine, str, Speaker) -> LineRanks
     """Read a message of a line; one below a traceback is of the rank that began that."""
     reading = read_message(text, by, chunk.clean[line.start : line.end])
     known = by.rank is not None or by.local_rank is not None or by.task is not None
@@ -39,7 +39,7 @@ def read_around(chunk, line, text, by):
 
 
 def read_message(text, by, raw):
-    # type: (str, Speaker, bytes) -> Reading
+    # type: (str, Speaker, bytes) -> LineRanks
     """Read a message, else the fields of the JSON record `raw` that it is of, else the name of its host."""
     reading = line_ranks(text)
     if reading.empty and b'{"' in raw:
@@ -52,7 +52,7 @@ def read_message(text, by, raw):
 
 
 def _of_record(above, raw, by):
-    # type: (bytes, bytes, Speaker) -> Reading | None
+    # type: (bytes, bytes, Speaker) -> LineRanks | None
     """Who wrote the error record that a line without a time goes on with."""
     if _DATED.match(above) is None or _DATED.match(raw) is not None:
         return None
@@ -64,7 +64,7 @@ def _of_record(above, raw, by):
 
 
 def _of_traceback(lines, by):
-    # type: (list[bytes], Speaker) -> Reading | None
+    # type: (list[bytes], Speaker) -> LineRanks | None
     """Who began the traceback that these lines end with: its first line, or the logger's line above that."""
     begun = False
     for raw in reversed(lines):
@@ -84,7 +84,7 @@ def _of_traceback(lines, by):
 
 
 def _with_tag(text, by):
-    # type: (str, Speaker) -> Reading
+    # type: (str, Speaker) -> LineRanks
     """Read a line whose tag may have named the process: `r17@gpu-2 | ERROR | it died`."""
     reading = line_ranks(text)
     if reading.empty and by.rank is not None:

@@ -9,7 +9,7 @@ import re
 
 from ..lines.json_lines import escaped
 from ..lines.programs import DEFAULT
-from ..progress.dialect import Dialect
+from ..progress.dialect import CompiledDialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ NUMBER = re.compile(r"[+-]?\d{1,18}$")
 FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
 
 
-class Flood(object):
+class CompiledFlood(object):
     """Nothing is told before `count` matches came within `seconds`."""
 
     __slots__ = ("count", "seconds")
@@ -41,7 +41,7 @@ class Flood(object):
         self.seconds = seconds
 
 
-class Pattern(object):
+class LazyPattern(object):
     """A regular expression that is compiled at its first search: few rules meet a line that may match."""
 
     __slots__ = ("search", "text")
@@ -66,7 +66,7 @@ class Pattern(object):
         return self.search(text)
 
 
-class Rule(object):
+class CompiledRule(object):
     """One rule."""
 
     __slots__ = (
@@ -80,30 +80,30 @@ class Rule(object):
         self.id = str(plain["id"])
         self.severity = str(plain["severity"])
         self.role = plain["role"]
-        self.match = [Pattern(each) for each in plain["match"]]
-        self.unless = [Pattern(each) for each in plain.get("unless", ())]
+        self.match = [LazyPattern(each) for each in plain["match"]]
+        self.unless = [LazyPattern(each) for each in plain.get("unless", ())]
         self.exact = bool(plain.get("exact"))
         """Counts at any level of the line, and inside advice."""
         self.fallback = bool(plain.get("fallback"))
         """Asked only of error lines that no other rule explains."""
         after = plain.get("after")
-        self.after = Pattern(after["match"]) if after else None
+        self.after = LazyPattern(after["match"]) if after else None
         self.after_lines = int(after["lines"]) if after else 0
         above = plain.get("above")
-        self.above = Pattern(above["match"]) if above else None
+        self.above = LazyPattern(above["match"]) if above else None
         self.above_lines = int(above["lines"]) if above else 0
         self.block = plain.get("block", 0)
         until = plain.get("until")
-        self.until = Pattern(until) if until else None
+        self.until = LazyPattern(until) if until else None
         raised = plain.get("raised")
-        self.raised = Pattern(raised) if raised else None
+        self.raised = LazyPattern(raised) if raised else None
         """Searched in the line that ends a Python traceback, where no other rule explains it."""
         self.newest = bool(plain.get("newest"))
         """One finding of each speaker, which is always the newest match."""
         flood = plain.get("flood")  # type: Any
-        self.flood = Flood(flood["count"], flood["seconds"]) if flood else None
+        self.flood = CompiledFlood(flood["count"], flood["seconds"]) if flood else None
         recovery = plain.get("recovery")  # type: Any
-        self.recovery = Pattern(recovery["match"]) if recovery else None
+        self.recovery = LazyPattern(recovery["match"]) if recovery else None
         self.same = list(recovery["same"]) if recovery else []
         self.steady = bool(plain.get("steady"))
         """Whether its patterns treat all digits alike."""
@@ -112,7 +112,7 @@ class Rule(object):
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
 
     def patterns(self):
-        # type: () -> Iterator[Pattern]
+        # type: () -> Iterator[LazyPattern]
         """All that it may search for."""
         for each in self.match + self.unless:
             yield each
@@ -141,9 +141,9 @@ class Phrase(object):
         self.text = text.lower() if self.fold else text
         self.lead = literal.get("lead", "").encode("utf-8")  # type: bytes
         self.whole = bool(literal.get("whole"))
-        self.rules = []  # type: list[Rule]
-        self.recoveries = []  # type: list[Rule]
-        self.dialects = []  # type: list[Dialect]
+        self.rules = []  # type: list[CompiledRule]
+        self.recoveries = []  # type: list[CompiledRule]
+        self.dialects = []  # type: list[CompiledDialect]
 
     @property
     def leads_to_findings(self):
@@ -166,8 +166,8 @@ class RuleSet(object):
         # type: (list[dict[str, Any]]) -> None
         rules = [each for each in compiled if each.get("kind") != PROGRESS]
         dialects = [each for each in compiled if each.get("kind") == PROGRESS]
-        self.rules = [Rule(each) for each in rules]
-        self.dialects = [Dialect(each) for each in dialects]
+        self.rules = [CompiledRule(each) for each in rules]
+        self.dialects = [CompiledDialect(each) for each in dialects]
         """In the order in which a line is tried."""
         self.suspended = {}  # type: dict[str, str]
         """Rule -> why it was suspended last, with the file."""
@@ -238,7 +238,7 @@ class RuleSet(object):
 
 
 def _words(by_id, name, depth):
-    # type: (dict[str, Dialect], str | None, int) -> dict[str, str]
+    # type: (dict[str, CompiledDialect], str | None, int) -> dict[str, str]
     """The words of a dialect with those of the one that it is like, and so on."""
     dialect = by_id.get(name or "")
     if dialect is None or depth > MAX_LIKE:
@@ -248,7 +248,7 @@ def _words(by_id, name, depth):
 
 
 def _comes_last(dialect):
-    # type: (Dialect) -> bool
+    # type: (CompiledDialect) -> bool
     return dialect.fallback
 
 

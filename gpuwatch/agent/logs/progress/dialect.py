@@ -1,7 +1,8 @@
 """How one framework writes its progress: what tells its lines, and which field each of their words is.
 
 A dialect is plain data of `gpuwatch.rules.compiling.compile`: `match` (a line is of this dialect where one of
-them is found; named groups are quantities), `unless`, `words` (word -> quantity), and the rest in `Dialect`.
+them is found; named groups are quantities), `unless`, `words` (word -> quantity), and the rest in
+`CompiledDialect`.
 """
 
 import re
@@ -34,20 +35,20 @@ TIMER = re.compile(
 FRACTION = re.compile(r"\d\.\d|\d ?(?:ms|us|s|secs?|seconds?)$")
 
 
-class Reading(object):
+class ProgressReading(object):
     """What one line tells."""
 
     __slots__ = ("dialect", "fields", "phases")
 
     def __init__(self, dialect, fields, phases):
-        # type: (Dialect, Fields, dict[str, float]) -> None
+        # type: (CompiledDialect, Fields, dict[str, float]) -> None
         self.dialect = dialect
         self.fields = fields
         self.phases = phases
         """Timer -> seconds."""
 
 
-class Dialect(object):
+class CompiledDialect(object):
     """One dialect. Its patterns are compiled when the first line is tried: most dialects see none."""
 
     __slots__ = (
@@ -81,7 +82,7 @@ class Dialect(object):
         """Whether its patterns treat all digits alike."""
 
     def read(self, text):
-        # type: (str) -> Reading | None
+        # type: (str) -> ProgressReading | None
         """What a line of this dialect tells; None: it is none, or tells nothing.
 
         Raises:
@@ -110,7 +111,7 @@ class Dialect(object):
             self._words(text, fields, phases)
         if not self.needs.issubset(fields) or len(fields) + len(phases) < self.least:
             return None
-        return Reading(self, fields, phases)
+        return ProgressReading(self, fields, phases)
 
     def _words(self, text, fields, phases):
         # type: (str, Fields, dict[str, float]) -> None

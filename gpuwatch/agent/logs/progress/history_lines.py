@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .dialect import Dialect  # noqa: F401 - used in type comments
+    from .dialect import CompiledDialect  # noqa: F401 - used in type comments
 
 STEPS = 200
 """Told of one voice."""
@@ -31,7 +31,7 @@ class _Kept(object):
     __slots__ = ("dialects", "last", "lines", "seen", "stride")
 
     def __init__(self, dialects):
-        # type: (list[Dialect]) -> None
+        # type: (list[CompiledDialect]) -> None
         self.dialects = dialects
         self.lines = []  # type: list[tuple[int, bytes]]
         self.last = (-1, b"")
@@ -55,13 +55,13 @@ class Past(object):
         self._kept = {}  # type: dict[bytes, _Kept]
         self._number = 0
         self._lines = 0
-        self._before = {}  # type: dict[bytes, dict[bytes, tuple[int, bytes, list[Dialect]]]]
+        self._before = {}  # type: dict[bytes, dict[bytes, tuple[int, bytes, list[CompiledDialect]]]]
         """Voice -> shape without a NaN -> its newest line."""
-        self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[int, bytes, list[Dialect]]]]
+        self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[int, bytes, list[CompiledDialect]]]]
         """Voice and shape with a NaN -> the first such line, behind those that were the newest before it."""
 
     def take(self, lines, shapes, paced):
-        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]]) -> None
+        # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]]) -> None
         """Look at the next lines with their shapes; those in `paced` may tell progress."""
         for index in [at for at, shape in enumerate(shapes) if shape in paced]:
             shape = shapes[index]
@@ -101,7 +101,7 @@ class Past(object):
             self._onsets[voice, shape] = list(before.values()) + [(at, line, kept.dialects)]
 
     def lines(self):
-        # type: () -> list[tuple[int, bytes, list[Dialect]]]
+        # type: () -> list[tuple[int, bytes, list[CompiledDialect]]]
         """What was kept, in the order of the file: number, line, dialects."""
         found = []
         for kept in self._kept.values():
@@ -141,5 +141,5 @@ def _turn(points):
 
 
 def _number(row):
-    # type: (tuple[int, bytes, list[Dialect]]) -> int
+    # type: (tuple[int, bytes, list[CompiledDialect]]) -> int
     return row[0]

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .dialect import Dialect  # noqa: F401 - used in type comments
+    from .dialect import CompiledDialect  # noqa: F401 - used in type comments
     from .history_lines import Past  # noqa: F401 - used in type comments
 
 MOST = 64
@@ -29,15 +29,15 @@ class Newest(object):
 
     def __init__(self):
         # type: () -> None
-        self._found = []  # type: list[tuple[int, bytes, bytes, list[Dialect], bool]]
+        self._found = []  # type: list[tuple[int, bytes, bytes, list[CompiledDialect], bool]]
         self._odd = set()  # type: set[tuple[bytes, bytes]]
         """Shapes with a NaN and the voices that have told one."""
-        self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[Dialect]]]
+        self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]
         self.past = None  # type: Past | None
         """Is shown all lines that come while it is there: a backlog."""
 
     def take(self, lines, shapes, paced, size):
-        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]], int) -> None
+        # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], int) -> None
         """The last line of each shape of `paced`; `shapes` are those of all `lines`, `size` their bytes."""
         if self.past is not None:
             self.past.take(lines, shapes, paced)
@@ -57,7 +57,7 @@ class Newest(object):
             self._found.append((at, lines[index], shape, paced[shape], index in turns))
 
     def _turns(self, lines, shapes, paced, last):
-        # type: (list[bytes], list[bytes], dict[bytes, list[Dialect]], dict[bytes, int]) -> set[int]
+        # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], dict[bytes, int]) -> set[int]
         """Lines that are the first of their voice with a NaN, and the one that it told before each."""
         odd = {shape for shape in last if shape in paced and ODD.search(shape)}
         found = set()  # type: set[int]
@@ -85,7 +85,7 @@ class Newest(object):
             self._waiting.popitem(last=False)
 
     def drain(self):
-        # type: () -> list[tuple[int, float, bool, bytes, bytes, list[Dialect]]]
+        # type: () -> list[tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]
         """What waits, in the order in which it came: offset, arrival, backlog, line, shape, dialects."""
         waiting = list(self._waiting.values())
         self._waiting.clear()

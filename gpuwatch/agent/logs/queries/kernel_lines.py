@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import re  # noqa: F401 - used in type comments
     from typing import Any, Callable, Iterable  # noqa: F401 - used in type comments
 
-    from ..files.tails import Tail  # noqa: F401 - used in type comments
+    from ..files.tails import FollowedTail  # noqa: F401 - used in type comments
     from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
 
 NAME = "kernel log"
@@ -30,7 +30,7 @@ class KernelLines(object):
         the record is searched.
         """
         self.source = None  # type: str | None
-        self.tails = []  # type: list[Tail]
+        self.tails = []  # type: list[FollowedTail]
         self._scanner = Scanner(ruleset, NAME, ids)
         self._began = began
         self._count = count

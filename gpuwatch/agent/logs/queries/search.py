@@ -37,7 +37,7 @@ _ROWS = 200
 """Sent together at most."""
 
 
-class Plan(object):
+class SearchPlan(object):
     """What to look for, and where."""
 
     def __init__(self, request):
@@ -79,7 +79,7 @@ def literal_of(pattern, flags=0):
 
 
 def search(plan, files, send):
-    # type: (Plan, list[str], Callable[[dict[str, Any]], object]) -> None
+    # type: (SearchPlan, list[str], Callable[[dict[str, Any]], object]) -> None
     """Look through files and send `wire.Lines` frames, the last one done."""
     sizes = [(path, _size(path)) for path in files]
     teller = _Teller(plan, float(sum(size for _, size in sizes)) or 1.0, send)
@@ -105,7 +105,7 @@ class _Teller(object):
     """Sends what was found, a few lines at a time, and how far it is."""
 
     def __init__(self, plan, total, send):
-        # type: (Plan, float, Callable[[dict[str, Any]], object]) -> None
+        # type: (SearchPlan, float, Callable[[dict[str, Any]], object]) -> None
         self.left = plan.limit
         self.trouble = None  # type: str | None
         self._number = plan.number
@@ -146,7 +146,7 @@ class _Teller(object):
 
 
 def _search_file(plan, path, size, teller):
-    # type: (Plan, str, int, _Teller) -> None
+    # type: (SearchPlan, str, int, _Teller) -> None
     """Whole blocks without the literal are passed over, which goes at the speed of memory."""
     descriptor = open_regular(path)
     try:
@@ -169,7 +169,7 @@ def _search_file(plan, path, size, teller):
 
 
 def _search_block(plan, path, block, begin, teller):
-    # type: (Plan, str, bytes, int, _Teller) -> None
+    # type: (SearchPlan, str, bytes, int, _Teller) -> None
     literal = plan.literal
     if not literal:
         _search_lines(plan, path, block, begin, teller)
@@ -185,7 +185,7 @@ def _search_block(plan, path, block, begin, teller):
 
 
 def _search_lines(plan, path, data, offset, teller):
-    # type: (Plan, str, bytes, int, _Teller) -> None
+    # type: (SearchPlan, str, bytes, int, _Teller) -> None
     splitter = Splitter()
     rows = splitter.feed(data, offset)
     tail = splitter.tail()
@@ -196,11 +196,11 @@ def _search_lines(plan, path, data, offset, teller):
                 return
 
 
-class Search(object):
+class RunningSearch(object):
     """A search that runs, seen from the log reader."""
 
     def __init__(self, plan, files):
-        # type: (Plan, list[str]) -> None
+        # type: (SearchPlan, list[str]) -> None
         self.number = plan.number
         self.pid, self.descriptor = _fork(plan, files)
         self.ended = False
@@ -249,7 +249,7 @@ class Search(object):
 
 
 def _fork(plan, files):
-    # type: (Plan, list[str]) -> tuple[int, int]
+    # type: (SearchPlan, list[str]) -> tuple[int, int]
     """(pid, the descriptor of its words)."""
     read_end, write_end = os.pipe()
     parent = os.getpid()

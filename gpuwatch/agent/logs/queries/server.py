@@ -5,16 +5,16 @@ import time
 
 from ..files import pages
 from ..files.regular_file import open_regular
-from ..files.tails import Tail
+from ..files.tails import FollowedTail
 from ..ipc.outbox import lines_frames
-from .search import Plan, Search
+from .search import RunningSearch, SearchPlan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
     from ..files.catalog import Catalog  # noqa: F401 - used in type comments
-    from ..files.entry import Entry  # noqa: F401 - used in type comments
+    from ..files.entry import FileEntry  # noqa: F401 - used in type comments
     from ..files.follower import Follower  # noqa: F401 - used in type comments
     from ..ipc.outbox import Outbox  # noqa: F401 - used in type comments
     from .kernel_lines import KernelLines  # noqa: F401 - used in type comments
@@ -24,7 +24,7 @@ MAX_SEARCHES = 4
 KERNEL = "kernel log"
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that cannot be done; the text is for the person."""
 
 
@@ -40,9 +40,9 @@ class Server(object):
         self._catalog = catalog
         self._kernel = kernel
         self._outbox = outbox
-        self._tails = {}  # type: dict[int, tuple[Tail, list[Tail]]]
+        self._tails = {}  # type: dict[int, tuple[FollowedTail, list[FollowedTail]]]
         """Tail and the list of its file that it stands in, by the request's id."""
-        self._searches = {}  # type: dict[int, Search]
+        self._searches = {}  # type: dict[int, RunningSearch]
         self._settled = False
         self._later = []  # type: list[dict[str, Any]]
         """Requests for files that may be found yet."""
@@ -56,7 +56,7 @@ class Server(object):
             actions[request["do"]](request)
         except _NotYetError:
             self._later.append(request)
-        except RefusedError as refused:
+        except RequestRefusedError as refused:
             self._refuse(number, str(refused))
         except OSError as error:
             self._refuse(number, "{}: {}".format(request.get("file"), error.strerror or error))
@@ -93,13 +93,13 @@ class Server(object):
                 del self._searches[number]
 
     def seam(self, entry, what):
-        # type: (Entry, str) -> None
+        # type: (FileEntry, str) -> None
         """Something happened to a file that may be looked at."""
         for tail in entry.tails:
             tail.seam(what)
 
     def forget(self, entry, why):
-        # type: (Entry, str) -> None
+        # type: (FileEntry, str) -> None
         """A file is not followed under this name any more."""
         for tail in entry.tails:
             tail.end(error=why)
@@ -116,8 +116,8 @@ class Server(object):
             min(int(request.get("lines", 200)), pages.MAX_ROWS),
         )
         if len(self._tails) >= MAX_TAILS:
-            raise RefusedError("this agent already follows {} files for somebody".format(MAX_TAILS))
-        tail = Tail(number, name, self._outbox)
+            raise RequestRefusedError("this agent already follows {} files for somebody".format(MAX_TAILS))
+        tail = FollowedTail(number, name, self._outbox)
         if name == KERNEL:
             tail.send(self._kernel.page(None, None, count, 0))
             self._tails[number] = tail, self._kernel.tails
@@ -125,7 +125,9 @@ class Server(object):
             entry = self._entry(name)
             follower = entry.follower
             if follower is None:
-                raise RefusedError("{} is not followed here: {}".format(name, entry.reason or entry.state))
+                raise RequestRefusedError(
+                    "{} is not followed here: {}".format(name, entry.reason or entry.state)
+                )
             start, seam = _begin(follower, request.get("offset"), count)
             data = follower.at(start, follower.offset - start)
             tail.begin(
@@ -164,14 +166,14 @@ class Server(object):
         self._send(number, name, rows, size=size, done=True)
 
     def _entry(self, name):
-        # type: (str) -> Entry
+        # type: (str) -> FileEntry
         entry = self._catalog.named(name)
         if entry is None and not self._settled:
             raise _NotYetError
         if entry is None:
-            raise RefusedError("{} is not among the log files of this node".format(name))
+            raise RequestRefusedError("{} is not among the log files of this node".format(name))
         if entry.path in self._catalog.blocked:
-            raise RefusedError("{}: {}".format(name, self._catalog.blocked[entry.path]))
+            raise RequestRefusedError("{}: {}".format(name, self._catalog.blocked[entry.path]))
         return entry
 
     # ----------------------------------------------------------------- searches
@@ -179,11 +181,11 @@ class Server(object):
     def _search(self, request):
         # type: (dict[str, Any]) -> None
         try:
-            plan = Plan(request)
+            plan = SearchPlan(request)
         except ValueError as error:
-            raise RefusedError(str(error)) from None
+            raise RequestRefusedError(str(error)) from None
         if len(self._searches) >= MAX_SEARCHES:
-            raise RefusedError("{} searches are already going on here".format(MAX_SEARCHES))
+            raise RequestRefusedError("{} searches are already going on here".format(MAX_SEARCHES))
         wanted = request.get("files") or [
             entry.name for entry in self._catalog.entries.values() if entry.state == "following"
         ]
@@ -196,7 +198,7 @@ class Server(object):
         if rows:
             self._send(plan.number, KERNEL, rows)
             plan.limit = max(1, plan.limit - len(rows))
-        self._searches[plan.number] = Search(plan, files)
+        self._searches[plan.number] = RunningSearch(plan, files)
 
     def _cancel(self, request):
         # type: (dict[str, Any]) -> None
@@ -243,7 +245,7 @@ def _begin(follower, offset, count):
 
 
 def _place_of_time(entry, read_at, size, at):
-    # type: (Entry, Callable[[int, int], bytes], int, float) -> int
+    # type: (FileEntry, Callable[[int, int], bytes], int, float) -> int
     """By the lines' own times, else by when we saw them come.
 
     Raises:
@@ -258,5 +260,5 @@ def _place_of_time(entry, read_at, size, at):
             return before
         before = offset
     if before is None:
-        raise RefusedError("no line of {} carries a time".format(entry.name))
+        raise RequestRefusedError("no line of {} carries a time".format(entry.name))
     return before if entry.arrivals[0][0] <= at else entry.arrivals[0][1]

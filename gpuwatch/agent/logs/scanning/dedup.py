@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from ..matching.ruleset import Rule  # noqa: F401 - used in type comments
+    from ..matching.ruleset import CompiledRule  # noqa: F401 - used in type comments
 
 
 SAME_AFTER_S = 600.0
@@ -69,7 +69,7 @@ class Gatherer(object):
         """Matches for which there was no room: they count with another speaker's finding, or not at all."""
 
     def add(self, rule, finding, message):
-        # type: (Rule, dict[str, Any], str) -> Open | None
+        # type: (CompiledRule, dict[str, Any], str) -> Open | None
         """Take a match in: the finding it starts, None where it only counts (or is too few to be told)."""
         key = signature(finding, message)
         at = finding["at"]  # type: float
@@ -173,7 +173,7 @@ class Gatherer(object):
             del self._crowds[(rule,) + key[:3]]
 
     def close(self, rule, fields, at):
-        # type: (Rule, dict[str, Any], float) -> list[dict[str, Any]]
+        # type: (CompiledRule, dict[str, Any], float) -> list[dict[str, Any]]
         """A recovery line came: what it ends."""
         closed = [] if self.earlier is None else self.earlier.close(rule, fields, at)
         for key, known in list(self._open.get(rule.id, {}).items()):

@@ -15,11 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
-    from ..lines.line_ranks import Reading as Ranks  # noqa: F401 - used in type comments
+    from ..lines.line_ranks import LineRanks as Ranks  # noqa: F401 - used in type comments
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from ..matching.matcher import Search  # noqa: F401 - used in type comments
+    from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
     from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
-    from ..progress.dialect import Dialect, Reading  # noqa: F401 - used in type comments
+    from ..progress.dialect import CompiledDialect, ProgressReading  # noqa: F401 - used in type comments
 
     Voice = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -37,11 +37,11 @@ _RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
 """A record between two bars; what is shorter may be the label of a bar."""
 
 
-class Progress(object):
+class ProgressReader(object):
     """Reads the lines that `newest` keeps, and remembers what has not been told."""
 
     def __init__(self, file, search, sieve, speaker):
-        # type: (str, Search, Sieve, Callable[[], dict[str, Any]] | None) -> None
+        # type: (str, LineMatcher, Sieve, Callable[[], dict[str, Any]] | None) -> None
         self.newest = Newest()
         self._file = file
         self._search = search
@@ -102,7 +102,7 @@ class Progress(object):
         return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
 
     def readings(self, line, dialects, local_ranks):
-        # type: (bytes, list[Dialect], bool) -> Iterator[tuple[Reading, Speaker, str]]
+        # type: (bytes, list[CompiledDialect], bool) -> Iterator[tuple[ProgressReading, Speaker, str]]
         """What a line tells, and its message: of the states of a bar on it, the newest that names a step."""
         stepped = set()  # type: set[tuple[Any, ...]]
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
@@ -116,7 +116,7 @@ class Progress(object):
                 yield reading, by, text
 
     def _messages(self, line, dialects, local_ranks):
-        # type: (bytes, list[Dialect], bool) -> list[tuple[str, Speaker]]
+        # type: (bytes, list[CompiledDialect], bool) -> list[tuple[str, Speaker]]
         """A line as it stands; the message of a JSON record only where the record itself tells nothing."""
         plain = messages(line, local_ranks, records=False)[0]
         if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
@@ -137,7 +137,7 @@ class Progress(object):
         return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
 
     def _take(self, reading, voice, offset, arrived, own, backlog, said):
-        # type: (Reading, Voice, int, float, float | None, bool, dict[Any, set[str]]) -> None
+        # type: (ProgressReading, Voice, int, float, float | None, bool, dict[Any, set[str]]) -> None
         fields = reading.fields
         key, who = voice
         # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
@@ -201,7 +201,7 @@ class Steps(object):
     """The steps of one voice in the past; a line that names none is of the step named last."""
 
     def __init__(self, who, dialect):
-        # type: (dict[str, Any], Dialect) -> None
+        # type: (dict[str, Any], CompiledDialect) -> None
         self._who = who
         self._dialect = dialect
         self._step = self._total = None  # type: Any
@@ -209,7 +209,7 @@ class Steps(object):
         """[step, time, *CURVES] each, None where it was not written."""
 
     def take(self, reading, at):
-        # type: (Reading, float | None) -> None
+        # type: (ProgressReading, float | None) -> None
         """Take in what a line tells that was written `at`."""
         fields = reading.fields
         if "step" in fields:

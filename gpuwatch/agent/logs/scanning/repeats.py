@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from ..matching.ruleset import Rule  # noqa: F401 - used in type comments
+    from ..matching.ruleset import CompiledRule  # noqa: F401 - used in type comments
 
 SEARCHED_FIRST = 8
 """Lines of one shape and rank that are searched and shown with the lines around them."""
@@ -31,7 +31,7 @@ class Repeats(object):
         self._searched = 0
 
     def add(self, shape, line, rule, finding, message):
-        # type: (int | None, bytes, Rule, dict[str, Any], str) -> None
+        # type: (int | None, bytes, CompiledRule, dict[str, Any], str) -> None
         """Note that a line of this shape was searched and found to be an error without another rule."""
         if shape is None:
             return
@@ -42,7 +42,7 @@ class Repeats(object):
         known[0] += 1
 
     def match(self, shape, line, offset, arrived):
-        # type: (int | None, bytes, int, float) -> tuple[Rule, dict[str, Any], str] | None
+        # type: (int | None, bytes, int, float) -> tuple[CompiledRule, dict[str, Any], str] | None
         """Rule, finding and message of one more line of a shape that is known; None: search it."""
         known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
         if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY else 1):

@@ -5,17 +5,17 @@ from ..lines.normalise import broken_end
 from ..lines.programs import is_about
 from ..lines.splitter import MAX_LINE
 from ..lines.timestamps import time_of
-from ..matching.candidate import Line
+from ..matching.candidate import CandidateLine
 from ..matching.chunk import Chunk
 from ..matching.event_form import is_quoted_above, says_it_goes_on
 from ..matching.finding import described, whose
-from ..matching.matcher import SEARCHED, Search
+from ..matching.matcher import SEARCHED, LineMatcher
 from ..matching.prefilter import Sieve
 from ..matching.record_rank import read_around
 from ..matching.ruleset import Phrase
 from ..matching.traceback_ends import TracebackEnds
 from .dedup import MAX_OPEN, Gatherer, tell
-from .progress_reader import Progress
+from .progress_reader import ProgressReader
 from .repeats import Repeats
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
-    from ..matching.ruleset import Rule, RuleSet  # noqa: F401 - used in type comments
+    from ..matching.ruleset import CompiledRule, RuleSet  # noqa: F401 - used in type comments
     from .dedup import Open  # noqa: F401 - used in type comments
 
 MAX_BLOCK = 60
@@ -42,7 +42,7 @@ class Scanner(object):
 
     def __init__(self, ruleset, file, ids, speaker=None, sieve=None, gather=None, progress=None, steps=True):
         # type: (RuleSet, str, Any, Any, Sieve | None, Any, Any, bool) -> None
-        self._search = Search(ruleset, file)
+        self._search = LineMatcher(ruleset, file)
         self._file = file
         self._speaker = speaker
         self._sieve = Sieve(ruleset) if sieve is None else sieve
@@ -57,7 +57,7 @@ class Scanner(object):
         """Where the first line stands that `progress` has not looked at."""
         self._reported = set()  # type: set[tuple[int, str]]
         self._local_ranks = False
-        self._waiting = []  # type: list[tuple[Open, Rule]]
+        self._waiting = []  # type: list[tuple[Open, CompiledRule]]
         self._backlog = False
         self._dull = set()  # type: set[int]
         self._repeats = Repeats()
@@ -67,9 +67,9 @@ class Scanner(object):
         self._raised.rules = [rule for rule in ruleset.rules if rule.raised is not None or rule.fallback]
         self._shape_searched = None  # type: int | None
         self._steady = {}  # type: dict[Phrase, bool]
-        self._progress = progress  # type: Progress | None
+        self._progress = progress  # type: ProgressReader | None
         if progress is None and steps and ruleset.dialects:
-            self._progress = Progress(file, self._search, self._sieve, speaker)
+            self._progress = ProgressReader(file, self._search, self._sieve, speaker)
 
     def feed(self, data, offset, arrived, backlog=False):
         # type: (bytes, int, float, bool) -> list[dict[str, Any]]
@@ -228,7 +228,7 @@ class Scanner(object):
                 continue
             self._search.matched = False
             self._shape_searched = shape
-            line = Line(chunk, start, end, self._local_ranks)
+            line = CandidateLine(chunk, start, end, self._local_ranks)
             self._line(chunk, line, first, phrases, arrived, out, raised.get(start))
             if shape is not None and not self._search.matched and not line.parts:
                 if len(self._dull) >= MAX_DULL:
@@ -238,7 +238,7 @@ class Scanner(object):
         self._reported = {each for each in self._reported if each[0] >= self._tail_at - MAX_LINE}
 
     def _count(self, again, arrived, out):
-        # type: (tuple[Rule, dict[str, Any], str], float, list[dict[str, Any]]) -> None
+        # type: (tuple[CompiledRule, dict[str, Any], str], float, list[dict[str, Any]]) -> None
         """One more error line of a shape that is known."""
         known = self.gather.add(*again)
         if known is not None:
@@ -258,12 +258,12 @@ class Scanner(object):
         return hash(line.translate(_ONE_DIGIT))
 
     def _line(self, chunk, line, hit, phrases, arrived, out, raised=None):
-        # type: (Chunk, Line, int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
+        # type: (Chunk, CandidateLine, int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
         """Search a line; `raised` is the exception where a traceback ends with it."""
         self._local_ranks = self._local_ranks or line.proof
         if not line.said:
             return
-        rules = []  # type: list[Rule]
+        rules = []  # type: list[CompiledRule]
         for phrase in phrases:
             rules.extend(rule for rule in phrase.rules if rule not in rules)
             for rule in phrase.recoveries:
@@ -285,7 +285,7 @@ class Scanner(object):
             self._unexplained(fallback, chunk, line, raised, arrived, out)
 
     def _exception(self, chunk, line, raised, arrived, out):
-        # type: (Chunk, Line, str, float, list[dict[str, Any]]) -> bool
+        # type: (Chunk, CandidateLine, str, float, list[dict[str, Any]]) -> bool
         """Whether a rule knows the exception that ends a traceback, whatever its name."""
         by = line.said[-1][1]
         for rule in self._raised.rules:
@@ -297,7 +297,7 @@ class Scanner(object):
         return False
 
     def _unexplained(self, rules, chunk, line, raised, arrived, out):
-        # type: (list[Rule], Chunk, Line, str | None, float, list[dict[str, Any]]) -> None
+        # type: (list[CompiledRule], Chunk, CandidateLine, str | None, float, list[dict[str, Any]]) -> None
         """The first message that calls itself an error, where no other rule knows the line."""
         for rule in rules:
             for text, by in line.said if raised is None else [(raised, line.said[-1][1])]:
@@ -313,7 +313,7 @@ class Scanner(object):
                     return
 
     def _recovery(self, rule, line, arrived, out):
-        # type: (Rule, Line, float, list[dict[str, Any]]) -> None
+        # type: (CompiledRule, CandidateLine, float, list[dict[str, Any]]) -> None
         for text, _ in line.said:
             fields = self._search.recovery(rule, text)
             if fields is not None:
@@ -321,7 +321,7 @@ class Scanner(object):
                 out.extend(self.gather.close(rule, fields, arrived if at is None else at))
 
     def _found(self, rule, chunk, line, said, fields, arrived, out):
-        # type: (Rule, Chunk, Line, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> Any
+        # type: (CompiledRule, Chunk, CandidateLine, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> Any
         """Take a match in: its finding; None where it was taken before."""
         text, by = said
         offset = chunk.offset_of(line.start)
@@ -344,9 +344,9 @@ class Scanner(object):
         return finding
 
     def _filled(self, waiting, chunk, end, arrived, out):
-        # type: (list[tuple[Open, Rule]], Chunk, int, float, list[dict[str, Any]]) -> list[tuple[Open, Rule]]
+        # type: (list[tuple[Open, CompiledRule]], Chunk, int, float, list[dict[str, Any]]) -> list[tuple[Open, CompiledRule]]
         """Blocks with the lines below `end` added; the ones that still wait for more."""
-        still = []  # type: list[tuple[Open, Rule]]
+        still = []  # type: list[tuple[Open, CompiledRule]]
         for known, rule in waiting:
             left, by = known.waiting
             done = False

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from gpuwatch.runs.flight.dumps import DEFAULT_GROUP, Dump, Group, Lane, Op, Signature, elements
+from gpuwatch.runs.flight.dumps import DEFAULT_GROUP, GroupInfo, Lane, Op, RankDump, Signature, elements
 
 Kind: TypeAlias = Literal[
     "mismatch",  # members called different things
@@ -30,7 +30,7 @@ class Problem:
     """Why one group does not get on."""
 
     kind: Kind
-    group: Crew
+    group: ProcessGroup
     seq: int
     """Of the collective; of a p2p problem, 0."""
     culprits: tuple[int, ...]
@@ -51,7 +51,7 @@ class Problem:
 
 
 @dataclass
-class Crew:
+class ProcessGroup:
     """A process group and what its members' dumps hold of it."""
 
     name: str
@@ -91,12 +91,12 @@ class Crew:
 
 
 def crews(
-    dumps: Sequence[Dump], world: int | None = None, unread: frozenset[int] = frozenset()
-) -> list[Crew]:
+    dumps: Sequence[RankDump], world: int | None = None, unread: frozenset[int] = frozenset()
+) -> list[ProcessGroup]:
     """The groups of a job. One name may stand for several: groups that were split have it in common."""
     everyone = tuple(range(world or 1 + max((_highest(dump) for dump in dumps), default=-1)))
     counted = world is not None or any(dump.world for dump in dumps)
-    found: dict[tuple[str, tuple[int, ...]], Crew] = {}
+    found: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
     for dump in dumps:
         for name in {**dump.groups, **dump.lanes}:
             config = dump.groups.get(name)
@@ -111,15 +111,15 @@ def crews(
     return [crew for crew in found.values() if any(lane is not NO_LANE for lane in crew.lanes.values())]
 
 
-def _crew(name: str, config: Group | None, everyone: tuple[int, ...], *, counted: bool) -> Crew:
+def _crew(name: str, config: GroupInfo | None, everyone: tuple[int, ...], *, counted: bool) -> ProcessGroup:
     if config is not None and config.ranks:
-        return Crew(name, config.desc, config.ranks, known=True)
+        return ProcessGroup(name, config.desc, config.ranks, known=True)
     if name == "0":  # gloo does not write its groups down; the first one is that of all ranks
-        return Crew(name, DEFAULT_GROUP, everyone, known=counted)
-    return Crew(name, config.desc if config is not None else "", (), known=False)
+        return ProcessGroup(name, DEFAULT_GROUP, everyone, known=counted)
+    return ProcessGroup(name, config.desc if config is not None else "", (), known=False)
 
 
-def _fill(crew: Crew, dumps: Sequence[Dump]) -> None:
+def _fill(crew: ProcessGroup, dumps: Sequence[RankDump]) -> None:
     """Put in the lanes of the members; who may have joined all of it, but kept no entry, is left out.
 
     `dumps` are those of the members; where nobody says who they are, all of them.
@@ -136,11 +136,11 @@ def _fill(crew: Crew, dumps: Sequence[Dump]) -> None:
     crew.members = crew.members or tuple(sorted(crew.lanes))
 
 
-def _highest(dump: Dump) -> int:
+def _highest(dump: RankDump) -> int:
     return max((dump.rank, *dump.world, *(max(each.ranks, default=0) for each in dump.groups.values())))
 
 
-def problem_of(crew: Crew) -> Problem | None:
+def problem_of(crew: ProcessGroup) -> Problem | None:
     """The first thing that keeps this group from getting on."""
     lasts = {rank: lane.last for rank, lane in crew.lanes.items()}
     low, high = min(lasts.values()), max(lasts.values())
@@ -162,7 +162,7 @@ def problem_of(crew: Crew) -> Problem | None:
     return None if tells else _late(crew, low)
 
 
-def _mismatch(crew: Crew, first_open: int | None, low: int, *, tells: bool) -> Problem | None:
+def _mismatch(crew: ProcessGroup, first_open: int | None, low: int, *, tells: bool) -> Problem | None:
     """The first collective that not all members called alike; complete ones were alike enough."""
     if len(crew.lanes) < 2:
         return None
@@ -185,7 +185,7 @@ def _mismatch(crew: Crew, first_open: int | None, low: int, *, tells: bool) -> P
     return found
 
 
-def _vote(crew: Crew, seq: int) -> Problem | None:
+def _vote(crew: ProcessGroup, seq: int) -> Problem | None:
     ops = crew.at(seq)
     if len(ops) < 2:
         return None
@@ -211,7 +211,7 @@ def _vote(crew: Crew, seq: int) -> Problem | None:
     )
 
 
-def _uneven(crew: Crew, ops: Mapping[int, Op], seq: int) -> Problem | None:
+def _uneven(crew: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Problem | None:
     """An all_to_all in which more is sent than received: the shares that ranks expect do not fit."""
     op = next(iter(ops.values()))
     if not op.name.startswith("all_to_all") or len(ops) < len(crew.members):
@@ -223,7 +223,7 @@ def _uneven(crew: Crew, ops: Mapping[int, Op], seq: int) -> Problem | None:
     return Problem("mismatch", crew, seq, (), frozenset(ops), _first(ops.values()), op, share=0.0)
 
 
-def _all_in_it(crew: Crew, seq: int) -> Problem:
+def _all_in_it(crew: ProcessGroup, seq: int) -> Problem:
     """All that left a dump called it, and it has not ended everywhere."""
     ops = crew.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
@@ -250,7 +250,7 @@ def _all_in_it(crew: Crew, seq: int) -> Problem:
     return Problem("stalled", crew, seq, (), inside or frozenset(ops), since, op, odd, len(ended) / len(ops))
 
 
-def _missing(crew: Crew, lasts: Mapping[int, int], seq: int) -> Problem:
+def _missing(crew: ProcessGroup, lasts: Mapping[int, int], seq: int) -> Problem:
     there = crew.at(seq)
     missing = sorted(rank for rank, last in lasts.items() if last < seq)
     if not there:  # overwritten meanwhile: those who went on are further
@@ -269,7 +269,7 @@ def _missing(crew: Crew, lasts: Mapping[int, int], seq: int) -> Problem:
     )
 
 
-def _absent(crew: Crew, seq: int) -> Problem:
+def _absent(crew: ProcessGroup, seq: int) -> Problem:
     ops = crew.at(seq)
     return Problem(
         kind="absent",
@@ -283,7 +283,7 @@ def _absent(crew: Crew, seq: int) -> Problem:
     )
 
 
-def _late(crew: Crew, seq: int) -> Problem | None:
+def _late(crew: ProcessGroup, seq: int) -> Problem | None:
     """Without states: who came to the last collective when the others' patience was over already."""
     ops = crew.at(seq)
     begun = _first(ops.values())

@@ -29,7 +29,7 @@ DUMPS = "dumps"
 PATIENCE_S = 60.0
 
 
-class Order(msgspec.Struct, frozen=True):
+class AnalysisRequest(msgspec.Struct, frozen=True):
     """What is to be judged."""
 
     world: int | None = None
@@ -37,7 +37,7 @@ class Order(msgspec.Struct, frozen=True):
     """Ranks whose dump did not come here."""
 
 
-class Judged(msgspec.Struct, frozen=True):
+class IsolatedVerdict(msgspec.Struct, frozen=True):
     """What the dumps say."""
 
     testimony: SourceVerdict | None
@@ -54,7 +54,7 @@ class IsolatedAnalysis:
     def __init__(
         self,
         folder: Path,
-        order: Order,
+        order: AnalysisRequest,
         *,
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
@@ -83,7 +83,7 @@ class IsolatedAnalysis:
         )
         self._end = weakref.finalize(self, _end, process)
 
-    def take(self) -> Judged | str | None:
+    def take(self) -> IsolatedVerdict | str | None:
         """What it came to; a string says why it came to nothing; None while it runs."""
         if self._process.poll() is None:
             if self._clock() < self._deadline:
@@ -91,7 +91,7 @@ class IsolatedAnalysis:
             self.close()
             return f"the dumps could not be analyzed within {self._patience_s:.0f} s"
         try:
-            return msgspec.json.decode((self._folder / ANSWER).read_bytes(), type=Judged)
+            return msgspec.json.decode((self._folder / ANSWER).read_bytes(), type=IsolatedVerdict)
         except (OSError, msgspec.DecodeError):
             return f"the process that reads the dumps ended with status {self._process.returncode}"
 
@@ -112,11 +112,11 @@ def main(folder: Path, parent: int) -> None:
         die_with(parent)
     most = int(2 * PATIENCE_S)
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))
-    order = msgspec.json.decode((folder / ASKED).read_bytes(), type=Order)
+    order = msgspec.json.decode((folder / ASKED).read_bytes(), type=AnalysisRequest)
     read = gather_dumps([folder / DUMPS])
     unread = {rank: each.why for each in read.skipped if (rank := rank_of(Path(each.name))) is not None}
     verdict = judge_flight(read.dumps, order.world, {*order.unread, *unread}) if read.dumps else None
-    judged = Judged(
+    judged = IsolatedVerdict(
         testimony=verdict.testimony if verdict is not None else None,
         ranks=[dump.rank for dump in read.dumps],
         unread={rank: plain(why) for rank, why in unread.items()},

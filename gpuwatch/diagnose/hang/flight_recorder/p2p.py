@@ -6,14 +6,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpuwatch.diagnose.hang.flight_recorder.groups import Crew, Problem
+from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.runs.flight.dumps import Op, elements
 
 HALF = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
 """`send 0->1` on rank 0, `recv 1<-0` on rank 1: ranks within the group."""
 
 
-def p2p_problems(crew: Crew) -> Iterator[Problem]:
+def p2p_problems(crew: ProcessGroup) -> Iterator[Problem]:
     """Every pair of which one side waits for what the other has not called."""
     sends: dict[tuple[int, int], list[Op]] = defaultdict(list)
     receives: dict[tuple[int, int], list[Op]] = defaultdict(list)
@@ -34,7 +34,9 @@ def p2p_problems(crew: Crew) -> Iterator[Problem]:
             yield problem
 
 
-def _one_sided(crew: Crew, source: int, target: int, sent: list[Op], taken: list[Op]) -> Problem | None:
+def _one_sided(
+    crew: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]
+) -> Problem | None:
     if len(sent) == len(taken):
         return None
     waits, guilty = (source, target) if len(sent) > len(taken) else (target, source)
@@ -54,7 +56,7 @@ def _one_sided(crew: Crew, source: int, target: int, sent: list[Op], taken: list
     )
 
 
-def _unequal(crew: Crew, source: int, target: int, sent: list[Op], taken: list[Op]) -> Problem | None:
+def _unequal(crew: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]) -> Problem | None:
     """The two sides agree that something is sent, and not on how much."""
     for ours, theirs in zip(sent, taken, strict=True):
         if elements(ours.inputs or ours.outputs) != elements(theirs.outputs or theirs.inputs):
@@ -65,13 +67,13 @@ def _unequal(crew: Crew, source: int, target: int, sent: list[Op], taken: list[O
     return None
 
 
-def _newest(crew: Crew, rank: int) -> Op | None:
+def _newest(crew: ProcessGroup, rank: int) -> Op | None:
     lane = crew.lanes.get(rank)
     if lane is None:
         return None
     return max((*lane.collectives.values(), *lane.p2p), key=lambda op: op.created_s or 0.0, default=None)
 
 
-def _global(crew: Crew, number: int) -> int | None:
+def _global(crew: ProcessGroup, number: int) -> int | None:
     """A rank of the group as the job counts it."""
     return crew.members[number] if number < len(crew.members) else None

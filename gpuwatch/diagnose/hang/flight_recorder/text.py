@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gpuwatch.diagnose.hang.flight_recorder.groups import SURE, Crew, Problem
+from gpuwatch.diagnose.hang.flight_recorder.groups import SURE, Problem, ProcessGroup
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, plural, ranks_text
-from gpuwatch.runs.flight.dumps import Dump, Op
+from gpuwatch.runs.flight.dumps import Op, RankDump
 
 Newest = Mapping[int, Op]
 """Rank -> the last entry of its dump."""
@@ -24,7 +24,7 @@ def nothing_testimony() -> SourceVerdict:
     return SourceVerdict("flight", wrong=False, sentence="no dump could be read")
 
 
-def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> SourceVerdict:
+def healthy_testimony(dumps: Sequence[RankDump], crews: Sequence[ProcessGroup]) -> SourceVerdict:
     """All members of all groups are together."""
     if not crews:
         return _no_entries(dumps)
@@ -43,7 +43,7 @@ def healthy_testimony(dumps: Sequence[Dump], crews: Sequence[Crew]) -> SourceVer
     return SourceVerdict("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
 
 
-def _no_entries(dumps: Sequence[Dump]) -> SourceVerdict:
+def _no_entries(dumps: Sequence[RankDump]) -> SourceVerdict:
     """Nobody has recorded anything."""
     return SourceVerdict(
         "flight",
@@ -270,6 +270,6 @@ def _settle(problem: Problem) -> list[str]:
     return words
 
 
-def _unread(crew: Crew) -> str:
+def _unread(crew: ProcessGroup) -> str:
     lost = [rank for rank in crew.absent if rank in crew.unread]
     return f"the dump{'s' * (len(lost) > 1)} of {ranks_text(lost)} could not be read"

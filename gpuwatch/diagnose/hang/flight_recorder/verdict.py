@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.hang.flight_recorder.groups import Crew, Problem, crews, problem_of
+from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup, crews, problem_of
 from gpuwatch.diagnose.hang.flight_recorder.p2p import p2p_problems
 from gpuwatch.diagnose.hang.flight_recorder.text import (
     circle_testimony,
@@ -14,7 +14,7 @@ from gpuwatch.diagnose.hang.flight_recorder.text import (
     testimony_of,
 )
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.runs.flight.dumps import Dump
+from gpuwatch.runs.flight.dumps import RankDump
 
 MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
 """Kinds of problems whose culprits may only be held up elsewhere."""
@@ -26,11 +26,11 @@ class FlightVerdict:
 
     testimony: SourceVerdict
     problems: tuple[Problem, ...]
-    crews: tuple[Crew, ...]
+    crews: tuple[ProcessGroup, ...]
 
 
 def judge_flight(
-    dumps: Sequence[Dump], world: int | None = None, unread: Collection[int] = ()
+    dumps: Sequence[RankDump], world: int | None = None, unread: Collection[int] = ()
 ) -> FlightVerdict:
     """Judge the dumps of one job.
 
@@ -57,7 +57,7 @@ def judge_flight(
     return FlightVerdict(testimony, (*roots, *explained), tuple(groups))
 
 
-def _problems(crew: Crew) -> list[Problem]:
+def _problems(crew: ProcessGroup) -> list[Problem]:
     found = problem_of(crew)
     return ([] if found is None else [found]) + list(p2p_problems(crew))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer, Ras, RasError
+from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasError, RasRank
 from gpuwatch.plain import plain
 
 DONE, IN_PROGRESS = 0, 7
@@ -33,7 +33,7 @@ class _Status(msgspec.Struct):
     considered_dead: bool = False
 
 
-class _Rank(msgspec.Struct):
+class _JsonRank(msgspec.Struct):
     rank: int
     host: str | None = None
     pid: int | None = None
@@ -47,8 +47,8 @@ class _Rank(msgspec.Struct):
 class _Communicator(msgspec.Struct):
     hash: str = ""
     size: int | None = None
-    ranks: list[_Rank] = []
-    missing_ranks: list[_Rank] = []
+    ranks: list[_JsonRank] = []
+    missing_ranks: list[_JsonRank] = []
 
 
 class _Gathering(msgspec.Struct):
@@ -104,9 +104,9 @@ def _communicator(found: _Communicator) -> Communicator:
     )
 
 
-def _peer(rank: _Rank) -> Peer:
+def _peer(rank: _JsonRank) -> RasRank:
     host = plain(rank.host)[:80] if rank.host and rank.host != "unknown" else None
-    return Peer(rank.rank, host, rank.pid if rank.pid != -1 else None, rank.cuda_dev)
+    return RasRank(rank.rank, host, rank.pid if rank.pid != -1 else None, rank.cuda_dev)
 
 
 def _state(status: _Status) -> str:
@@ -118,8 +118,8 @@ def _state(status: _Status) -> str:
     return "running" if status.init_state == DONE else "initializing"
 
 
-def _launched(ranks: Iterable[_Rank]) -> dict[str, tuple[Bucket, ...]]:
-    counts: dict[str, dict[int, list[Peer]]] = defaultdict(lambda: defaultdict(list))
+def _launched(ranks: Iterable[_JsonRank]) -> dict[str, tuple[Bucket, ...]]:
+    counts: dict[str, dict[int, list[RasRank]]] = defaultdict(lambda: defaultdict(list))
     for rank in ranks:
         for name, count in rank.collective_counts.items():
             counts[plain(name)[:40]][count].append(_peer(rank))

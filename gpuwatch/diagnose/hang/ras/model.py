@@ -11,7 +11,7 @@ class RasError(ValueError):
 
 
 @dataclass(frozen=True)
-class Peer:
+class RasRank:
     """One rank of a communicator, as RAS knows its process."""
 
     rank: int
@@ -27,7 +27,7 @@ class Bucket:
 
     count: int
     size: int
-    peers: tuple[Peer, ...]
+    peers: tuple[RasRank, ...]
     """Fewer than `size` where the text names only outliers."""
 
 
@@ -37,15 +37,15 @@ class Communicator:
 
     hash: str
     size: int | None
-    silent: tuple[Peer, ...] = ()
+    silent: tuple[RasRank, ...] = ()
     """Their processes did not answer RAS."""
-    dead: tuple[Peer, ...] = ()
+    dead: tuple[RasRank, ...] = ()
     """Given up by RAS."""
-    left: tuple[Peer, ...] = ()
+    left: tuple[RasRank, ...] = ()
     """Their processes answer, and know nothing of this communicator (any more)."""
-    failed: tuple[tuple[Peer, str], ...] = ()
+    failed: tuple[tuple[RasRank, str], ...] = ()
     """With an error, in words."""
-    ending: tuple[tuple[Peer, str], ...] = ()
+    ending: tuple[tuple[RasRank, str], ...] = ()
     """In another state than most: aborted, finalizing, still initializing."""
     launched: Mapping[str, tuple[Bucket, ...]] = field(default_factory=dict)
     """Collective -> the ranks by how many they have launched, the fewest first; only where they differ."""
@@ -62,5 +62,5 @@ class Ras:
     communicators: tuple[Communicator, ...]
     timeouts: int = 0
     """Processes that did not answer each other while it was gathered."""
-    dead: tuple[Peer, ...] = ()
+    dead: tuple[RasRank, ...] = ()
     """Processes that the text tells of without a communicator; their rank is -1."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer, Ras, RasError
+from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasError, RasRank
 from gpuwatch.plain import plain
 
 VERSION = re.compile(r"NCCL version (\S+)")
@@ -36,10 +36,10 @@ STATES = {
 class _Draft:
     hash: str
     size: int | None = None
-    silent: list[Peer] = field(default_factory=list)
-    left: list[Peer] = field(default_factory=list)
-    failed: list[tuple[Peer, str]] = field(default_factory=list)
-    ending: list[tuple[Peer, str]] = field(default_factory=list)
+    silent: list[RasRank] = field(default_factory=list)
+    left: list[RasRank] = field(default_factory=list)
+    failed: list[tuple[RasRank, str]] = field(default_factory=list)
+    ending: list[tuple[RasRank, str]] = field(default_factory=list)
     launched: dict[str, list[Bucket]] = field(default_factory=dict)
 
 
@@ -55,7 +55,7 @@ def read_text(words: str, node: str, address: str) -> Ras:
     timeouts = TIMEOUTS.search(words)
     sizes: dict[int, int] = {}
     drafts: dict[str, _Draft] = {}
-    dead: list[Peer] = []
+    dead: list[RasRank] = []
     for title, lines in _blocks(words):
         match = HEADING.match(title)
         if title == "DEAD":
@@ -114,7 +114,7 @@ def _incomplete(draft: _Draft, lines: list[str]) -> None:
         if peer is not None:
             draft.silent.append(peer)
         elif (match := OLD_RANKS.match(line)) is not None:
-            draft.silent += [Peer(int(each)) for each in re.findall(r"\d+", match[1])]
+            draft.silent += [RasRank(int(each)) for each in re.findall(r"\d+", match[1])]
 
 
 def _error(draft: _Draft, lines: list[str]) -> None:
@@ -153,24 +153,24 @@ def _mismatch(draft: _Draft, lines: list[str]) -> None:
             _another(draft, peer, state)
 
 
-def _another(draft: _Draft, peer: Peer, state: str) -> None:
+def _another(draft: _Draft, peer: RasRank, state: str) -> None:
     if state == "left":
         draft.left.append(peer)
     else:
         draft.ending.append((peer, state))
 
 
-def _ranked(line: str) -> Peer | None:
+def _ranked(line: str) -> RasRank | None:
     """`  Rank 3 has launched up to operation 7 -- GPU 3 managed by process 4711 on node 10.0.0.7`."""
     match = RANK.match(line)
     if match is None:
         return None
     process = PROCESS.match(match[3])
     if process is None:
-        return Peer(int(match[1]))
-    return Peer(int(match[1]), process[3][:80], int(process[2]), int(process[1]))
+        return RasRank(int(match[1]))
+    return RasRank(int(match[1]), process[3][:80], int(process[2]), int(process[1]))
 
 
-def _lost(line: str) -> Peer | None:
+def _lost(line: str) -> RasRank | None:
     match = LOST.match(line)
-    return None if match is None else Peer(-1, match[2][:80], int(match[1]), int(match[3]))
+    return None if match is None else RasRank(-1, match[2][:80], int(match[1]), int(match[3]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Peer, Ras
+from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, Ras, RasRank
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import plural, ranges
@@ -24,7 +24,7 @@ class _Charge:
 
     weight: int
     """What says more comes first."""
-    peers: tuple[Peer, ...]
+    peers: tuple[RasRank, ...]
     what: str
     confidence: Confidence
     communicator: Communicator
@@ -72,7 +72,7 @@ def _charges(each: Communicator) -> list[_Charge]:
     found = []
     size = each.size or 0
 
-    def charge(weight: int, peers: Sequence[Peer], what: str, confidence: Confidence) -> None:
+    def charge(weight: int, peers: Sequence[RasRank], what: str, confidence: Confidence) -> None:
         if peers:
             found.append(_Charge(weight, tuple(peers), what, confidence, each, size))
 
@@ -128,7 +128,7 @@ def _circumstances(ras: Ras) -> list[str]:
 
 
 def _lost(
-    lost: Sequence[Peer], locate: Locate, names: Mapping[str, str], evidence: Sequence[str]
+    lost: Sequence[RasRank], locate: Locate, names: Mapping[str, str], evidence: Sequence[str]
 ) -> SourceVerdict:
     ranks = [rank for peer in lost if (rank := locate(peer.host, peer.pid)) is not None]
     named = ", ".join(
@@ -138,7 +138,7 @@ def _lost(
     return SourceVerdict("ras", True, sentence, tuple(sorted(ranks)), "high", tuple(evidence))
 
 
-def _global(peer: Peer, communicator: Communicator, world: int, locate: Locate) -> int | None:
+def _global(peer: RasRank, communicator: Communicator, world: int, locate: Locate) -> int | None:
     """The job's number of a rank; that of the communicator is the same in the largest one."""
     known = locate(peer.host, peer.pid)
     if known is not None:

@@ -43,7 +43,7 @@ class RankStack:
 
 
 @dataclass(frozen=True)
-class Spot:
+class StackGroup:
     """One place, and the ranks that are there."""
 
     what: str
@@ -62,7 +62,7 @@ class JobStacks:
     """One job."""
 
     job: str | None
-    spots: tuple[Spot, ...]
+    spots: tuple[StackGroup, ...]
     """Those with the fewest ranks first."""
     unseen: tuple[RankStack, ...]
     """Ranks of which nothing was heard."""
@@ -104,7 +104,7 @@ def main_thread(each: RankStack) -> PythonThread | None:
     return next((thread for thread in python if thread.main and thread.frames), None)
 
 
-def _spots(seen: Sequence[RankStack], *, frames: bool) -> tuple[Spot, ...]:
+def _spots(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup, ...]:
     found: dict[tuple[str, bool, str | None], list[RankStack]] = {}
     for each in seen:
         thread = main_thread(each) if frames else None
@@ -120,7 +120,7 @@ def _spots(seen: Sequence[RankStack], *, frames: bool) -> tuple[Spot, ...]:
     for (what, waits, call), ranks in found.items():
         shown = next((thread for each in ranks if (thread := main_thread(each)) is not None), None)
         lines = [line(frame) for frame in shown.frames[:SHOWN_FRAMES]] if shown is not None else []
-        spots.append(Spot(what, tuple(lines), tuple(ranks), waits, call))
+        spots.append(StackGroup(what, tuple(lines), tuple(ranks), waits, call))
     return tuple(sorted(spots, key=lambda spot: (len(spot.ranks), spot.waits, spot.ranks[0].rank)))
 
 
@@ -134,7 +134,7 @@ def _kernel_spot(each: RankStack) -> tuple[str, bool]:
     return ("gone", False) if thread is None else kernel_wait(thread)
 
 
-def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> SourceVerdict:
+def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str) -> SourceVerdict:
     total = sum(len(spot.ranks) for spot in spots)
     evidence = [_evidence(spot, total) for spot in spots[:8]]
     evidence += [
@@ -189,7 +189,7 @@ def _testimony(spots: Sequence[Spot], unseen: Sequence[RankStack], by: str) -> S
 
 
 def _no_majority(
-    spots: Sequence[Spot], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
+    spots: Sequence[StackGroup], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
 ) -> SourceVerdict:
     """Many places: all wait for each other, or nothing can be said."""
     total = sum(len(spot.ranks) for spot in spots)
@@ -208,13 +208,13 @@ def _no_majority(
     )
 
 
-def _still(spots: Sequence[Spot]) -> bool:
+def _still(spots: Sequence[StackGroup]) -> bool:
     """Whether no rank does anything: data on its way would cost CPU time."""
     stacks = [each.stack for spot in spots for each in spot.ranks if each.stack is not None]
     return all((stack.cpu_pct or 0.0) < STILL_PCT for stack in stacks)
 
 
-def _other_group(rest: Sequence[Spot], odd: Sequence[Spot]) -> tuple[str, ...]:
+def _other_group(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> tuple[str, ...]:
     """The few that wait as well may wait in a group of their own, for one of the others."""
     if not _may_be_victims(rest, odd):
         return ()
@@ -224,11 +224,11 @@ def _other_group(rest: Sequence[Spot], odd: Sequence[Spot]) -> tuple[str, ...]:
     )
 
 
-def _may_be_victims(rest: Sequence[Spot], odd: Sequence[Spot]) -> bool:
+def _may_be_victims(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> bool:
     return odd[0].waits and odd[0].call is not None and odd[0].call == rest[-1].call
 
 
-def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> SourceVerdict | None:
+def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) -> SourceVerdict | None:
     """Every rank waits for others in torch: some for one other, and the rest in a collective for those."""
     paired = [spot for spot in spots if spot.call in ONE_TO_ONE]
     together = [spot for spot in spots if spot.call is not None and spot.call not in ONE_TO_ONE]
@@ -255,7 +255,7 @@ def _deadlock(spots: Sequence[Spot], total: int, evidence: Sequence[str]) -> Sou
     )
 
 
-def _gone(spots: Sequence[Spot], absent: Sequence[int]) -> SourceVerdict | None:
+def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict | None:
     """All that are there wait together, and some are not there: those are whom they wait for."""
     if len(spots) != 1 or not absent or not spots[0].waits:
         return None
@@ -273,7 +273,7 @@ def _gone(spots: Sequence[Spot], absent: Sequence[int]) -> SourceVerdict | None:
 
 
 def _confidence(
-    rest: Sequence[Spot], odd: Sequence[Spot], unseen: Sequence[RankStack], by: str
+    rest: Sequence[StackGroup], odd: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
 ) -> Confidence:
     if len(unseen) >= len([each for spot in odd for each in spot.ranks]):
         return "low"
@@ -287,12 +287,12 @@ def _confidence(
     return "high" if by == "python" else "medium"
 
 
-def _may_wait(spot: Spot) -> bool:
+def _may_wait(spot: StackGroup) -> bool:
     """Whether the kernel says of all its ranks what it says of ranks that wait for each other."""
     return all(_kernel_spot(each)[1] for each in spot.ranks)
 
 
-def _evidence(spot: Spot, total: int) -> str:
+def _evidence(spot: StackGroup, total: int) -> str:
     stacks = [each.stack for each in spot.ranks if each.stack is not None]
     busy = [stack.cpu_pct for stack in stacks if stack.cpu_pct is not None]
     cpu = f", {_range(min(busy), max(busy))} % CPU" if busy else ""
@@ -312,7 +312,7 @@ def held_children(each: RankStack) -> list[KernelThread]:
     return [child for child in started if child.state in HELD and child.state != "Z"]
 
 
-def _call(spot: Spot) -> str:
+def _call(spot: StackGroup) -> str:
     """The system call in which all of them are, where their frames end before it."""
     if not spot.frames or spot.waits:
         return ""

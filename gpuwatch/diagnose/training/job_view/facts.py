@@ -79,7 +79,7 @@ class RankRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RankMetric:
     """A column of numbers that ranks are compared by."""
 
     name: str
@@ -92,12 +92,12 @@ class Column:
 
 
 COLUMNS = (
-    Column("step_s", "log", IMBALANCE),
-    Column("tokens_per_s", "log", IMBALANCE, "low"),
-    Column("memory_bytes", "gpu", MEMORY_IMBALANCE, "both"),
-    Column("clock_mhz", "gpu", IMBALANCE, "low"),
-    Column("power_w", "gpu"),
-    Column("temperature_c", "gpu"),
+    RankMetric("step_s", "log", IMBALANCE),
+    RankMetric("tokens_per_s", "log", IMBALANCE, "low"),
+    RankMetric("memory_bytes", "gpu", MEMORY_IMBALANCE, "both"),
+    RankMetric("clock_mhz", "gpu", IMBALANCE, "low"),
+    RankMetric("power_w", "gpu"),
+    RankMetric("temperature_c", "gpu"),
 )
 
 

@@ -7,7 +7,7 @@ from itertools import compress
 from operator import attrgetter
 from statistics import median
 
-from gpuwatch.diagnose.training.job_view.facts import COLUMNS, Column, JobFacts, spread, usual_gap
+from gpuwatch.diagnose.training.job_view.facts import COLUMNS, JobFacts, RankMetric, spread, usual_gap
 
 SILENT_S, SILENT_GAPS = 10.0, 5.0
 """A rank that used to write stands out when its log is older than the median by so much."""
@@ -54,7 +54,7 @@ def _flag(made: JobFacts, stands: dict[int, set[str]]) -> None:
         made.rows[index].flags = frozenset(names)
 
 
-def _stands_out(value: float, middle: float, column: Column) -> bool:
+def _stands_out(value: float, middle: float, column: RankMetric) -> bool:
     limit = (column.limit or 0.0) * middle
     high, low = value > middle + limit, value < middle - limit
     return (high and column.bad != "low") or (low and column.bad != "high")

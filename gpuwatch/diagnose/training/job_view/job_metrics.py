@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuwatch.diagnose.training.job_view.facts import RECENT, Fact, JobFacts, Share
 from gpuwatch.diagnose.training.job_view.mfu import TFLOPS_PER_GPU, mfu, scope_of
 from gpuwatch.diagnose.training.job_view.peak_flops import TERA, peak_flops
-from gpuwatch.diagnose.training.job_view.rank_placement import Seat, Voice
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Voice
 from gpuwatch.diagnose.training.throughput import COMMUNICATION, LOADING, SHARE, share_of, step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.hosts.plan import Model
 
 
-def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[Seat]) -> None:
+def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None:
     """How many ranks, nodes and GPUs it has, from its seats and its rows."""
     ranked = [seat for seat in seats if seat.rank is not None]
     made.ranks_seen = len({row.rank for row in made.rows if row.rank is not None})

@@ -18,7 +18,7 @@ MAX_JOBS = 64
 
 
 @dataclass(slots=True)
-class Seat:
+class PlacedRank:
     """One rank's process and GPU; a training without ranks has one seat, too."""
 
     node: str
@@ -35,7 +35,7 @@ class Seat:
     """Its rank is a guess: see `wire.Process`."""
 
 
-Voice: TypeAlias = tuple[RankProgress, Seat | None]
+Voice: TypeAlias = tuple[RankProgress, PlacedRank | None]
 """Who speaks, and where that one sits."""
 
 
@@ -43,14 +43,14 @@ class RankPlacement:
     """All that are known; `refresh` looks only at nodes that listed their processes anew."""
 
     def __init__(self) -> None:
-        self.jobs: dict[Job, dict[int | str, Seat]] = {}
+        self.jobs: dict[Job, dict[int | str, PlacedRank]] = {}
         """Job -> rank (or node and pid of a process without one) -> seat."""
         self.version = 0
         """Moves when a seat came, went or changed."""
         self._listed: dict[str, float | None] = {}
-        self._files: dict[tuple[str, str], Seat | None] = {}
+        self._files: dict[tuple[str, str], PlacedRank | None] = {}
         """Node and file -> whose it is; None: of several."""
-        self._pids: dict[tuple[str, int], Seat] = {}
+        self._pids: dict[tuple[str, int], PlacedRank] = {}
         self._nodes: dict[str, set[Job]] = {}
 
     def refresh(self, fleet: Fleet) -> bool:
@@ -105,7 +105,7 @@ class RankPlacement:
                 for file in seat.logs:
                     self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
 
-    def of(self, voice: RankProgress) -> tuple[Job, Seat | None]:
+    def of(self, voice: RankProgress) -> tuple[Job, PlacedRank | None]:
         """The job and seat whose words a voice's are, as far as can be told."""
         seat = None
         if voice.rank is None:
@@ -120,12 +120,12 @@ class RankPlacement:
         return job, None if voice.rank is None else self.jobs.get(job, {}).get(voice.rank)
 
 
-def seat_of(process: Process, node: Node) -> Seat:
+def seat_of(process: Process, node: Node) -> PlacedRank:
     """A process as a seat. One without a rank is a job of its own unless it names one."""
     job = process.job
     if job is None and process.rank is None:
         job = f"{node.name} pid {process.pid}"
-    return Seat(
+    return PlacedRank(
         node.name,
         process.pid,
         job,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.training.job_view.facts import RankRow
-from gpuwatch.diagnose.training.job_view.rank_placement import Seat, Voice
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Voice
 from gpuwatch.diagnose.training.throughput import step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -18,7 +18,7 @@ ROUNDED = 20
 
 
 def rank_rows(
-    fleet: Fleet, seats: Iterable[Seat], voices: Sequence[Voice], now: float, wall: float
+    fleet: Fleet, seats: Iterable[PlacedRank], voices: Sequence[Voice], now: float, wall: float
 ) -> list[RankRow]:
     """All ranks of a job that have a process or a voice, in their order.
 
@@ -65,7 +65,7 @@ def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
     return found
 
 
-def _place(row: RankRow, seat: Seat, node: Node, written: dict[int | str, float], now: float) -> None:
+def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, float], now: float) -> None:
     """What is known of a rank from outside: its GPU, and when its log grew."""
     row.file = seat.logs[0] if seat.logs else None
     grown = [written[key] for key in (seat.pid, *seat.logs) if key in written]

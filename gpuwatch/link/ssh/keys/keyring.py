@@ -25,7 +25,7 @@ _PASSPHRASE_TRIES = 3
 
 
 @dataclass(frozen=True)
-class Candidate:
+class KeyCandidate:
     """A key to try, and what it is called in sentences."""
 
     label: str
@@ -36,7 +36,7 @@ class Candidate:
 class Identity:
     """What there is to prove who we are to one host."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[KeyCandidate, ...]
     unusable: tuple[str, ...]
     """Key files that were configured and cannot be used, each with the reason."""
 
@@ -69,7 +69,7 @@ class Keyring:
         A server hangs up after some failures (MaxAuthTries, usually 6), so the likely keys come first.
         """
         agents = _by_blob(host)
-        configured: list[Candidate] = []
+        configured: list[KeyCandidate] = []
         unusable: list[str] = []
         for path in host.identity_files:
             key = self._key(path, agents)
@@ -82,7 +82,7 @@ class Keyring:
             []
             if host.identities_only
             else [
-                Candidate(f"agent key {plain(key.comment)}", key)
+                KeyCandidate(f"agent key {plain(key.comment)}", key)
                 for blob, key in agents.items()
                 if blob not in taken
             ]
@@ -140,10 +140,10 @@ def _by_blob(host: ResolvedHost) -> dict[bytes, AgentKey]:
     return {key.asbytes(): key for key in agent_keys(host.agent_socket)}
 
 
-def _with_certificates(path: Path, key: paramiko.PKey, more: tuple[Path, ...]) -> list[Candidate]:
+def _with_certificates(path: Path, key: paramiko.PKey, more: tuple[Path, ...]) -> list[KeyCandidate]:
     found = []
     for file, certificate in certificates(path, more):
         both = certified(key, certificate)
         if both is not None:
-            found.append(Candidate(str(file), both))
-    return [*found, Candidate(str(path), key)]
+            found.append(KeyCandidate(str(file), both))
+    return [*found, KeyCandidate(str(path), key)]

@@ -21,7 +21,7 @@ _REAP_S = 2.0
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """What paramiko is given to talk over, and how to end it."""
 
     @property

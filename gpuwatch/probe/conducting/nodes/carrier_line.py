@@ -12,7 +12,7 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.start import failure_reasons
 from gpuwatch.link.stream.carrier import Carrier, CarrierError, Dialer
-from gpuwatch.link.stream.limits import Allowance, LineSplitter, StartFinder, StreamError
+from gpuwatch.link.stream.limits import LineSplitter, StartFinder, StreamError, TokenBucket
 from gpuwatch.plain import plain
 from gpuwatch.probe.conducting.nodes.codec import MAX_LINE_BYTES, TalkError, decode_said, encode_order
 from gpuwatch.probe.conducting.nodes.line import Hear, Lost
@@ -187,7 +187,7 @@ class _Words:
 
     def __init__(self) -> None:
         self._lines = LineSplitter(MAX_LINE_BYTES)
-        self._allowance = Allowance(LINES_PER_S, LINES_BURST)
+        self._allowance = TokenBucket(LINES_PER_S, LINES_BURST)
         self._bad = 0
 
     def of(self, data: bytes) -> Iterator[AnySaid]:

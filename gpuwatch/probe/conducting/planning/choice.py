@@ -35,7 +35,7 @@ class NodeAddress:
 
 
 @dataclass(frozen=True)
-class Choice:
+class AddressChoice:
     """The addresses, and how to say it."""
 
     of: dict[str, NodeAddress]
@@ -52,7 +52,7 @@ class Choice:
         return None if None in speeds or not speeds else min(speed for speed in speeds if speed)
 
 
-def choose(grounds: Mapping[str, Ground], override: str | None = None) -> Choice:
+def choose(grounds: Mapping[str, Ground], override: str | None = None) -> AddressChoice:
     """Choose what was named, else loopback on one machine, else the subnet of all, a name of all, or of most.
 
     Raises:
@@ -63,15 +63,15 @@ def choose(grounds: Mapping[str, Ground], override: str | None = None) -> Choice
     if _one_machine(grounds):
         inward = {node: nic for node, ground in grounds.items() if (nic := _loopback(ground)) is not None}
         if len(inward) == len(grounds):
-            return Choice(_addresses(inward), _words(inward))
+            return AddressChoice(_addresses(inward), _words(inward))
     usable = {node: _usable(ground) for node, ground in grounds.items()}
     for inward_too in (False, True):
         shared = _shared(usable, inward_too=inward_too)
         if shared and len(shared[1]) == len(grounds):
-            return Choice(_addresses(shared[1]), _words(shared[1], shared[0]))
+            return AddressChoice(_addresses(shared[1]), _words(shared[1], shared[0]))
     named = _same_name(usable)
     if named is not None:
-        return Choice(
+        return AddressChoice(
             _addresses(named),
             _words(named) + ", routed",
             note="the nodes share no subnet: traffic between them is routed; --interface names another one",
@@ -87,10 +87,10 @@ def choose(grounds: Mapping[str, Ground], override: str | None = None) -> Choice
         for node in grounds
         if node not in nics
     }
-    return Choice(_addresses(nics), _words(nics, network), without)
+    return AddressChoice(_addresses(nics), _words(nics, network), without)
 
 
-def _by_name(grounds: Mapping[str, Ground], name: str) -> Choice:
+def _by_name(grounds: Mapping[str, Ground], name: str) -> AddressChoice:
     found: dict[str, GroundNic] = {}
     without = {}
     for node, ground in grounds.items():
@@ -104,7 +104,7 @@ def _by_name(grounds: Mapping[str, Ground], name: str) -> Choice:
         named = Counter(nic for ground in grounds.values() for nic in {nic.name for nic in ground.nics})
         there = ", ".join(each for each, _ in named.most_common(NAMED)) or "none with an address"
         raise NoNetworkError(f"no node has an interface {name} with an address; there are: {there}")
-    return Choice(_addresses(found), _words(found), without)
+    return AddressChoice(_addresses(found), _words(found), without)
 
 
 def _one_machine(grounds: Mapping[str, Ground]) -> bool:

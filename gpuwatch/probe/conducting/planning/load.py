@@ -16,19 +16,19 @@ ITERATIONS = (3, 12)
 
 
 @dataclass(frozen=True)
-class Load:
+class PairLoad:
     """What a pair of one class sends: the same for all, so that their rates can be compared."""
 
     bytes: int
     iterations: int
 
     @property
-    def alone(self) -> Load:
+    def alone(self) -> PairLoad:
         """For a pair that is measured by itself: its word counts more."""
-        return Load(self.bytes, min(2 * self.iterations, ITERATIONS[1]))
+        return PairLoad(self.bytes, min(2 * self.iterations, ITERATIONS[1]))
 
 
-def load_for(rate_bps: float | None, way_s: float, backend: str) -> Load:
+def load_for(rate_bps: float | None, way_s: float, backend: str) -> PairLoad:
     """The load for links of this rate.
 
     Args:
@@ -41,4 +41,4 @@ def load_for(rate_bps: float | None, way_s: float, backend: str) -> Load:
     while message < LARGEST_BYTES[backend] and message * 1.5 / rate < MESSAGE_S:
         message *= 2
     iterations = round(min(max(way_s, WAY_S[0]), WAY_S[1]) * rate / message)
-    return Load(message, max(ITERATIONS[0], min(ITERATIONS[1], iterations)))
+    return PairLoad(message, max(ITERATIONS[0], min(ITERATIONS[1], iterations)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuwatch.probe.conducting.planning.schedule import Round, full_rounds, neighbour_round
+from gpuwatch.probe.conducting.planning.schedule import PairRound, full_rounds, neighbour_round
 from gpuwatch.probe.probe_request import Collective, Wish
 from gpuwatch.probe.results import Estimate, Seat
 
@@ -28,14 +28,14 @@ RATE_BPS = {"gloo": 1e9, "nccl": 20e9}
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProbePlan:
     """The work of a probe in its order."""
 
     backend: Literal["nccl", "gloo"]
     checks: tuple[Collective, ...]
     """Correctness first."""
     rows: tuple[tuple[Collective, int], ...]
-    rounds: tuple[Round, ...]
+    rounds: tuple[PairRound, ...]
     """Of the quick mode only the first: the second follows from its result."""
     quick: bool
     gpu_checks: tuple[GpuCheck, ...]
@@ -55,7 +55,7 @@ class Plan:
 
 def make_plan(
     seats: Sequence[Seat], wish: Wish, backend: Literal["nccl", "gloo"], slowest_bps: float | None = None
-) -> Plan:
+) -> ProbePlan:
     """Plan a probe over these ranks.
 
     Args:
@@ -66,7 +66,7 @@ def make_plan(
     """
     several = len(seats) > 1
     nodes = len({seat.node for seat in seats})
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[PairRound, ...] = ()
     if several and wish.pairs == "full":
         rounds = tuple(full_rounds(seats))
     elif several and wish.pairs == "quick":
@@ -85,7 +85,7 @@ def make_plan(
     seconds += GPU_CHECK_S * len(gpu_checks) + (RETEST_S if rounds else 0.0)
     between = sum(len(each.pairs) for each in rounds if each.link != "same_node") * (2 if quick else 1)
     traffic = rate * between * ROUND_S[backend] * 0.8 + (rate * nodes * row_s if nodes > 1 else 0.0)
-    return Plan(
+    return ProbePlan(
         backend,
         checks,
         rows,
@@ -103,7 +103,7 @@ def _row_s(size: int, rate: float) -> float:
     return max(min(ROW_S, 0.1 + ITERATIONS_MOST * one_s), 5 * one_s)
 
 
-def estimate(plan: Plan, seats: Sequence[Seat], wish: Wish, interface: str) -> Estimate:
+def estimate(plan: ProbePlan, seats: Sequence[Seat], wish: Wish, interface: str) -> Estimate:
     """The plan as it is said before it starts; the budget is the most that it can take."""
     return Estimate(
         nodes=len({seat.node for seat in seats}),

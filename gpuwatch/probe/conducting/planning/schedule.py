@@ -18,7 +18,7 @@ FULL_RANK_ROUNDS = 64
 
 
 @dataclass(frozen=True)
-class Round:
+class PairRound:
     """Pairs that are measured at the same time, first one way, then the other; no rank is in two of them."""
 
     link: LinkClass
@@ -55,7 +55,7 @@ def link_class(one: Seat, other: Seat) -> LinkClass:
     return "same_rail" if one.local == other.local else "cross_rail"
 
 
-def full_rounds(seats: Sequence[Seat]) -> list[Round]:
+def full_rounds(seats: Sequence[Seat]) -> list[PairRound]:
     """Inside all nodes at once, then between nodes: rail by rail, and across rails as far as time allows.
 
     Up to `FULL_RANK_ROUNDS` rounds between nodes every pair of ranks is measured; beyond, every pair of nodes
@@ -75,17 +75,17 @@ def full_rounds(seats: Sequence[Seat]) -> list[Round]:
     return [each for each in rounds if each.pairs]
 
 
-def neighbour_round(seats: Sequence[Seat]) -> Round:
+def neighbour_round(seats: Sequence[Seat]) -> PairRound:
     """The first of two rounds: each node with its neighbour over all rails, or each rank with its own."""
     by_node = ranks_by_node(seats)
     nodes = list(by_node)
     if len(nodes) == 1:
         ranks = by_node[nodes[0]]
-        return Round("same_node", tuple(zip(ranks[::2], ranks[1::2], strict=False)))
+        return PairRound("same_node", tuple(zip(ranks[::2], ranks[1::2], strict=False)))
     return _between(by_node, _neighbours(nodes), 0)
 
 
-def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> Round:
+def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> PairRound:
     """The second: the fastest of the first round with the slowest; whom the first left over is slowest.
 
     What was slow with both partners is slow by itself; it finds nodes, never a single link.
@@ -104,7 +104,7 @@ def crossed_round(seats: Sequence[Seat], rates: Mapping[Pair, float | None]) -> 
     pairs = _fast_with_slow(order, met)
     if one_node:
         ranks = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
-        return Round("same_node", tuple(ranks))
+        return PairRound("same_node", tuple(ranks))
     return _between(by_node, [(str(a), str(b)) for a, b in pairs], 0)
 
 
@@ -133,19 +133,19 @@ def _neighbours(nodes: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(nodes[::2], nodes[1::2], strict=False))
 
 
-def _inside(by_node: Mapping[str, Sequence[int]]) -> list[Round]:
+def _inside(by_node: Mapping[str, Sequence[int]]) -> list[PairRound]:
     """Every node plays its own tournament; the rounds of all nodes run side by side."""
     tournaments = [
         [[(ranks[a], ranks[b]) for a, b in pairs] for pairs in circle(len(ranks))]
         for ranks in by_node.values()
     ]
     return [
-        Round("same_node", tuple(pair for pairs in side_by_side for pair in pairs))
+        PairRound("same_node", tuple(pair for pairs in side_by_side for pair in pairs))
         for side_by_side in zip_longest(*tournaments, fillvalue=())
     ]
 
 
-def _between(by_node: Mapping[str, Sequence[int]], nodes: Sequence[tuple[str, str]], shift: int) -> Round:
+def _between(by_node: Mapping[str, Sequence[int]], nodes: Sequence[tuple[str, str]], shift: int) -> PairRound:
     """Pair rank i of one node with rank i + shift of the other, around the smaller node's ranks."""
     pairs = []
     for one, other in nodes:
@@ -153,4 +153,4 @@ def _between(by_node: Mapping[str, Sequence[int]], nodes: Sequence[tuple[str, st
         count = min(len(mine), len(theirs))
         if shift < count:
             pairs += [(mine[at], theirs[(at + shift) % count]) for at in range(count)]
-    return Round("cross_rail" if shift else "same_rail", tuple(pairs))
+    return PairRound("cross_rail" if shift else "same_rail", tuple(pairs))

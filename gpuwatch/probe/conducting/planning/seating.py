@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpuwatch.probe.conducting.planning.choice import Choice
+from gpuwatch.probe.conducting.planning.choice import AddressChoice
 from gpuwatch.probe.conducting.planning.nearness import device_of, usable_ports
 from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.protocol import Ground, GroundGpu
@@ -36,7 +36,7 @@ def backend_of(grounds: Mapping[str, Ground], wish: Wish) -> Literal["nccl", "gl
     return "nccl" if fits else "gloo"
 
 
-def seat_ranks(grounds: Mapping[str, Ground], wish: Wish, choice: Choice) -> Seating:
+def seat_ranks(grounds: Mapping[str, Ground], wish: Wish, choice: AddressChoice) -> Seating:
     """Seat a rank on each GPU, or on cores where the back end is gloo."""
     backend = backend_of(grounds, wish)
     notes: list[str] = []
@@ -90,7 +90,7 @@ def _ranks(ground: Ground, wish: Wish, backend: str, *, alone: bool) -> int:
     return max(least, min(ground.cpus or 1, CPU_RANKS_MOST))
 
 
-def _nic(ground: Ground, gpu: GroundGpu | None, choice: Choice, node: str) -> str | None:
+def _nic(ground: Ground, gpu: GroundGpu | None, choice: AddressChoice, node: str) -> str | None:
     """What the traffic takes: of a GPU an RDMA device where there are any, else the interface."""
     if gpu is not None and usable_ports(ground):
         return device_of(ground, gpu)

@@ -6,7 +6,7 @@ from bisect import insort
 
 from gpuwatch.probe.conducting.planning.plan import ITERATIONS_MOST, ROW_S
 from gpuwatch.probe.conducting.planning.summary import collective_row, nearest_rank, slowest_of
-from gpuwatch.probe.conducting.stages.ranks import Ranks, StepOutcome
+from gpuwatch.probe.conducting.stages.ranks import RankControl, StepOutcome
 from gpuwatch.probe.conducting.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.judging.text.words import size_text
 from gpuwatch.probe.probe_request import Collective
@@ -26,10 +26,10 @@ BAD_OPS = 2
 """So many operations in a row that end in errors, and the group is taken for broken."""
 
 
-class Collectives:
+class CollectiveStage:
     """All collectives of one probe."""
 
-    def __init__(self, run: ProbeRun, ranks: Ranks) -> None:
+    def __init__(self, run: ProbeRun, ranks: RankControl) -> None:
         self._run = run
         self._ranks = ranks
         self._all = [seat.rank for seat in run.results.seats]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwatch.probe.conducting.planning.plan import GpuCheck
-from gpuwatch.probe.conducting.stages.ranks import Ranks
+from gpuwatch.probe.conducting.stages.ranks import RankControl
 from gpuwatch.probe.conducting.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.protocol import Step
 from gpuwatch.probe.results import GpuResult
@@ -13,7 +13,7 @@ from gpuwatch.probe.results import GpuResult
 COPY_BYTES = 256 << 20
 
 
-def check_gpus(run: ProbeRun, ranks: Ranks) -> None:
+def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
     """Fill `results.gpus`.
 
     Raises:

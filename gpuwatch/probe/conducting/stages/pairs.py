@@ -7,11 +7,11 @@ from dataclasses import replace
 from statistics import median
 from typing import Literal
 
-from gpuwatch.probe.conducting.planning.load import TRIAL_BYTES, WAY_S, Load, load_for
-from gpuwatch.probe.conducting.planning.schedule import Pair, Round, crossed_round, link_class
+from gpuwatch.probe.conducting.planning.load import TRIAL_BYTES, WAY_S, PairLoad, load_for
+from gpuwatch.probe.conducting.planning.schedule import Pair, PairRound, crossed_round, link_class
 from gpuwatch.probe.conducting.planning.summary import GB, slowest_of
 from gpuwatch.probe.conducting.stages.contacts import Contacts
-from gpuwatch.probe.conducting.stages.ranks import Ranks, StepOutcome
+from gpuwatch.probe.conducting.stages.ranks import RankControl, StepOutcome
 from gpuwatch.probe.conducting.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.protocol import Step
 from gpuwatch.probe.results import PairResult
@@ -33,7 +33,7 @@ JUDGE_SHARE = 0.05
 class Pairs:
     """All pairs of one probe."""
 
-    def __init__(self, run: ProbeRun, ranks: Ranks, judge: Callable[[], None]) -> None:
+    def __init__(self, run: ProbeRun, ranks: RankControl, judge: Callable[[], None]) -> None:
         """Prepare.
 
         Args:
@@ -45,7 +45,7 @@ class Pairs:
         self._ranks = ranks
         self._judge = judge
         self._judge_next = run.clock() + JUDGE_EVERY_S
-        self._loads: dict[bool, Load] = {}
+        self._loads: dict[bool, PairLoad] = {}
         """By whether it is inside a node."""
         self._contacts = Contacts(run)
 
@@ -114,7 +114,7 @@ class Pairs:
             results[pair] = replace(results[pair], retested=True)
         return met
 
-    def _round(self, each: Round, way_s: float) -> None:
+    def _round(self, each: PairRound, way_s: float) -> None:
         pairs = self._measurable(each.pairs)
         if not pairs:
             return
@@ -169,7 +169,7 @@ class Pairs:
         self._stop_if_broken(outcome)
         return met
 
-    def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> Load:
+    def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> PairLoad:
         """Find a message that takes long enough to be measured, and not longer than the budget allows."""
         outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.wish.timeout_s)
         self._stop_if_broken(outcome)
@@ -185,7 +185,7 @@ class Pairs:
     def _one_way(
         self,
         pairs: Sequence[Pair],
-        load: Load,
+        load: PairLoad,
         latency_us: float | None,
         *,
         latencies: dict[Pair, float | None] | None = None,

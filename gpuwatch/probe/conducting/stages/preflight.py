@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuwatch.probe.conducting.nodes.line import Lost
-from gpuwatch.probe.conducting.planning.choice import Choice, NoNetworkError, choose
+from gpuwatch.probe.conducting.planning.choice import AddressChoice, NoNetworkError, choose
 from gpuwatch.probe.conducting.planning.plan import estimate, make_plan
 from gpuwatch.probe.conducting.planning.seating import seat_ranks
-from gpuwatch.probe.conducting.stages.run import ProbeRun, RefusedError
+from gpuwatch.probe.conducting.stages.run import ProbeRefusedError, ProbeRun
 from gpuwatch.probe.protocol import GpuUser, Ground, GroundGpu
 from gpuwatch.probe.results import NodeGround
 
@@ -38,7 +38,7 @@ def preflight(run: ProbeRun) -> None:
     busy = {node: users for node, ground in run.grounds.items() if (users := gpu_users(ground))}
     results.busy = busy
     if busy and not wish.busy_too:
-        raise RefusedError(_busy_words(busy, run.grounds))
+        raise ProbeRefusedError(_busy_words(busy, run.grounds))
     _plan(run)
 
 
@@ -66,11 +66,11 @@ def _plan(run: ProbeRun) -> None:
     run.changed()
 
 
-def _chosen(run: ProbeRun) -> Choice:
+def _chosen(run: ProbeRun) -> AddressChoice:
     try:
         choice = choose(run.grounds, run.results.wish.iface)
     except NoNetworkError as error:
-        raise RefusedError(str(error)) from error
+        raise ProbeRefusedError(str(error)) from error
     _leave_out(run, choice.without)
     if choice.note:
         run.note(choice.note)
@@ -153,7 +153,7 @@ def _leave_out(run: ProbeRun, without: Mapping[str, str]) -> None:
 def _need_nodes(run: ProbeRun) -> None:
     if not run.grounds:
         told = [f"{each.node}: {each.problem}" for each in run.results.nodes if each.problem]
-        raise RefusedError("no node can take part; " + _some(told))
+        raise ProbeRefusedError("no node can take part; " + _some(told))
 
 
 def _busy_words(busy: Mapping[str, Sequence[GpuUser]], grounds: Mapping[str, Ground]) -> str:

@@ -54,7 +54,7 @@ class StepOutcome:
         return next(iter(self.died.values()), None)
 
 
-class Ranks:
+class RankControl:
     """Tells the ranks what to do and gathers what they answer."""
 
     def __init__(self, run: ProbeRun, rendezvous: Rendezvous) -> None:

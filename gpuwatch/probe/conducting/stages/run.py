@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from gpuwatch.probe.conducting.nodes.line import Lost
 from gpuwatch.probe.conducting.nodes.node_pool import NodePool
-from gpuwatch.probe.conducting.planning.choice import Choice
-from gpuwatch.probe.conducting.planning.plan import Plan
+from gpuwatch.probe.conducting.planning.choice import AddressChoice
+from gpuwatch.probe.conducting.planning.plan import ProbePlan
 from gpuwatch.probe.protocol import Alive, AnySaid, Counters, Died, Ground, Note, Transport
 from gpuwatch.probe.results import Phase, Results, Seat
 
 NOTES_KEPT = 200
 
 
-class RefusedError(Exception):
+class ProbeRefusedError(Exception):
     """Nothing may be measured; the message is the reason with the remedy."""
 
 
@@ -31,8 +31,8 @@ class ProbeRun:
     results: Results
     clock: Callable[[], float]
     grounds: dict[str, Ground] = field(default_factory=dict)
-    choice: Choice | None = None
-    plan: Plan | None = None
+    choice: AddressChoice | None = None
+    plan: ProbePlan | None = None
     dead: dict[tuple[str, str], str] = field(default_factory=dict)
     """Ordered pairs of nodes that cannot talk -> why."""
     stuck: dict[int, str] = field(default_factory=dict)

@@ -34,7 +34,7 @@ CONGESTION = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
 
 
 @dataclass(frozen=True)
-class Alert:
+class NodeAlert:
     """One sentence about one node."""
 
     node: str
@@ -55,7 +55,7 @@ def tcp_instead_of_rdma(results: Results) -> list[str]:
     return [f"expected {kind}, got TCP: {port.device} is active{rate}, but NCCL says {TCP} on {where}"]
 
 
-def alerts(results: Results) -> list[Alert]:
+def alerts(results: Results) -> list[NodeAlert]:
     """Ports that are worse than their likes on other nodes, counters that moved, PCIe under load."""
     return [*_ports(results), *_counters(results), *_pcie(results)]
 
@@ -69,7 +69,7 @@ def _is_active(port: GroundPort) -> bool:
     return (port.state or "").upper() == "ACTIVE"
 
 
-def _ports(results: Results) -> Iterator[Alert]:
+def _ports(results: Results) -> Iterator[NodeAlert]:
     """A port that is down, or slower, where the same port of most other nodes is not."""
     alike: defaultdict[tuple[str, int], list[tuple[str, GroundPort]]] = defaultdict(list)
     for each in results.nodes:
@@ -83,14 +83,14 @@ def _ports(results: Results) -> Iterator[Alert]:
         for node, port in ports:
             name = f"{node} {device} port {number}"
             if not _is_active(port):
-                yield Alert(
+                yield NodeAlert(
                     node, f"{name} is {(port.state or 'in an unknown state').lower()}, active elsewhere"
                 )
             elif port.rate_gbps and usual and port.rate_gbps < usual:
-                yield Alert(node, f"{name} runs at {port.rate_gbps:g} Gb/s, elsewhere at {usual:g} Gb/s")
+                yield NodeAlert(node, f"{name} runs at {port.rate_gbps:g} Gb/s, elsewhere at {usual:g} Gb/s")
 
 
-def _counters(results: Results) -> Iterator[Alert]:
+def _counters(results: Results) -> Iterator[NodeAlert]:
     grown = {(each.node, each.name): each.after - each.before for each in results.counters}
     gpus, nodes = _gpu_names(results), {seat.node for seat in results.seats}
     for (node, name), more in grown.items():
@@ -102,15 +102,15 @@ def _counters(results: Results) -> Iterator[Alert]:
             others = [grown.get((each, name), 0.0) for each in nodes if each != node]
             if others and more >= max(RETRANSMITS, RETRANSMITS_OF_OTHERS * median(others)):
                 usual = f"the other nodes {digits(median(others))} (median)"
-                yield Alert(node, f"{node}: TCP sent {digits(more)} segments again, {usual}")
+                yield NodeAlert(node, f"{node}: TCP sent {digits(more)} segments again, {usual}")
         elif kind == "ib" and what not in CONGESTION:
-            yield Alert(node, f"{node} {where}: {what} grew by {digits(more)} during the probe")
+            yield NodeAlert(node, f"{node} {where}: {what} grew by {digits(more)} during the probe")
         elif more >= FROM.get(f"{kind}:{what}", float("inf")):
             place = gpus.get(where, where)
-            yield Alert(node, f"{node} {place}: {kind} {what} grew by {digits(more)} during the probe")
+            yield NodeAlert(node, f"{node} {place}: {kind} {what} grew by {digits(more)} during the probe")
 
 
-def _pcie(results: Results) -> Iterator[Alert]:
+def _pcie(results: Results) -> Iterator[NodeAlert]:
     """A GPU's link under load that is narrower or slower than that of the same model's other GPUs."""
     models = _gpu_models(results)
     gauges: defaultdict[tuple[str, str], list[tuple[CounterChange, str]]] = defaultdict(list)
@@ -126,7 +126,7 @@ def _pcie(results: Results) -> Iterator[Alert]:
         for each, uuid in found:
             if usual is not None and each.after < usual:
                 numbers = f"{sign}{each.after:.0f} under load, its peers {sign}{usual:.0f}"
-                yield Alert(each.node, f"{each.node} {gpus[uuid]}: PCIe {numbers}")
+                yield NodeAlert(each.node, f"{each.node} {gpus[uuid]}: PCIe {numbers}")
 
 
 def _usual(values: Iterable[float | None]) -> float | None:

@@ -24,7 +24,7 @@ class BaselineError(Exception):
     """A baseline cannot be read or written: the file, why, and what to do."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One rate of one kind of job."""
 
     what: str
@@ -54,10 +54,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.torch, self.nccl
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
+class _BaselineFile(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     version: int
-    entries: list[Entry]
+    entries: list[BaselineEntry]
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Baseline:
     """The entries of one file."""
 
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[BaselineEntry, ...]
 
-    def of(self, entry: Entry) -> Entry | None:
+    def of(self, entry: BaselineEntry) -> BaselineEntry | None:
         """The newest entry of the same shape, of the same torch and NCCL where there is one."""
         alike = [each for each in self.entries if each.shape == entry.shape]
         return max(alike, key=lambda each: (each.versions == entry.versions, each.made), default=None)
 
 
-def entries_of(results: Results) -> list[Entry]:
+def entries_of(results: Results) -> list[BaselineEntry]:
     """What of a run is worth keeping: the rate of each collective and size, and of each class of links."""
     found = [
         _entry(results, each.op, each.bytes, each.busbw_gb_per_s, 2 * (each.cv or 0.0))
@@ -90,8 +90,8 @@ def entries_of(results: Results) -> list[Entry]:
     return found
 
 
-def _entry(results: Results, what: str, size: int, gb_per_s: float, spread: float) -> Entry:
-    return Entry(
+def _entry(results: Results, what: str, size: int, gb_per_s: float, spread: float) -> BaselineEntry:
+    return BaselineEntry(
         what=what,
         bytes=size,
         nodes=len({seat.node for seat in results.seats}),
@@ -113,7 +113,7 @@ def load(path: str | Path) -> Baseline:
     """
     remedy = "make one with --save-baseline on a healthy cluster"
     try:
-        kept = msgspec.json.decode(Path(path).read_bytes(), type=_File)
+        kept = msgspec.json.decode(Path(path).read_bytes(), type=_BaselineFile)
     except FileNotFoundError:
         raise BaselineError(f"there is no baseline {path}; {remedy}") from None
     except OSError as error:
@@ -141,10 +141,10 @@ def save(path: str | Path, results: Results) -> None:
     replaced = {(each.shape, each.versions) for each in fresh}
     old = load(path).entries if path.exists() else ()
     kept = [each for each in old if (each.shape, each.versions) not in replaced]
-    _write(path, _File(format=FORMAT, version=VERSION, entries=[*kept, *fresh]))
+    _write(path, _BaselineFile(format=FORMAT, version=VERSION, entries=[*kept, *fresh]))
 
 
-def _write(path: Path, content: _File) -> None:
+def _write(path: Path, content: _BaselineFile) -> None:
     """Whole or not at all."""
     text = msgspec.json.format(msgspec.json.encode(content), indent=2)
     try:
@@ -158,8 +158,8 @@ def _write(path: Path, content: _File) -> None:
 class Change:
     """One rate of this run beside the baseline's."""
 
-    now: Entry
-    before: Entry
+    now: BaselineEntry
+    before: BaselineEntry
 
     @property
     def delta(self) -> float:
@@ -221,5 +221,5 @@ def compare(results: Results, baseline: Baseline | None) -> Comparison:
     return Comparison(tuple(changes), (remark,) if others else ())
 
 
-def _versions(entry: Entry) -> str:
+def _versions(entry: BaselineEntry) -> str:
     return f"torch {entry.torch or '?'}" + (f" and NCCL {entry.nccl}" if entry.nccl else "")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gpuwatch.probe.judging.links.attribution import label
-from gpuwatch.probe.judging.text.verdict_text import Told
+from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
 from gpuwatch.probe.judging.text.words import size_text
 from gpuwatch.probe.results import CollectiveResult, Results
 from gpuwatch.probe.verdict import Culprit
@@ -52,7 +52,7 @@ def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] 
     return (rank, count, len(done)) if enough else None
 
 
-def told_waited_for(results: Results) -> Told | None:
+def told_waited_for(results: Results) -> NamedCulprit | None:
     """The same as a culprit, for a probe that measured no pairs."""
     found = waited_for(results.collectives)
     seat = next((seat for seat in results.seats if found is not None and seat.rank == found[0]), None)
@@ -64,7 +64,7 @@ def told_waited_for(results: Results) -> Told | None:
     culprit = Culprit(
         "gpu" if seat.gpu is not None and several else "node", name, None, (text,), "is waited for"
     )
-    return Told(culprit, f"{name} is what the others wait for: {text}")
+    return NamedCulprit(culprit, f"{name} is what the others wait for: {text}")
 
 
 def waiting_text(found: tuple[int, int, int], name: str) -> str:

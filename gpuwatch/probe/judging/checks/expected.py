@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from gpuwatch.probe.judging.links.links import Link
+from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.judging.text.words import percent, rate_text
 from gpuwatch.probe.results import LinkClass, Results, Seat
 
@@ -57,7 +57,7 @@ PORTS: tuple[tuple[float, Expected], ...] = (
 ETHERNET = "one TCP connection rarely carries more than 30 to 50 Gb/s; advisory"
 
 
-def advice(results: Results, links: Sequence[Link]) -> Iterator[str]:
+def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
     """How what was measured compares with the tables, one sentence a class of links.
 
     Args:

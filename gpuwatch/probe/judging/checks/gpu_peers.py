@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuwatch.probe.judging.links.attribution import label
 from gpuwatch.probe.judging.links.links import BAD, OK, best_tenth
-from gpuwatch.probe.judging.text.verdict_text import Told
+from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
 from gpuwatch.probe.judging.text.words import digits, percent
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Culprit, CulpritKind
@@ -59,7 +59,7 @@ def slow_checks(results: Results) -> list[Slow]:
     return found
 
 
-def told_gpus(slow: list[Slow], results: Results) -> list[Told]:
+def told_gpus(slow: list[Slow], results: Results) -> list[NamedCulprit]:
     """A culprit for each GPU with a check under 0.7; one for a node whose GPUs are all so."""
     of_node: defaultdict[str, dict[Seat, list[Slow]]] = defaultdict(dict)
     for each in slow:
@@ -78,8 +78,8 @@ def told_gpus(slow: list[Slow], results: Results) -> list[Told]:
     return found
 
 
-def _told(kind: CulpritKind, name: str, subject: str, checks: list[Slow]) -> Told:
+def _told(kind: CulpritKind, name: str, subject: str, checks: list[Slow]) -> NamedCulprit:
     worst = min(checks, key=lambda each: each.ratio)
     evidence = tuple(f"{label(each.seat)}: {each.text}" for each in checks)
     culprit = Culprit(kind, name, worst.ratio, evidence)
-    return Told(culprit, f"{subject} slow: {worst.text}; {worst.look}")
+    return NamedCulprit(culprit, f"{subject} slow: {worst.text}; {worst.look}")

@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpuwatch.probe.judging.links.attribution import label
-from gpuwatch.probe.judging.text.verdict_text import Told
+from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
 from gpuwatch.probe.judging.text.words import plural
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 
-def told_gone(results: Results) -> list[Told]:
+def told_gone(results: Results) -> list[NamedCulprit]:
     """Nodes that could not take part, then crashed and absent ranks in the order in which they were found."""
     problems = [
-        Told(
+        NamedCulprit(
             Culprit("node", each.node, None, (each.problem,), state="took no part"),
             f"{each.node} cannot take part: {each.problem}",
         )
@@ -42,7 +42,7 @@ def told_gone(results: Results) -> list[Told]:
 
 def _of_node(
     node: str, lost: Sequence[Seat], every: Sequence[Seat], reasons: Mapping[int, str]
-) -> list[Told]:
+) -> list[NamedCulprit]:
     """One culprit where a whole node went, else one a rank."""
     if len(lost) == len(every):
         first = lost[0].rank
@@ -51,7 +51,7 @@ def _of_node(
         sentence = f"{who} {_what(reasons[first])}"
         if reasons[first].startswith(f"{node} "):
             sentence = reasons[first]
-        return [Told(Culprit("node", node, None, evidence, _state(reasons[first])), sentence)]
+        return [NamedCulprit(Culprit("node", node, None, evidence, _state(reasons[first])), sentence)]
     found = []
     for seat in lost:
         name = f"{node} {label(seat)}"
@@ -59,7 +59,7 @@ def _of_node(
         kind: CulpritKind = "node" if seat.gpu is None else "gpu"
         culprit = Culprit(kind, name, None, evidence, _state(reasons[seat.rank]))
         place = node if seat.gpu is None else name
-        found.append(Told(culprit, f"rank {seat.rank} on {place} {_what(reasons[seat.rank])}"))
+        found.append(NamedCulprit(culprit, f"rank {seat.rank} on {place} {_what(reasons[seat.rank])}"))
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from gpuwatch.probe.judging.links.links import Link
+from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.results import Seat
 
 Scope: TypeAlias = Literal["rail", "node", "seat", "nic", "gpu", "groups", "nodes", "ranks"]
@@ -25,7 +25,7 @@ BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
 """Broadest first: of parts that explain equally many links the broader one is blamed."""
 
 
-class Part(NamedTuple):
+class Component(NamedTuple):
     """Something that links go through."""
 
     scope: Scope
@@ -39,13 +39,13 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Blame:
+class Attribution:
     """A part and the links that speak against it."""
 
-    part: Part
-    links: tuple[Link, ...]
+    part: Component
+    links: tuple[MeasuredLink, ...]
     """Everything that goes through it, bad or not."""
-    bad: tuple[Link, ...]
+    bad: tuple[MeasuredLink, ...]
 
 
 class FaultAttribution:
@@ -54,10 +54,10 @@ class FaultAttribution:
     `crowded` are links that are slow only while others talk: of their part's links most were fine alone.
     """
 
-    def __init__(self, links: Sequence[Link], fails: Callable[[Link], bool]) -> None:
-        self.blamed: list[Blame] = []
-        self.crowded: list[Link] = []
-        self.left: dict[Link, None] = dict.fromkeys(links)
+    def __init__(self, links: Sequence[MeasuredLink], fails: Callable[[MeasuredLink], bool]) -> None:
+        self.blamed: list[Attribution] = []
+        self.crowded: list[MeasuredLink] = []
+        self.left: dict[MeasuredLink, None] = dict.fromkeys(links)
         self._failing = dict.fromkeys(link for link in links if fails(link))
         if not self._failing:
             return
@@ -66,9 +66,9 @@ class FaultAttribution:
             {seat for link in part for seat in (link.src.rank, link.dst.rank)} for part in _apart(links)
         )
         self._seats = inside & outside
-        self._known: dict[tuple[str, int, Way, bool], tuple[Part, ...]] = {}
+        self._known: dict[tuple[str, int, Way, bool], tuple[Component, ...]] = {}
         self._bad = Counter(part for link in self._failing for part in self._parts(link))
-        self._through: defaultdict[Part, list[Link]] = defaultdict(list)
+        self._through: defaultdict[Component, list[MeasuredLink]] = defaultdict(list)
         for link in links:
             for part in self._parts(link):
                 if part in self._bad:
@@ -80,18 +80,18 @@ class FaultAttribution:
         while found := self._best():
             self._take(found)
 
-    def _counts(self, link: Link) -> bool:
+    def _counts(self, link: MeasuredLink) -> bool:
         """Links that were bad among others and are fine alone speak neither for a part nor against it yet."""
         return link in self._failing or not link.retested
 
-    def _parts(self, link: Link) -> tuple[Part, ...]:
+    def _parts(self, link: MeasuredLink) -> tuple[Component, ...]:
         inside = link.link == "same_node"
         parts = self._of(link.src, "out", inside) + self._of(link.dst, "in", inside)
         if link.link == "same_rail" and link.src.node in self._nics:
-            return (*parts, Part("rail", (nic(link.src),)))
+            return (*parts, Component("rail", (nic(link.src),)))
         return parts
 
-    def _of(self, seat: Seat, way: Way, inside: bool) -> tuple[Part, ...]:
+    def _of(self, seat: Seat, way: Way, inside: bool) -> tuple[Component, ...]:
         """What a link goes through at one end."""
         key = (seat.node, seat.rank, way, inside)
         if key not in self._known:
@@ -103,19 +103,19 @@ class FaultAttribution:
                 places.append(("nic", (seat.node, nic(seat))))
             if seat.rank in self._seats:
                 places.append(("seat", here))
-            self._known[key] = tuple(Part(*place, side) for place in places for side in ("both", way))
+            self._known[key] = tuple(Component(*place, side) for place in places for side in ("both", way))
         return self._known[key]
 
-    def _best(self) -> list[Part]:
+    def _best(self) -> list[Component]:
         """The parts that explain most of what is left; several only where they are equally good."""
         able = [part for part, bad in self._bad.items() if bad >= WITNESSES and self._qualifies(part)]
         best = max(map(self._value, able), default=None)
         return [part for part in able if self._value(part) == best]
 
-    def _value(self, part: Part) -> tuple[int, int, bool]:
+    def _value(self, part: Component) -> tuple[int, int, bool]:
         return self._bad[part], -BREADTH.index(part.scope), part.way == "both"
 
-    def _qualifies(self, part: Part) -> bool:
+    def _qualifies(self, part: Component) -> bool:
         if not self._mostly(part):
             return False
         if part.way == "both" and part.scope != "rail":
@@ -127,11 +127,11 @@ class FaultAttribution:
             return False
         return len(_others(part, left)) >= WITNESSES + (part.scope == "rail")
 
-    def _mostly(self, part: Part) -> bool:
+    def _mostly(self, part: Component) -> bool:
         return self._bad[part] > 0 and self._bad[part] >= MOST * self._all[part]
 
-    def _take(self, found: Iterable[Part]) -> None:
-        gone: dict[Link, None] = {}
+    def _take(self, found: Iterable[Component]) -> None:
+        gone: dict[MeasuredLink, None] = {}
         for part in found:
             through = self._through[part]
             bad = [link for link in through if link in self._failing]
@@ -139,7 +139,7 @@ class FaultAttribution:
             if sum(alone) * 2 < len(alone):
                 self.crowded += [link for link in bad if link in self.left and not link.retested]
             else:
-                self.blamed.append(Blame(part, tuple(through), tuple(bad)))
+                self.blamed.append(Attribution(part, tuple(through), tuple(bad)))
             gone.update((link, None) for link in through if link in self.left)
         for link in gone:
             del self.left[link]
@@ -149,7 +149,7 @@ class FaultAttribution:
                     self._bad[part] -= link in self._failing
 
 
-def _others(part: Part, links: Iterable[Link]) -> set[str]:
+def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
     """Who says it: the other nodes, inside of a node the other ranks, of a rail all its nodes."""
     ends = [seat for link in links for seat in (link.src, link.dst)]
     if part.scope in {"gpu", "seat"}:
@@ -158,13 +158,13 @@ def _others(part: Part, links: Iterable[Link]) -> set[str]:
     return nodes if part.scope == "rail" else nodes - {part.where[0]}
 
 
-def _apart(links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+def _apart(links: Sequence[MeasuredLink]) -> tuple[list[MeasuredLink], list[MeasuredLink]]:
     """Links inside of nodes, and between them."""
     inside = [link for link in links if link.link == "same_node"]
     return inside, [link for link in links if link.link != "same_node"]
 
 
-def _nodes_with_nics(links: Iterable[Link]) -> set[str]:
+def _nodes_with_nics(links: Iterable[MeasuredLink]) -> set[str]:
     """Nodes whose traffic to others takes several NICs; for the rest the node says it all."""
     nics: defaultdict[str, set[str]] = defaultdict(set)
     for seat in _outward(links):
@@ -172,7 +172,7 @@ def _nodes_with_nics(links: Iterable[Link]) -> set[str]:
     return {node for node, names in nics.items() if len(names) > 1}
 
 
-def _outward(links: Iterable[Link]) -> Iterator[Seat]:
+def _outward(links: Iterable[MeasuredLink]) -> Iterator[Seat]:
     for link in links:
         if link.link != "same_node":
             yield link.src

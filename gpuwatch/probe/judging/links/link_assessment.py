@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuwatch.probe.judging.links.attribution import Blame, FaultAttribution
-from gpuwatch.probe.judging.links.links import BAD, NOISY, Link, graded
+from gpuwatch.probe.judging.links.attribution import Attribution, FaultAttribution
+from gpuwatch.probe.judging.links.links import BAD, NOISY, MeasuredLink, graded
 from gpuwatch.probe.judging.links.pair_faults import between
 from gpuwatch.probe.results import LinkClass, Results
 
@@ -17,32 +17,32 @@ ENOUGH_NODES = 3
 
 
 @dataclass(frozen=True)
-class Case:
+class LinkAssessment:
     """What the links of a probe come to."""
 
-    links: tuple[Link, ...]
-    blamed: tuple[Blame, ...]
+    links: tuple[MeasuredLink, ...]
+    blamed: tuple[Attribution, ...]
     """Who explains the bad and dead links, most of them first."""
-    low: tuple[Blame, ...]
+    low: tuple[Attribution, ...]
     """Who explains those between `BAD` and `OK`; nobody's fault yet."""
-    noisy: tuple[Link, ...]
+    noisy: tuple[MeasuredLink, ...]
     """Those that would be bad if they varied less."""
-    crowded: tuple[Link, ...]
+    crowded: tuple[MeasuredLink, ...]
     """Slow only while others talked; the likes of them were fine alone."""
-    inside: tuple[Blame, ...]
+    inside: tuple[Attribution, ...]
     """Pairs of GPUs of one node that are slow both ways, which its layout may explain."""
-    all_bad: Mapping[LinkClass, tuple[Link, ...]]
+    all_bad: Mapping[LinkClass, tuple[MeasuredLink, ...]]
     """Classes of which nearly all links are bad: against a baseline, or nothing comes through at all."""
-    few_fast: Mapping[LinkClass, tuple[Link, ...]]
+    few_fast: Mapping[LinkClass, tuple[MeasuredLink, ...]]
     """The few links that are so fast that all others would be bad beside them."""
 
     @property
-    def by_ends(self) -> dict[tuple[int, int], Link]:
+    def by_ends(self) -> dict[tuple[int, int], MeasuredLink]:
         """Every link by its source and destination."""
         return {link.key: link for link in self.links}
 
 
-def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None) -> Case:
+def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None) -> LinkAssessment:
     """Grade the links and peel the bad ones.
 
     Args:
@@ -57,7 +57,7 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
     blamed = [*peel.blamed, *between(peel.left, left)]
     many_nodes = len({link.src.node for link in links if link.link == "same_node"}) >= ENOUGH_NODES
     inside = [] if many_nodes else [blame for blame in blamed if _maybe_layout(blame)]
-    return Case(
+    return LinkAssessment(
         links=tuple(links),
         blamed=tuple(sorted((blame for blame in blamed if blame not in inside), key=_order)),
         low=tuple(_low(judged)),
@@ -69,19 +69,19 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
     )
 
 
-def _doubtful(link: Link) -> bool:
+def _doubtful(link: MeasuredLink) -> bool:
     return link.grade == "noisy" and (link.ratio or 0.0) < BAD and not link.shares_cores
 
 
-def _of_the_gone(link: Link, results: Results) -> bool:
+def _of_the_gone(link: MeasuredLink, results: Results) -> bool:
     """Whether a link failed because one of its ends took no part any more, which is told by itself."""
     out = {each.node for each in results.nodes if each.problem is not None}
     ends = (link.src, link.dst)
     return link.grade == "dead" and any(seat.rank in results.gone or seat.node in out for seat in ends)
 
 
-def _all_bad(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:
-    classes: defaultdict[LinkClass, list[Link]] = defaultdict(list)
+def _all_bad(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, ...]]:
+    classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         classes[link.link].append(link)
     found = {}
@@ -94,13 +94,13 @@ def _all_bad(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:
     return found
 
 
-def _low(links: list[Link]) -> list[Blame]:
+def _low(links: list[MeasuredLink]) -> list[Attribution]:
     judged = [link for link in links if not link.fails and not link.shares_cores]
     peel = FaultAttribution(judged, lambda link: link.grade == "low")
     return [*peel.blamed, *between(peel.left, [link for link in peel.left if link.grade == "low"])]
 
 
-def _maybe_layout(blame: Blame) -> bool:
+def _maybe_layout(blame: Attribution) -> bool:
     """Two GPUs on different switches or sockets are slow to each other both ways, and nothing is wrong."""
     return (
         blame.part.scope == "ranks"
@@ -109,14 +109,14 @@ def _maybe_layout(blame: Blame) -> bool:
     )
 
 
-def _few_fast(links: list[Link]) -> dict[LinkClass, tuple[Link, ...]]:
-    classes: defaultdict[LinkClass, list[Link]] = defaultdict(list)
+def _few_fast(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, ...]]:
+    classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if link.link != "same_node" and (link.ratio or 0.0) * BAD > 1.0 and (link.spread or 0.0) <= NOISY:
             classes[link.link].append(link)
     return {name: tuple(fast) for name, fast in classes.items()}
 
 
-def _order(blame: Blame) -> tuple[int, float, tuple[str, ...]]:
+def _order(blame: Attribution) -> tuple[int, float, tuple[str, ...]]:
     ratios = [link.ratio or 0.0 for link in blame.bad]
     return -len(blame.bad), sum(ratios) / len(ratios), blame.part.where

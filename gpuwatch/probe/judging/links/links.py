@@ -29,7 +29,7 @@ Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Link:
+class MeasuredLink:
     """One directed link and what it is worth. Hashed by identity: a large job has 100,000 of them."""
 
     src: Seat
@@ -70,7 +70,7 @@ def best_tenth(values: Iterable[float]) -> float:
     return ordered[max(0, math.ceil(BEST_TENTH * len(ordered)) - 1)]
 
 
-def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) -> list[Link]:
+def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) -> list[MeasuredLink]:
     """Every directed link that was measured, or could not be because its nodes do not reach each other.
 
     Args:
@@ -104,13 +104,15 @@ def _peers(pair: PairResult, seats: Mapping[int, Seat], inside: bool) -> Peers:
     return pair.link, frozenset((seats[pair.src].local, seats[pair.dst].local))
 
 
-def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> Link:
+def _link(pair: PairResult, src: Seat, dst: Seat, reference: float | None) -> MeasuredLink:
     rate = pair.bandwidth_gb_per_s if pair.ok else None
     ratio = rate / reference if rate is not None and reference else None
     grade: Grade = "ok" if pair.ok else "dead"
     if ratio is not None:
         grade = grade_of(ratio, pair.spread)
-    link = Link(src, dst, pair.link, grade, ratio, rate, reference, pair.retested, pair.spread, pair.error)
+    link = MeasuredLink(
+        src, dst, pair.link, grade, ratio, rate, reference, pair.retested, pair.spread, pair.error
+    )
     return replace(link, grade="noisy") if grade == "bad" and link.shares_cores else link
 
 
@@ -127,7 +129,7 @@ def grade_of(ratio: float, spread: float | None) -> Grade:
     return "low" if ratio >= BAD else "bad"
 
 
-def _unreached(results: Results) -> list[Link]:
+def _unreached(results: Results) -> list[MeasuredLink]:
     """A dead link for every two nodes that could not connect, where no pair result says the same."""
     first: dict[str, Seat] = {}
     for seat in results.seats:
@@ -135,7 +137,7 @@ def _unreached(results: Results) -> list[Link]:
     nodes = {seat.rank: seat.node for seat in results.seats}
     measured = {(nodes.get(src), nodes.get(dst)) for src, dst in results.pairs}
     return [
-        Link(
+        MeasuredLink(
             first.get(each.src, Seat(NOBODY, each.src, 0)),
             first.get(each.dst, Seat(NOBODY, each.dst, 0)),
             "same_rail",

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
 from gpuwatch.hosts.names import fold
-from gpuwatch.probe.judging.links.attribution import MOST, Blame, Part, label
-from gpuwatch.probe.judging.links.links import Link
+from gpuwatch.probe.judging.links.attribution import MOST, Attribution, Component, label
+from gpuwatch.probe.judging.links.links import MeasuredLink
 
 
-def between(links: Collection[Link], bad: Sequence[Link]) -> list[Blame]:
+def between(links: Collection[MeasuredLink], bad: Sequence[MeasuredLink]) -> list[Attribution]:
     """One blame for two groups of nodes that are slow to each other, else for each two nodes or ranks.
 
     Args:
@@ -22,7 +22,7 @@ def between(links: Collection[Link], bad: Sequence[Link]) -> list[Blame]:
     outside = [link for link in links if link.link != "same_node"]
     grouped = _groups(outside, failing)
     ends = {_nodes(link) for link in bad if not grouped or link.link == "same_node"}
-    through: defaultdict[frozenset[str], list[Link]] = defaultdict(list)
+    through: defaultdict[frozenset[str], list[MeasuredLink]] = defaultdict(list)
     for link in links if ends else ():
         if _nodes(link) in ends:
             through[_nodes(link)].append(link)
@@ -32,7 +32,7 @@ def between(links: Collection[Link], bad: Sequence[Link]) -> list[Blame]:
     return found
 
 
-def _groups(outside: Sequence[Link], failing: Collection[Link]) -> list[Blame]:
+def _groups(outside: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> list[Attribution]:
     """Nodes fall into groups that are fine inside and bad to each other: what joins them is to blame."""
     bad_pairs = {_nodes(link) for link in outside if link in failing}
     if len(bad_pairs) < 2:
@@ -55,18 +55,20 @@ def _groups(outside: Sequence[Link], failing: Collection[Link]) -> list[Blame]:
         if len(bad) < MOST * len(across):
             return []
         if bad:
-            found.append(Blame(Part("groups", tuple(sorted((fold(one), fold(other))))), across, bad))
+            found.append(
+                Attribution(Component("groups", tuple(sorted((fold(one), fold(other))))), across, bad)
+            )
     return found
 
 
-def _crosses(link: Link, one: Collection[str], other: Collection[str]) -> bool:
+def _crosses(link: MeasuredLink, one: Collection[str], other: Collection[str]) -> bool:
     src, dst = link.src.node, link.dst.node
     return (src in one and dst in other) or (src in other and dst in one)
 
 
-def _two_nodes(through: Sequence[Link], failing: Collection[Link]) -> Iterator[Blame]:
+def _two_nodes(through: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> Iterator[Attribution]:
     """Both ways between two nodes or one of them; only some of several NICs' links are told one by one."""
-    ways: defaultdict[tuple[str, str], list[Link]] = defaultdict(list)
+    ways: defaultdict[tuple[str, str], list[MeasuredLink]] = defaultdict(list)
     for link in through:
         ways[link.src.node, link.dst.node].append(link)
     bad = {way: [link for link in each if link in failing] for way, each in ways.items()}
@@ -74,14 +76,14 @@ def _two_nodes(through: Sequence[Link], failing: Collection[Link]) -> Iterator[B
     if any(len(bad[way]) < MOST * len(ways[way]) for way in slow):
         yield from _two_ranks(through, failing)
     elif len(slow) == 2:
-        part = Part("nodes", tuple(sorted(slow[0])))
-        yield Blame(part, tuple(through), (*bad[slow[0]], *bad[slow[1]]))
+        part = Component("nodes", tuple(sorted(slow[0])))
+        yield Attribution(part, tuple(through), (*bad[slow[0]], *bad[slow[1]]))
     else:
-        yield Blame(Part("nodes", slow[0], "out"), tuple(ways[slow[0]]), tuple(bad[slow[0]]))
+        yield Attribution(Component("nodes", slow[0], "out"), tuple(ways[slow[0]]), tuple(bad[slow[0]]))
 
 
-def _two_ranks(through: Sequence[Link], failing: Collection[Link]) -> Iterator[Blame]:
-    pairs: defaultdict[frozenset[int], list[Link]] = defaultdict(list)
+def _two_ranks(through: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> Iterator[Attribution]:
+    pairs: defaultdict[frozenset[int], list[MeasuredLink]] = defaultdict(list)
     for link in through:
         pairs[frozenset(link.key)].append(link)
     for links in pairs.values():
@@ -90,10 +92,10 @@ def _two_ranks(through: Sequence[Link], failing: Collection[Link]) -> Iterator[B
             continue
         names = tuple(f"{seat.node} {label(seat)}" for seat in (bad[0].src, bad[0].dst))
         if len(bad) == 2:
-            yield Blame(Part("ranks", tuple(sorted(names))), tuple(links), bad)
+            yield Attribution(Component("ranks", tuple(sorted(names))), tuple(links), bad)
         else:
-            yield Blame(Part("ranks", names, "out"), bad, bad)
+            yield Attribution(Component("ranks", names, "out"), bad, bad)
 
 
-def _nodes(link: Link) -> frozenset[str]:
+def _nodes(link: MeasuredLink) -> frozenset[str]:
     return frozenset((link.src.node, link.dst.node))

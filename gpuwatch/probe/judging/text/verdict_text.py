@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median_low
 
-from gpuwatch.probe.judging.links.attribution import Blame, Part
-from gpuwatch.probe.judging.links.links import Link
+from gpuwatch.probe.judging.links.attribution import Attribution, Component
+from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.judging.text.words import percent, rate_of, some
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
@@ -29,14 +29,14 @@ DEAD = "a firewall, a route or the interface"
 
 
 @dataclass(frozen=True)
-class Told:
+class NamedCulprit:
     """A culprit and the sentence that opens the verdict with it."""
 
     culprit: Culprit
     sentence: str
 
 
-def told(blame: Blame, links: Mapping[tuple[int, int], Link]) -> Told:
+def told(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> NamedCulprit:
     """A blame in words.
 
     Args:
@@ -54,10 +54,10 @@ def told(blame: Blame, links: Mapping[tuple[int, int], Link]) -> Told:
     else:
         sentence = f"{subject} is slow: {_reach(blame, ratio, back, len(links))}; {LOOK_AT[part.scope]}"
     state = "dead" if ratio is None else ""
-    return Told(Culprit(kind, name, ratio, evidence, state), sentence)
+    return NamedCulprit(Culprit(kind, name, ratio, evidence, state), sentence)
 
 
-def _reach(blame: Blame, ratio: float, back: str, every: int) -> str:
+def _reach(blame: Attribution, ratio: float, back: str, every: int) -> str:
     """What its links reach; of two ranks' two links the other one is the only peer."""
     if len(blame.bad) == 1 and every == 2:
         return f"it reaches {percent(ratio)} of the other direction, with nothing else to compare"
@@ -65,7 +65,7 @@ def _reach(blame: Blame, ratio: float, back: str, every: int) -> str:
     return f"{_count(blame)} {verb} {percent(ratio)} of {peers} peers{f', {back}' if back else ''}"
 
 
-def named(part: Part) -> tuple[CulpritKind, str]:
+def named(part: Component) -> tuple[CulpritKind, str]:
     """The kind and the name of a part as a `Culprit` has them."""
     joined = " ".join(part.where)
     if part.scope in TWO_ENDS:
@@ -79,14 +79,14 @@ def named(part: Part) -> tuple[CulpritKind, str]:
     return KINDS[part.scope], joined
 
 
-def ratio_of(bad: Iterable[Link]) -> float | None:
+def ratio_of(bad: Iterable[MeasuredLink]) -> float | None:
     """The median of their ratios; None where at least half of them let nothing through."""
     every = list(bad)
     ratios = [link.ratio for link in every if link.ratio is not None]
     return median_low(ratios) if len(ratios) * 2 > len(every) else None
 
 
-def _count(blame: Blame) -> str:
+def _count(blame: Attribution) -> str:
     """How many of the part's links are bad: `all 14 of its links`, `6 of 7 links out of h3`, `both ways`."""
     part, bad, every = blame.part, len(blame.bad), len(blame.links)
     if part.scope in TWO_ENDS:
@@ -96,7 +96,7 @@ def _count(blame: Blame) -> str:
     return f"all {every} of its links" if bad == every else f"{bad} of its {every} links"
 
 
-def numbers(blame: Blame) -> list[str]:
+def numbers(blame: Attribution) -> list[str]:
     """What of a part's links is slow and what is dead, the more frequent first."""
     place, every = _through(blame.part), len(blame.links)
     slow = sorted((link for link in blame.bad if link.ratio is not None), key=lambda link: link.ratio or 0.0)
@@ -113,20 +113,20 @@ def numbers(blame: Blame) -> list[str]:
     return said if len(slow) >= len(dead) else said[::-1]
 
 
-def _through(part: Part) -> str:
+def _through(part: Component) -> str:
     if part.scope in TWO_ENDS:
         one, other = part.where
         return f"from {one} to {other}" if part.way == "out" else f"between {one} and {other}"
     return f"{WAYS[part.way]} {named(part._replace(way='both'))[1]}"
 
 
-def _why(links: Iterable[Link]) -> str:
+def _why(links: Iterable[MeasuredLink]) -> str:
     """The commonest error in brackets; empty where none is known."""
     errors = Counter(link.error for link in links if link.error)
     return f" ({errors.most_common(1)[0][0]})" if errors else ""
 
 
-def _other_way(blame: Blame, links: Mapping[tuple[int, int], Link]) -> str:
+def _other_way(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> str:
     """How the same ends do in the other direction, where only one is bad."""
     if blame.part.way == "both":
         return ""
@@ -135,7 +135,7 @@ def _other_way(blame: Blame, links: Mapping[tuple[int, int], Link]) -> str:
     return f"the other way {percent(median_low(ratios))}" if ratios else ""
 
 
-def _retests(blame: Blame) -> list[str]:
+def _retests(blame: Attribution) -> list[str]:
     again = sum(link.retested for link in blame.bad)
     if not again:
         return []

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn  # noqa: F401 - used in type comments
 
-    from gpuwatch.probe.shipped.base.lines import Outlet  # noqa: F401 - used in type comments
+    from gpuwatch.probe.shipped.base.lines import LineWriter  # noqa: F401 - used in type comments
 
 _NCCL_FILE = b"/dev/shm/nccl-"
 _SWEEP_S = 0.5
@@ -40,7 +40,7 @@ class Lifeline(object):
     """Ends the whole group: at once, at the absolute deadline, or after too long a silence."""
 
     def __init__(self, outlet):
-        # type: (Outlet) -> None
+        # type: (LineWriter) -> None
         self._outlet = outlet
 
     def take_group(self):

@@ -17,7 +17,7 @@ MAX_LINE = 1 << 20
 _LAST_WORD_S = 0.2
 
 
-class Outlet(object):
+class LineWriter(object):
     """Writes whole lines to one descriptor, from any thread."""
 
     def __init__(self, descriptor):

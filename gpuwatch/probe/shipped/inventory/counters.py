@@ -24,7 +24,7 @@ _TCP = {
 }
 
 
-class Counters(object):
+class CounterReader(object):
     """Reads them again and again; what hung once is asked again when it has come back."""
 
     def __init__(self, gpus, proc="/proc", sys="/sys"):

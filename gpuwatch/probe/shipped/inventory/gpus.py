@@ -8,7 +8,7 @@ import time
 from gpuwatch.agent.base import notices, nvml_codes
 from gpuwatch.agent.base.background import Background
 from gpuwatch.agent.gpu import gpu_processes, inventory
-from gpuwatch.agent.gpu.nvml import Asker, CallSlot, Nvml, number, text
+from gpuwatch.agent.gpu.nvml import CallSlot, Nvml, NvmlCaller, number, text
 from gpuwatch.agent.gpu.sampling_tiers import FastTier, SlowTier
 from gpuwatch.agent.host.machine import nvidia_devices_on_bus
 
@@ -25,7 +25,7 @@ class Card(object):
     def __init__(self, nvml, index):
         # type: (Nvml, int) -> None
         self.index = index
-        self.asker = Asker(nvml)
+        self.asker = NvmlCaller(nvml)
         self.handle = None  # type: Any
         self.info = {}  # type: dict[str, Any]
         """Keys of `wire.GpuInfo`; `uuid` is among them once the GPU has answered."""

@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from gpuwatch.agent.base.background import Rounds
+from gpuwatch.agent.base.background import TimedCalls
 from gpuwatch.agent.base.procfs import clean, read_bytes, read_link
 from gpuwatch.agent.processes.process_table import pids, read_stat
 from gpuwatch.probe.shipped.inventory.environment import like_process, of_process
@@ -57,8 +57,8 @@ def script(proc, pid):
 
 def _looked_into(proc, pid, tried):
     # type: (str, int, list[str]) -> Interpreter | None
-    looked = Rounds(_PATIENCE_S).ask({pid: lambda: _Process(proc, pid)}).get(pid)
-    if not isinstance(looked, _Process):
+    looked = TimedCalls(_PATIENCE_S).ask({pid: lambda: _TrainerProcess(proc, pid)}).get(pid)
+    if not isinstance(looked, _TrainerProcess):
         return None
     why = "process {} ({})".format(pid, looked.script)
     if not looked.ours:
@@ -71,7 +71,7 @@ def _looked_into(proc, pid, tried):
     return None
 
 
-class _Process(object):
+class _TrainerProcess(object):
     """What one process says of its interpreter. Reading it may block."""
 
     def __init__(self, proc, pid):
@@ -130,7 +130,7 @@ def _with_torch(proc):
         for pid, found in names.items()
         if found is not None and found.name.startswith(("python", "pt_"))
     }
-    return sorted(pid for pid, answer in Rounds(_PATIENCE_S).ask(asked).items() if answer)
+    return sorted(pid for pid, answer in TimedCalls(_PATIENCE_S).ask(asked).items() if answer)
 
 
 def _maps_of(proc, pid):

@@ -11,7 +11,7 @@ Order = TypeVar("Order")
 
 
 @dataclass(frozen=True)
-class Seat:
+class SeatFields:
     """`protocol.RankSeat`."""
 
     rank: int
@@ -21,7 +21,7 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Prepare:
+class PrepareFields:
     """`protocol.Prepare`."""
 
     backend: str
@@ -36,13 +36,13 @@ class Prepare:
     pairs_only: bool = False
     secret: str = ""
 
-    def places(self) -> List[Seat]:
+    def places(self) -> List[SeatFields]:
         """The ranks of this node."""
-        return [read(Seat, raw) for raw in self.seats]
+        return [read(SeatFields, raw) for raw in self.seats]
 
 
 @dataclass(frozen=True)
-class Step:
+class StepFields:
     """`protocol.Step`."""
 
     id: int

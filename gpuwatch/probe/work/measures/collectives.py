@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from gpuwatch.probe.work.base.orders import Step
+from gpuwatch.probe.work.base.orders import StepFields
 from gpuwatch.probe.work.base.torch_types import Device, Torch
 from gpuwatch.probe.work.measures.clocks import Clock
-from gpuwatch.probe.work.measures.pattern import Pattern
+from gpuwatch.probe.work.measures.pattern import DataPattern
 
 _TINY = 1024
 _ELEMENT = 4
@@ -33,7 +33,7 @@ CALLS: Dict[str, Tuple[str, ...]] = {
 """Names in torch.distributed, best first: newer ones take single tensors, older ones warn or are missing."""
 
 
-class Job(NamedTuple):
+class CollectiveRun(NamedTuple):
     """One collective over one size, ready to run."""
 
     call: Callable[[], object]
@@ -67,7 +67,7 @@ class Buffers:
         return Shares(self._flat[0][:give], self._flat[1][:take])
 
 
-class Collectives:
+class CollectiveRunner:
     """The collectives of one rank in the group of all.
 
     Args:
@@ -82,7 +82,7 @@ class Collectives:
         self._dist = torch.distributed
         self._buffers, self._clock = buffers, clock
         self._rank, self._world = rank, world_size
-        self._pattern = Pattern(torch, buffers.device)
+        self._pattern = DataPattern(torch, buffers.device)
         self._names: Dict[str, str] = {}
         self.lacks: List[str] = []
 
@@ -116,7 +116,7 @@ class Collectives:
             return False
         return True
 
-    def measure(self, step: Step) -> Dict[str, Any]:
+    def measure(self, step: StepFields) -> Dict[str, Any]:
         """The fields of `protocol.Done` for one collective step.
 
         Raises:
@@ -155,47 +155,47 @@ class Collectives:
             "all_to_all": (total, total),
         }[op]
 
-    def _job(self, op: str, name: str, size: int) -> Job:
+    def _job(self, op: str, name: str, size: int) -> CollectiveRun:
         shares = self._buffers.shares(*self._counts(op, size))
-        build: Callable[[Shares, str], Job] = getattr(self, f"_{op}")
+        build: Callable[[Shares, str], CollectiveRun] = getattr(self, f"_{op}")
         return build(shares, name)
 
-    def _all_reduce(self, shares: Shares, _name: str) -> Job:
+    def _all_reduce(self, shares: Shares, _name: str) -> CollectiveRun:
         pattern, buffer = self._pattern, shares.give
-        return Job(
+        return CollectiveRun(
             lambda: self._dist.all_reduce(buffer),
             lambda: pattern.write(buffer, pattern.wave(self._rank)),
             lambda: pattern.wrong(buffer, pattern.total(range(self._world))),
         )
 
-    def _broadcast(self, shares: Shares, _name: str) -> Job:
+    def _broadcast(self, shares: Shares, _name: str) -> CollectiveRun:
         pattern, buffer = self._pattern, shares.give
-        return Job(
+        return CollectiveRun(
             lambda: self._dist.broadcast(buffer, src=0),
             lambda: pattern.write(buffer, pattern.wave(self._rank)),
             lambda: pattern.wrong(buffer, pattern.wave(0)),
         )
 
-    def _all_gather(self, shares: Shares, name: str) -> Job:
+    def _all_gather(self, shares: Shares, name: str) -> CollectiveRun:
         pattern, call = self._pattern, getattr(self._dist, name)
         parts = list(shares.take.chunk(self._world))
-        return Job(
+        return CollectiveRun(
             lambda: call(parts if name == "all_gather" else shares.take, shares.give),
             lambda: pattern.write(shares.give, pattern.wave(self._rank)),
             lambda: self._wrong_parts(parts, [pattern.wave(r) for r in range(self._world)]),
         )
 
-    def _reduce_scatter(self, shares: Shares, name: str) -> Job:
+    def _reduce_scatter(self, shares: Shares, name: str) -> CollectiveRun:
         pattern, call = self._pattern, getattr(self._dist, name)
         parts = list(shares.give.chunk(self._world))
         own = self._rank * shares.take.numel()
-        return Job(
+        return CollectiveRun(
             lambda: call(shares.take, parts if name == "reduce_scatter" else shares.give),
             lambda: pattern.write(shares.give, pattern.wave(self._rank)),
             lambda: pattern.wrong(shares.take, pattern.total(range(self._world), own)),
         )
 
-    def _all_to_all(self, shares: Shares, _name: str) -> Job:
+    def _all_to_all(self, shares: Shares, _name: str) -> CollectiveRun:
         pattern = self._pattern
         given, taken = shares.give.chunk(self._world), list(shares.take.chunk(self._world))
 
@@ -206,9 +206,9 @@ class Collectives:
         def wrong() -> Tuple[int, Optional[int]]:
             return self._wrong_parts(taken, [pattern.wave(r, block=self._rank) for r in range(self._world)])
 
-        return Job(lambda: self._dist.all_to_all_single(shares.take, shares.give), fill, wrong)
+        return CollectiveRun(lambda: self._dist.all_to_all_single(shares.take, shares.give), fill, wrong)
 
-    def _send_recv(self, shares: Shares, _name: str) -> Job:
+    def _send_recv(self, shares: Shares, _name: str) -> CollectiveRun:
         """A ring: every rank sends to the next one and receives from the one before."""
         pattern, dist = self._pattern, self._dist
         after, before = (self._rank + 1) % self._world, (self._rank - 1) % self._world
@@ -218,7 +218,7 @@ class Collectives:
             for work in dist.batch_isend_irecv(both):
                 work.wait()
 
-        return Job(
+        return CollectiveRun(
             call,
             lambda: pattern.write(shares.give, pattern.wave(self._rank)),
             lambda: pattern.wrong(shares.take, pattern.wave(before)),

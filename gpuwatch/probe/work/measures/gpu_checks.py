@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any, Callable, Dict, Tuple
 
-from gpuwatch.probe.work.base.orders import Step
+from gpuwatch.probe.work.base.orders import StepFields
 from gpuwatch.probe.work.base.torch_types import Torch
 from gpuwatch.probe.work.measures.clocks import CudaClock
 
@@ -14,7 +14,7 @@ _COPIED = 256 << 20
 """Bytes, where the step names none."""
 
 
-def measure(torch: Torch, step: Step) -> Dict[str, Any]:
+def measure(torch: Torch, step: StepFields) -> Dict[str, Any]:
     """The fields of `protocol.Done` for a matmul (FLOP/s) or a copy (bytes/s) on the current GPU.
 
     A byte copied within the GPU is read and written: its memory moves twice that rate.

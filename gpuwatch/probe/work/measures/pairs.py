@@ -14,11 +14,11 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from gpuwatch.probe.work.base import store_barrier, words
 from gpuwatch.probe.work.base.deadlines import within
-from gpuwatch.probe.work.base.orders import Step
+from gpuwatch.probe.work.base.orders import StepFields
 from gpuwatch.probe.work.base.sealed_store import SealedStore
 from gpuwatch.probe.work.base.torch_types import Group, Store, Tensor, Torch, Work
 from gpuwatch.probe.work.measures.collectives import Buffers
-from gpuwatch.probe.work.measures.pattern import Pattern
+from gpuwatch.probe.work.measures.pattern import DataPattern
 
 Answer = Dict[str, Any]
 """Fields of `protocol.Done`."""
@@ -65,11 +65,11 @@ class GlooPairs:
         self._torch, self._new_store, self._rank = torch, new_store, rank
         self._store = store
         self._buffers = buffers
-        self._pattern = Pattern(torch, "cpu")
+        self._pattern = DataPattern(torch, "cpu")
         self._groups: OrderedDict[int, Tuple[str, Any]] = OrderedDict()
         """Other rank -> (name of the group, the group), the one used last at the end."""
 
-    def measure(self, step: Step, source: int, destination: int) -> Answer:
+    def measure(self, step: StepFields, source: int, destination: int) -> Answer:
         """The fields of `protocol.Done` for one end of a pair.
 
         Raises:
@@ -88,7 +88,7 @@ class GlooPairs:
             self._groups.pop(peer, None)
             raise
 
-    def _group(self, step: Step, peer: int, deadline: Deadline) -> "End":
+    def _group(self, step: StepFields, peer: int, deadline: Deadline) -> "End":
         """The group with a peer: the one that both still have, or a new one."""
         held = self._groups.get(peer, ("", None))[0]
         theirs = store_barrier.meet(
@@ -120,7 +120,7 @@ class GlooPairs:
             raise TimeoutError(f"no connection with rank {peer} within {words.seconds(seconds)}") from error
         self._groups[peer] = (name, group)
 
-    def _send(self, step: Step, end: "End", deadline: Deadline) -> Answer:
+    def _send(self, step: StepFields, end: "End", deadline: Deadline) -> Answer:
         data, go = self._data(step), self._torch.zeros(1)
         if step.check:
             self._pattern.write(data, self._pattern.wave(self._rank))
@@ -130,7 +130,7 @@ class GlooPairs:
                 return {}
             end.send(data, _DATA).wait(deadline.left())
 
-    def _receive(self, step: Step, end: "End", deadline: Deadline, source: int) -> Answer:
+    def _receive(self, step: StepFields, end: "End", deadline: Deadline, source: int) -> Answer:
         data, go = self._data(step), self._torch.zeros(1)
         answer: Answer = {}
         times: List[float] = []
@@ -150,7 +150,7 @@ class GlooPairs:
         end.send(go.fill_(_ENOUGH), _GO).wait(deadline.left())
         return dict(answer, times_s=times)
 
-    def _latency(self, step: Step, end: "End", deadline: Deadline) -> Answer:
+    def _latency(self, step: StepFields, end: "End", deadline: Deadline) -> Answer:
         data = self._data(step)
         times: List[float] = []
         for i in range(step.warmup + step.iterations):
@@ -165,7 +165,7 @@ class GlooPairs:
                 end.send(data, _PING).wait(deadline.left())
         return {"times_s": times}
 
-    def _data(self, step: Step) -> Tensor:
+    def _data(self, step: StepFields) -> Tensor:
         return self._buffers.shares(max(1, step.bytes // _ELEMENT), 0).give
 
 

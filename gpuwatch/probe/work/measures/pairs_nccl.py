@@ -11,12 +11,12 @@ from datetime import timedelta
 from typing import Any, Dict, Optional
 
 from gpuwatch.probe.work.base import store_barrier
-from gpuwatch.probe.work.base.orders import Step
+from gpuwatch.probe.work.base.orders import StepFields
 from gpuwatch.probe.work.base.sealed_store import SealedStore
 from gpuwatch.probe.work.base.torch_types import Torch
 from gpuwatch.probe.work.measures.clocks import CudaClock
 from gpuwatch.probe.work.measures.collectives import Buffers
-from gpuwatch.probe.work.measures.pattern import Pattern
+from gpuwatch.probe.work.measures.pattern import DataPattern
 
 _ELEMENT = 4
 _TINY = 2
@@ -36,12 +36,12 @@ class NcclPairs:
     def __init__(self, torch: Torch, store: SealedStore, rank: int, buffers: Buffers, alone: bool) -> None:
         self._torch, self._dist, self._store, self._rank = torch, torch.distributed, store, rank
         self._buffers, self._alone = buffers, alone
-        self._pattern = Pattern(torch, buffers.device)
+        self._pattern = DataPattern(torch, buffers.device)
         self._clock = CudaClock(torch)
         self._with: Optional[int] = None
         """The peer in the world of two."""
 
-    def measure(self, step: Step, source: int, destination: int) -> Dict[str, Any]:
+    def measure(self, step: StepFields, source: int, destination: int) -> Dict[str, Any]:
         """The fields of `protocol.Done` for one end: the destination times bandwidth, the source latency.
 
         Raises:
@@ -75,7 +75,7 @@ class NcclPairs:
             said["times_s"] = times
         return said
 
-    def _make_two(self, step: Step, peer: int) -> None:
+    def _make_two(self, step: StepFields, peer: int) -> None:
         if self._with is not None:
             self._with = None
             self._dist.destroy_process_group()

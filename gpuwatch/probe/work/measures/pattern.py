@@ -17,7 +17,7 @@ _ROWS = 4096
 """Compared at a time, which bounds the memory that a check needs to some MB."""
 
 
-class Pattern:
+class DataPattern:
     """Writes and compares the numbers. A wave is one period of them, a tensor of `PERIOD` elements."""
 
     def __init__(self, torch: Torch, device: Device) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from gpuwatch.fleet.logs.log_stream import KEPT_LINES, LogStream
 from gpuwatch.tui.logs.data.line_window import Window
 from gpuwatch.tui.logs.data.sources import LogSource
-from gpuwatch.tui.model.session_protocol import Asker
+from gpuwatch.tui.model.session_protocol import LineRequests
 
 PAGE = 500
 """Lines that are read at once; fewer where many files are."""
@@ -30,7 +30,9 @@ class _Read:
 class Buffer(Window):
     """A window that asks the node for what is to be in it."""
 
-    def __init__(self, source: LogSource, asker: Asker, *, kept: int = KEPT_LINES, page: int = PAGE) -> None:
+    def __init__(
+        self, source: LogSource, asker: LineRequests, *, kept: int = KEPT_LINES, page: int = PAGE
+    ) -> None:
         super().__init__(kept)
         self.source = source
         self.held = False

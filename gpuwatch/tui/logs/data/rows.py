@@ -78,7 +78,7 @@ class Feed(Protocol):
         ...
 
 
-class Sheet:
+class RowModel:
     """The rows of a feed, kept up with it: only what is new is filtered and folded."""
 
     def __init__(self) -> None:

@@ -9,14 +9,14 @@ from rich.cells import chop_cells
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.merge import Merge
-from gpuwatch.tui.logs.data.rows import Sheet
+from gpuwatch.tui.logs.data.rows import RowModel
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.wire import LogLine
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class ScreenRow:
     """A screen line: a piece of a row."""
 
     row: int
@@ -41,7 +41,7 @@ class View:
 
     def __init__(self, feed: Buffer | Merge) -> None:
         self.feed = feed
-        self.sheet = Sheet()
+        self.sheet = RowModel()
         self.sheet.across = isinstance(feed, Merge)
         self.following = True
         self.wrap = False
@@ -231,7 +231,7 @@ class View:
 
     # ---- what stands where
 
-    def layout(self, width: int, height: int) -> list[Spot]:
+    def layout(self, width: int, height: int) -> list[ScreenRow]:
         """Which pieces of which rows stand on the screen's lines, for text of this width."""
         self.room = (width, height)
         rows = self.sheet.rows
@@ -240,7 +240,7 @@ class View:
             return []
         top = self._first_row(width, height)
         self._top = rows[top].first
-        spots: list[Spot] = []
+        spots: list[ScreenRow] = []
         for index in range(top, len(rows)):
             spots += self._spots(index, width)
             if len(spots) >= height:
@@ -249,12 +249,12 @@ class View:
             spots = spots[-height:]
         return spots[:height]
 
-    def _spots(self, index: int, width: int) -> list[Spot]:
+    def _spots(self, index: int, width: int) -> list[ScreenRow]:
         text = self.shown(index).text
-        rule = [Spot(index, 0, self.rule[1], ruled=True)] if self.rule and index == self._ruled else []
+        rule = [ScreenRow(index, 0, self.rule[1], ruled=True)] if self.rule and index == self._ruled else []
         if not self.wrap:
-            return [*rule, Spot(index, 0, text)]
-        return [*rule, *(Spot(index, n, piece) for n, piece in enumerate(pieces(text, width)))]
+            return [*rule, ScreenRow(index, 0, text)]
+        return [*rule, *(ScreenRow(index, n, piece) for n, piece in enumerate(pieces(text, width)))]
 
     def _lines_of(self, index: int, width: int) -> int:
         own = len(pieces(self.shown(index).text, width)) if self.wrap else 1

@@ -8,9 +8,9 @@ from itertools import islice
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.tui.incidents.evidence_location import Spot, location_of
+from gpuwatch.tui.incidents.evidence_location import LogLocation, location_of
 from gpuwatch.tui.logs.data.sources import LogSource, rank_sources
-from gpuwatch.tui.model.alert_snapshot import Told
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 
 FOLLOWERS = 2
 """Ranks that only follow whose logs are shown: the first to report, or the silent ones of a hang."""
@@ -24,7 +24,7 @@ def name_of(incident: Incident) -> str:
     return f"{_NAME}{incident.number}"
 
 
-def incident_named(word: str, told: Told) -> Incident | None:
+def incident_named(word: str, told: AlertSnapshot) -> Incident | None:
     """The incident that a word names; None: the word names none, or there is none of that number."""
     number = word.removeprefix(_NAME)
     if not (word.startswith(_NAME) and number.isdecimal()):
@@ -48,7 +48,7 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
     return list(found)
 
 
-def _evidence(incident: Incident) -> Iterator[Spot]:
+def _evidence(incident: Incident) -> Iterator[LogLocation]:
     """The lines of the cause, and what its own rank or node reports beside it."""
     for alert in incident.alerts:
         own = alert.rank in (None, incident.rank) and alert.role in ("root", "first")
@@ -71,8 +71,8 @@ def _followers(incident: Incident) -> list[Alert]:
 class Course:
     """The two moments that a merged view of an incident measures times by."""
 
-    cause: Spot
-    echo: Spot | None
+    cause: LogLocation
+    echo: LogLocation | None
     """The first line that only follows; None: there is none yet."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gpuwatch.tui.logs.data.sources import LogSource, all_sources, folded, known_ranks, rank_sources
 from gpuwatch.tui.logs.search.incident_logs import incident_logs, name_of
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 
 FEW = 4
 """Logs that are shown before anybody chose."""
 
 
-def failed_ranks(scene: Scene) -> list[int]:
+def failed_ranks(scene: ViewState) -> list[int]:
     """The ranks with errors in their logs, the first to fail first; those that only follow come last."""
     found: dict[int, tuple[bool, float]] = {}
     for told in scene.fleet.findings.values():
@@ -24,7 +24,7 @@ def failed_ranks(scene: Scene) -> list[int]:
     return sorted(found, key=lambda rank: found[rank])
 
 
-def silent_ranks(scene: Scene) -> list[int]:
+def silent_ranks(scene: ViewState) -> list[int]:
     """Ranks by how long their own logs have not grown, the longest first."""
     grown: dict[int, float] = {}
     for node in scene.fleet.nodes.values():
@@ -35,7 +35,7 @@ def silent_ranks(scene: Scene) -> list[int]:
     return sorted(grown, key=lambda rank: grown[rank])
 
 
-def first_choice(scene: Scene) -> tuple[str, list[LogSource], bool]:
+def first_choice(scene: ViewState) -> tuple[str, list[LogSource], bool]:
     """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
 
     The logs of the incident, else of the ranks that failed, the first one first; where none did, all ranks

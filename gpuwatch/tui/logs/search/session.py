@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.search import next_error
 from gpuwatch.tui.logs.search.node_search import LogSearch
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 
 
 class LogHunt:
     """One search and one quest at a time; `version` moves when another pattern is to be painted."""
 
-    def __init__(self, scene: Scene, offset: Callable[[str], float]) -> None:
+    def __init__(self, scene: ViewState, offset: Callable[[str], float]) -> None:
         """Look for nothing yet.
 
         Args:

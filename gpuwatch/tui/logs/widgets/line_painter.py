@@ -14,7 +14,7 @@ from rich.style import Style
 from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.line_prefix import message_at, short_prefix
 from gpuwatch.tui.logs.data.sources import folded
-from gpuwatch.tui.toolkit.styles import Look, clean, fit
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import LogLine, Severity
 
 LOUD = ("warning", "error", "critical")
@@ -30,7 +30,7 @@ MOST_RANKS = 32
 class Ink:
     """How one line is to be painted."""
 
-    look: Look
+    look: StyleSet
     patterns: tuple[re.Pattern[str], ...] = ()
     """What was searched for."""
     left: int = 0
@@ -51,7 +51,9 @@ def loudness(line: LogLine, found: Severity | None) -> Severity | None:
     return line.level if line.level in LOUD else None
 
 
-def mark(severity: Severity | None, look: Look, *, bookmarked: bool, wanted: bool = False) -> list[Segment]:
+def mark(
+    severity: Severity | None, look: StyleSet, *, bookmarked: bool, wanted: bool = False
+) -> list[Segment]:
     """Two cells: a bookmark, else how bad the line is; then a bar where it is the line that was gone to."""
     if bookmarked:
         sign = Segment("*", look.title)
@@ -65,7 +67,7 @@ def of_ranks(row: Fold) -> bool:
     return row.kind == "same" and len(row.ranks) > 1
 
 
-def fold_badge(row: Fold, look: Look) -> list[Segment]:
+def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
     """What a folded row holds: how many lines, of how many ranks."""
     if row.count < 2:
         return []
@@ -77,7 +79,7 @@ def fold_badge(row: Fold, look: Look) -> list[Segment]:
 
 
 def fold_tail(
-    row: Fold, everyone: Sequence[int], cause_at: float | None, look: Look, room: int
+    row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet, room: int
 ) -> list[Segment]:
     """Behind the message of a row of several ranks: who is missing, who said it first and last, who did.
 
@@ -119,7 +121,7 @@ def fit_list(ranks: Iterable[int]) -> str:
     return f"rank {text}" if text.isdigit() else f"ranks {text}"
 
 
-def text_style(severity: Severity | None, look: Look) -> Style:
+def text_style(severity: Severity | None, look: StyleSet) -> Style:
     """Warnings and worse in their colour; the rest as it is."""
     return look.severity[severity] if severity in LOUD else look.text
 

@@ -34,7 +34,7 @@ from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.line_view import Lines, Row, heading, wrapped
+from gpuwatch.tui.toolkit.line_view import LineView, Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 WHEEL_LINES = 3
@@ -45,7 +45,7 @@ LEAST_MESSAGE = 32
 """Cells that the message keeps before what stands behind it."""
 
 
-class LogPane(Lines, can_focus=True):
+class LogPane(LineView, can_focus=True):
     """Paints a view of the desk; which one is decided anew whenever the choice changes."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPane { width: 1fr; height: 1fr; overflow: hidden; }"

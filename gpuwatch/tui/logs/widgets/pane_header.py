@@ -12,13 +12,13 @@ from gpuwatch.tui.logs.data.sources import HOW, folded
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.widgets.line_painter import fit_list
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.toolkit.styles import Look, clean
+from gpuwatch.tui.toolkit.styles import StyleSet, clean
 from gpuwatch.tui.toolkit.text import age_text
 from gpuwatch.wire import KERNEL_LOG, LogFile
 
 
 def file_words(
-    buffer: Buffer, file: LogFile | None, age: float | None, now: float, look: Look, room: int
+    buffer: Buffer, file: LogFile | None, age: float | None, now: float, look: StyleSet, room: int
 ) -> list[Segment]:
     """Rank, node, GPU, age, pace, file and how the rank is known; what matters most stands first."""
     source = buffer.source
@@ -61,7 +61,7 @@ def short_path(path: str, room: int, most: int = 3) -> str:
     return next((tail for tail in tails if cell_len(tail) <= room), names[-1] if names else path)
 
 
-def merged_words(view: View, desk: LogWorkspace, look: Look) -> list[Segment]:
+def merged_words(view: View, desk: LogWorkspace, look: StyleSet) -> list[Segment]:
     """What is merged, in which order, and how sure the clocks are."""
     buffers = view.buffers
     ranks = desk.everyone(view)

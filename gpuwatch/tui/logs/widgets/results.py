@@ -14,13 +14,13 @@ from gpuwatch.tui.logs.search.node_search import Hit
 from gpuwatch.tui.logs.widgets.line_painter import Ink, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.toolkit.line_view import Picker, Row, text_of
+from gpuwatch.tui.toolkit.line_view import Row, SelectableLines, text_of
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 PLACE = 22
 
 
-class LogResults(Picker):
+class LogResults(SelectableLines):
     """Hits of the search while there is one and it is asked for, else bookmarks."""
 
     DEFAULT_CSS: ClassVar[str] = "LogResults { height: 33%; min-height: 4; }"

@@ -10,13 +10,13 @@ from rich.style import Style
 
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.toolkit.line_view import Page, Row
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks merged"}
 
 
-class LogBar(Page, can_focus=False):
+class LogBar(RebuiltPage, can_focus=False):
     """One line."""
 
     DEFAULT_CSS: ClassVar[str] = "LogBar { height: 1; background: $surface; overflow-y: hidden; }"

@@ -9,7 +9,7 @@ from gpuwatch.tui.logs.data.buffer import PAGE, Buffer
 from gpuwatch.tui.logs.data.merge import KEPT, Merge
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import View
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.view_state import ViewState
 
 OPENED_AT_ONCE = 16
 """Files that are asked for in one frame."""
@@ -22,7 +22,7 @@ UNSURE_S = 1.0
 class OpenLogs:
     """Views of single files, made when they are first looked at, or one view of several merged."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: ViewState) -> None:
         self.views: dict[LogSource, View] = {}
         self.merged: View | None = None
         self.time: float | None = None

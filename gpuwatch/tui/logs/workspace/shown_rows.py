@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.sources import LogSource
-from gpuwatch.tui.logs.data.viewport import Spot, View
+from gpuwatch.tui.logs.data.viewport import ScreenRow, View
 from gpuwatch.tui.logs.search.bookmarks import Key
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.wire import LogLine, Severity
@@ -21,7 +21,7 @@ class ShownLine:
     between two frames, and a number of the old rows means another line of the new ones, or none.
     """
 
-    spot: Spot
+    spot: ScreenRow
     fold: Fold
     line: LogLine
     """The line that stands for the row."""

@@ -31,8 +31,8 @@ from gpuwatch.tui.logs.search.incident_logs import (
 from gpuwatch.tui.logs.search.rank_selection import failed_ranks, first_choice, silent_ranks
 from gpuwatch.tui.logs.search.session import LogHunt
 from gpuwatch.tui.logs.workspace.open_files import OpenLogs
-from gpuwatch.tui.model.alert_snapshot import Told
-from gpuwatch.tui.model.view_state import Scene
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
+from gpuwatch.tui.model.view_state import ViewState
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
@@ -42,7 +42,7 @@ SLOWEST = 4
 
 
 @dataclass(frozen=True)
-class Wanted:
+class OpenRequest:
     """What another screen wants to have opened."""
 
     node: str | None = None
@@ -59,7 +59,7 @@ class Wanted:
 class LogWorkspace:
     """Survives the screen: the choice and the bookmarks are there when it is opened again."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: ViewState) -> None:
         self.scene = scene
         self.text = ""
         """The choice, as it was typed."""
@@ -79,7 +79,7 @@ class LogWorkspace:
         self.marked = Marked()
         self.course: Course | None = None
         """Of the incident whose logs are shown: what times are measured by in the merged view."""
-        self._alerts_seen: Told | None = None
+        self._alerts_seen: AlertSnapshot | None = None
         self._chosen_for: str | None = None
         """The incident that mattered most when the logs were chosen."""
 
@@ -105,7 +105,7 @@ class LogWorkspace:
             self.mode = "merged"
         self._arrange(lead)
 
-    def open(self, wanted: Wanted) -> None:
+    def open(self, wanted: OpenRequest) -> None:
         """Show what another screen leads to: a line, a second, some ranks."""
         known = all_sources(self.scene.fleet)
         own = [s for s in known if s.node == wanted.node and wanted.file in (None, s.file)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
-from gpuwatch.agent.logs.files.entry import Entry
+from gpuwatch.agent.logs.files.entry import FileEntry
 from gpuwatch.agent.logs.files.globs import Glob, with_hosts
 from gpuwatch.agent.logs.files.mounts import network_mounts
 from gpuwatch.agent.logs.ipc.messages import of_processes
@@ -128,7 +128,7 @@ def test_shared_file_systems_are_known_by_their_source() -> None:
 
 
 def test_a_file_that_slurm_names_is_of_its_job_until_a_rank_writes_it() -> None:
-    entry = Entry("/home/me/slurm-4711.out", "slurm")
+    entry = FileEntry("/home/me/slurm-4711.out", "slurm")
     entry.found_job = "4711"
     entry.written_by([], [30], {})
     assert (entry.speaker(), entry.pids) == ({"job": "4711"}, [30])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.logs.discovery.tail import Tail
+from gpuwatch.agent.logs.discovery.tail import LogTail
 from gpuwatch.agent.logs.files import regular_file
 from gpuwatch.agent.logs.files.backlog import Backlog
 from gpuwatch.agent.logs.files.follower import Follower
@@ -80,7 +80,7 @@ def test_every_reader_comes_back_from_a_fifo_that_was_swapped_in(tmp_path: Path)
     os.mkfifo(path)
     for read in (
         lambda: Backlog(str(path), 10),
-        lambda: Tail(str(path)),
+        lambda: LogTail(str(path)),
         lambda: Follower(str(path), lambda: 0.0).open(),
         lambda: open_file(path),
         lambda: list(Contents(path, None).pieces()),

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from gpuwatch.agent.logs.lines.line_ranks import Reading, line_ranks
+from gpuwatch.agent.logs.lines.line_ranks import LineRanks, line_ranks
 
 WRITERS = (
     "[rank {n}] boom",
@@ -201,5 +201,5 @@ def test_world_size_beside_the_rank() -> None:
 )
 def test_long_lines_are_read_in_bounded_time(line: str) -> None:
     began = process_time()
-    assert isinstance(line_ranks(line), Reading)
+    assert isinstance(line_ranks(line), LineRanks)
     assert process_time() - began < 0.1
