@@ -200,8 +200,8 @@ class LogsScreen(LiveScreen):
         known = next((s for s in desk.sources if (s.node, s.file) == (source.node, source.file)), None)
         if known is None:
             known = desk.add(source)
-        if known not in desk.panes(max(1, self.bar.shown)):
-            desk.first = desk.sources.index(known)
+        if known not in desk.panes(self.grid.room):
+            desk.first = desk.sources.index(known) // self.grid.room * self.grid.room
         view = self.opened.view_of(known)
         view.go(offset=offset)
         self.arrange_parts()
@@ -264,11 +264,17 @@ class LogsScreen(LiveScreen):
 
     def action_filter_lines(self) -> None:
         """Keep or leave out lines."""
-        self.ask("filter", self.opened.filter_text)
+        search = self.desk.hunt.search
+        self.ask("filter", self.opened.filter_text or (search.pattern.pattern if search else ""))
 
     def action_go_to_time(self) -> None:
         """To a time."""
         self.ask("time")
+
+    def action_level(self) -> None:
+        """All lines, warnings and worse, or errors alone."""
+        self.opened.next_level()
+        self.pull()
 
     def action_minutes(self, minutes: int) -> None:
         """A minute before or after."""
@@ -291,7 +297,7 @@ class LogsScreen(LiveScreen):
 
     def action_next_item(self, step: int) -> None:
         """The logs before or after the ones that are shown."""
-        self.desk.turn(step, max(1, self.bar.shown))
+        self.desk.turn(step, self.grid.room)
         self.pull()
 
     def action_zoom(self) -> None:

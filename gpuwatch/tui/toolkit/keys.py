@@ -129,6 +129,7 @@ GPU = [
 LOGS = [
     row("logs.choose", "c", "choose_logs", "Choose", hint=True,
         tooltip="choose logs: 0-7, 3,8-15, a node, incident-1, failed, slowest, all, part of a file's name"),
+    row("logs.level", "L", "level", "Level", tooltip="show all lines, warnings and errors, or errors alone"),
     row("logs.merged", "m", "next_mode(1)", "Merge", hint=True,
         tooltip="next view: separate panes, merged by time, all ranks merged"),
     row("logs.merged.before", "M", "next_mode(-1)", "Previous mode", "the previous view"),
@@ -145,8 +146,8 @@ LOGS = [
     row("logs.minute", "8", "minutes(1)", "On a minute", "move all panes forward one minute"),
     row("logs.filter", "f", "filter_lines", "Filter", hint=True,
         tooltip="show only lines that match a pattern; a leading ! excludes them"),
-    row("logs.before", "left_square_bracket", "next_item(-1)", "Previous logs", "the previous logs"),
-    row("logs.after", "right_square_bracket", "next_item(1)", "Next logs", "the next logs"),
+    row("logs.before", "left_square_bracket", "next_item(-1)", "Previous logs", "the previous page of logs"),
+    row("logs.after", "right_square_bracket", "next_item(1)", "Next logs", "the next page of logs"),
     row("logs.zoom", "z", "zoom", "Zoom", "show only this pane, or all panes", hint=True),
     row("logs.unfold", "o", "unfold", "Unfold",
         tooltip="unfold or fold the lines under the cursor (enter unfolds, too)"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs
-from tests.tui.logs.log_nodes import LogSession
-from tests.tui.logs.test_logs import Desk
+from tests.tui.logs.log_nodes import LogSession, story
+from tests.tui.logs.test_logs import Desk, log_desk
 from tests.tui.still import NOW, still_app
 
 CULPRIT = 85
@@ -85,3 +86,58 @@ async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_
         assert len(view.sheet.rows) == rows + 126
         await desk.press("enter")
         assert len(view.sheet.rows) == rows
+
+
+async def test_pages_of_the_chosen_logs_have_inverse_keys_and_leave_the_set_alone() -> None:
+    async with log_desk(story(), (80, 24)) as desk:
+        await desk.type("c", "0-6")
+        chosen = list(desk.screen.desk.sources)
+        seen = [[pane.view.buffers[0].source.rank for pane in desk.panes if pane.view]]
+        for _ in range(4):
+            await desk.press("right_square_bracket")
+            seen.append([pane.view.buffers[0].source.rank for pane in desk.panes if pane.view])
+        assert seen == [[0, 1], [2, 3], [4, 5], [6], [0, 1]]
+        for expected in reversed(seen[:-1]):
+            await desk.press("left_square_bracket")
+            assert [pane.view.buffers[0].source.rank for pane in desk.panes if pane.view] == expected
+        assert desk.screen.desk.sources == chosen
+        await desk.type("c", "5")
+        await desk.press("right_square_bracket")
+        assert [source.rank for source in desk.screen.desk.sources] == [5]
+
+
+async def test_the_level_filter_counts_what_it_keeps_and_bookmarks_stay() -> None:
+    async with log_desk(story(steps=100), (80, 24)) as desk:
+        await desk.type("c", "5")
+        await desk.press("b", "L")
+        view = desk.screen.pane.view
+        assert view is not None
+        assert [row.count for row in view.sheet.rows] == [1, 6]  # the error, and the whole traceback
+        total = view.feed.end - view.feed.base
+        assert (view.sheet.kept, total) == (7, 107)
+        assert f"7 of {total} lines" in desk.text()
+        await desk.press("L")
+        assert view.sheet.kept == 7
+        await desk.type("c", "3")
+        view = desk.screen.pane.view
+        assert view is not None
+        assert [view.shown(index).level for index in range(len(view.sheet.rows))] == ["error"]
+        await desk.press("L", "f")
+        desk.screen.prompt.field.value = "step 9"
+        await desk.press("enter")
+        assert view.sheet.kept == 11
+        assert len(desk.screen.desk.bookmarks) == 1
+
+
+async def test_in_eighty_columns_the_message_stands_before_its_prefix() -> None:
+    async with demo_desk((80, 24)) as desk:
+        await desk.press("4", "m")
+        await desk.frames(12)
+        assert re.search(
+            r"127 ranks: \[Rank \d+\] Watchdog caught collective|127 ranks: Watchdog", desk.text()
+        )
+        await desk.type("c", "57")
+        shown = desk.text()
+        assert re.search(r"\d\d:\d\d:\d\d Watchdog caught collective operation timeout", shown)
+        await desk.press("ctrl+w")  # wrapped, nothing is left out
+        assert "ProcessGroupNCCL.cpp" in desk.text()

@@ -15,7 +15,8 @@ _STAMP = re.compile(
     r"\d{4}-\d\d-\d\d[T ]?|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?|0x[0-9a-fA-F]+|\[\d+\]|pid[ =:]\d+"
 )
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
-_TRACE = "Traceback (most recent call last)"
+TRACE = "Traceback (most recent call last)"
+"""Begins a traceback of Python."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
 TOGETHER_S = 1.0
@@ -104,6 +105,11 @@ class Folder:
         self._alike: dict[tuple[str | None, str], Fold] = {}
         """Level and normalised text -> the newest row that several ranks may share."""
 
+    def continues(self, rank: int | None) -> bool:
+        """Whether a rank's traceback has not come to its exception yet."""
+        trace = self._traces.get(rank if self._across else None)
+        return trace is not None and not trace.ended
+
     def resume(self, line: Callable[[int], LogLine]) -> None:
         """Go on behind rows that are there: lines of further ranks go to the newest of them."""
         for row in self.rows[-RESUMED:]:
@@ -115,7 +121,7 @@ class Folder:
         if self.folding and (found := self._fold(number, line, rank, at)) is not None:
             return found
         self._line, self._normal = line, None
-        indent = line.text.find(_TRACE) if self.folding else -1
+        indent = line.text.find(TRACE) if self.folding else -1
         row = Fold(number, number, number, "line" if indent < 0 else "trace", at=at, until=at)
         row.first_rank = row.last_rank = rank
         if rank is not None:
@@ -204,9 +210,9 @@ def _in_trace(trace: _Trace, text: str) -> bool:
         return True
     if body.startswith(_CHAINED):
         trace.chained, trace.ended = True, False
-    elif trace.ended or (body.startswith(_TRACE) and not trace.chained):
+    elif trace.ended or (body.startswith(TRACE) and not trace.chained):
         return False
-    elif body.startswith(_TRACE):
+    elif body.startswith(TRACE):
         trace.chained = False
     else:
         trace.ended = not body.startswith(" ")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from typing import Protocol
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeAlias
 
-from gpuwatch.tui.logs.data.folding import Fold, Folder
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.tui.logs.data.folding import TRACE, Fold, Folder
 from gpuwatch.tui.logs.data.sources import LogSource
-from gpuwatch.wire import LogLine
+from gpuwatch.wire import LogLine, Severity
+
+Floor: TypeAlias = Literal["warning", "error"]
 
 
 class Feed(Protocol):
@@ -88,6 +92,10 @@ class RowModel:
         self.without: re.Pattern[str] | None = None
         self.across = False
         """The lines of several files alternate: equal ones fold over what stands between them."""
+        self.floor: Floor | None = None
+        """Lines below this severity are left out, by the rules or by their own word."""
+        self.found: Callable[[str, str, int], Severity | None] = lambda _node, _file, _offset: None
+        """What the rules found at a byte of a file."""
         self.only_rank: int | None = None
         """Lines that another rank's prefix begins are left out."""
         self.version = 0
@@ -96,6 +104,8 @@ class RowModel:
         self._upto = 0
         self._folder = Folder(self.rows)
         self._speaks = True
+        self._kept = -1, 0
+        """The version for which lines were counted, and how many there were."""
         self._homes: dict[int, int] = {}
         """Number of a line -> first line of its row, where rows of others stand between the two."""
 
@@ -164,6 +174,7 @@ class RowModel:
         for row in trimmed:
             row.members = [number for number in row.members if number >= base]
             row.first = row.members[0] if row.members else max(base, row.first)
+            row.count = max(1, len(row.members))
             row.key = max(row.first, row.key)
         self.rows[:reached] = trimmed
         self.rows.sort(key=lambda row: row.first)
@@ -174,9 +185,13 @@ class RowModel:
         self._upto = max(self._upto, base)
 
     def _add(self, folder: Folder, number: int, feed: Feed) -> None:
-        line = feed.line(number)
-        if self._wanted(line):
-            rank = feed.source_of(number).rank
+        line, source = feed.line(number), feed.source_of(number)
+        rank = source.rank
+        if self._wanted(line) and (
+            self.floor is None
+            or folder.continues(line.rank if rank is None else rank)
+            or self._grave(line, source, self.floor)
+        ):
             row = folder.add(number, line, line.rank if rank is None else rank, feed.time(number))
             if row is not folder.rows[-1]:
                 self._homes[number] = row.first
@@ -190,6 +205,23 @@ class RowModel:
         if self.keep is not None and not self.keep.search(line.text):
             return False
         return self.without is None or not self.without.search(line.text)
+
+    def _grave(self, line: LogLine, source: LogSource, floor: Floor) -> bool:
+        found = self.found(source.node, source.file, line.offset)
+        known = [severity for severity in (found, line.level) if severity is not None]
+        return TRACE in line.text or any(ORDER.index(each) <= ORDER.index(floor) for each in known)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether a filter leaves lines out."""
+        return self.floor is not None or self.keep is not None or self.without is not None
+
+    @property
+    def kept(self) -> int:
+        """Lines that the filters leave in."""
+        if self._kept[0] != self.version:
+            self._kept = self.version, sum(row.count for row in self.rows)
+        return self._kept[1]
 
     # ---- rows by the numbers of their lines
 

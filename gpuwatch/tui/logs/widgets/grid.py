@@ -34,12 +34,15 @@ class LogGrid(Grid):
         self.desk = desk
         self.zoomed = False
         self.shown = 0
-        """Logs that have a pane."""
+        """Logs that have a pane,"""
+        self.room = 1
+        """and panes that there is room for."""
 
     def one_by_one(self, width: int, height: int, focused: object) -> None:
         """Give every log its pane, as far as there is room."""
         columns, rows = grid_for(len(self.desk.sources), width, height)
-        sources = self.desk.panes(columns * rows)
+        self.room = columns * rows
+        sources = self.desk.panes(self.room)
         self.shown = len(sources)
         for pane, source in zip(self.panes, sources, strict=False):
             pane.view = self.desk.opened.view_of(source)

@@ -262,17 +262,21 @@ class LogPane(LineView, can_focus=True):
     def _state(self, view: View) -> list[Segment]:
         """Following, or how far back, and what is on its way."""
         look, feed = self.look, view.feed
+        out: list[Segment] = []
+        if view.sheet.narrowed:
+            counts = f" {view.sheet.kept:,} of {feed.end - feed.base:,} lines "
+            out.append(Segment(counts, look.severity["warning"]))
         if feed.reading:
-            return [Segment(" reading... ", look.severity["warning"])]
+            return [*out, Segment(" reading... ", look.severity["warning"])]
         if view.following:
-            return [Segment(" following ", look.title)]
+            return [*out, Segment(" following ", look.title)]
         words = " paused "
         if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
             words += f"{min(100, 100 * line.end // feed.size)}% "
         if feed.live and self._shown:
             newer = feed.end - 1 - self._shown[-1].fold.last
             words += f"{newer:,} below " if newer > 0 else ""
-        return [Segment(words, look.severity["warning"])]
+        return [*out, Segment(words, look.severity["warning"])]
 
     # ---- gestures
 

@@ -53,6 +53,8 @@ class LogBar(RebuiltPage, can_focus=False):
         parts.append((self._how_many(), look.dim))
         if opened.time is not None:
             parts.append((f"at {clock_text(opened.time)}", look.title))
+        if opened.level is not None:
+            parts.append((f"{opened.level}s only", look.severity["warning"]))
         if opened.filter_text:
             without = opened.filter_text.startswith("!")
             words = f"filter: not {opened.filter_text[1:]}" if without else f"filter: {opened.filter_text}"

@@ -6,11 +6,14 @@ import re
 from collections.abc import Collection, Sequence
 
 from gpuwatch.tui.logs.data.buffer import PAGE, Buffer
+from gpuwatch.tui.logs.data.finding_marks import Marked
 from gpuwatch.tui.logs.data.merge import KEPT, Merge
+from gpuwatch.tui.logs.data.rows import Floor
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.model.view_state import ViewState
 
+LEVELS: tuple[Floor | None, ...] = (None, "warning", "error")
 OPENED_AT_ONCE = 16
 """Files that are asked for in one frame."""
 SETTLED_S = 0.25
@@ -22,15 +25,18 @@ UNSURE_S = 1.0
 class OpenLogs:
     """Views of single files, made when they are first looked at, or one view of several merged."""
 
-    def __init__(self, scene: ViewState) -> None:
+    def __init__(self, scene: ViewState, marked: Marked) -> None:
         self.views: dict[LogSource, View] = {}
         self.merged: View | None = None
         self.time: float | None = None
         """Where all views are, on our clock; None: at the end."""
         self.filter_text = ""
+        self.level: Floor | None = None
+        """The least severity of the lines that are shown; None: all are."""
         self.wrap = False
         self.folding = True
         self._scene = scene
+        self._marked = marked
         self._buffers: dict[LogSource, Buffer] = {}
         self._to_open: list[Buffer] = []
         self._moved_at: float | None = None
@@ -204,8 +210,16 @@ class OpenLogs:
             self._filter(view)
             view.forget()
 
+    def next_level(self) -> None:
+        """Show all lines, then warnings and worse, then errors and worse."""
+        self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
+        for view in self.all_views():
+            self._filter(view)
+            view.forget()
+
     def _filter(self, view: View) -> None:
         text, sheet = self.filter_text, view.sheet
+        sheet.floor, sheet.found = self.level, self._marked.at
         body = text.removeprefix("!")
         pattern = re.compile(body, re.IGNORECASE if body == body.lower() else 0) if body else None
         sheet.keep = None if text.startswith("!") else pattern

@@ -71,12 +71,12 @@ class LogWorkspace:
         """Another screen led here: what is merged next is all ranks, not the files of the one alert."""
         self.led_to: Key | None = None
         """The line that it led to: highlighted wherever it is shown."""
-        self.opened = OpenLogs(scene)
+        self.marked = Marked()
+        self.opened = OpenLogs(scene, self.marked)
         self.bookmarks = Bookmarks()
         self.hunt = LogHunt(scene, self.opened.offset)
         self.clocks = False
         """A time stands before every line."""
-        self.marked = Marked()
         self.course: Course | None = None
         """Of the incident whose logs are shown: what times are measured by in the merged view."""
         self._alerts_seen: AlertSnapshot | None = None
@@ -255,25 +255,19 @@ class LogWorkspace:
             self.sources.insert(self.first, source)
         return source
 
-    def turn(self, step: int, shown: int) -> None:
-        """To the logs after (1) or before (-1) the ones that are shown."""
-        if len(self.sources) > shown:
-            last = (len(self.sources) - 1) // shown * shown
-            self.first = (self.first + step * shown) % (last + shown) // shown * shown
-        else:
-            files = all_sources(self.scene.fleet)
-            ranked = every_rank(files)
-            files = ranked + [source for source in files if source not in ranked]
-            if not files:
-                return
-            at = files.index(self.sources[0]) if self.sources and self.sources[0] in files else 0
-            count = max(1, len(self.sources))
-            first = (at + step * count) % len(files)
-            self.sources = files[first : first + count]
-            self.text = " ".join(dict.fromkeys(source.name for source in self.sources[:4]))
-        self._arrange()
-        if self.mode == "panes":
-            self.opened.keep(self.panes(shown))
+    def turn(self, step: int, room: int) -> None:
+        """To the page of the chosen logs after (1) or before (-1) the one shown; each undoes the other.
+
+        Args:
+            step: Which way; behind the last page comes the first.
+            room: Panes on a page.
+        """
+        pages = -(-len(self.sources) // room)
+        if self.mode != "panes" or pages < 2:
+            self.hunt.note = "all chosen logs are shown; c chooses others"
+            return
+        self.first = (self.first // room + step) % pages * room
+        self.opened.keep(self.panes(room))
 
     def leave(self) -> None:
         """Nobody looks any more: every request on every node ends."""
