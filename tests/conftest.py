@@ -1,6 +1,7 @@
 """What holds for every test: no settings of the person who runs them, and none left behind for them.
 
-And who runs it: the tests of a file stay in one process, and so do all files with whole jobs.
+And who runs it: the tests of a file stay in one process. Each test process sees only its own processes;
+where the kernel forbids that, all files with whole jobs run in one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
 from gpuwatch.tui.toolkit.faults import fault_file
+from tests.isolation import DRIVER_PIDS, ISOLATED, isolated_python
 from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.parts import the_only_job
 
@@ -41,6 +43,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     cache.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch, empty_kernel_log(machine) as kernel_log:
         patch.setenv(VARIABLE, kernel_log)
+        patch.setenv(DRIVER_PIDS, "own")
         patch.setenv(DISCOVER, "off")  # what other tests leave behind are logs of ended jobs
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
         patch.setenv("XDG_CACHE_HOME", str(cache))
@@ -103,11 +106,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of a file in one process, and all those with whole jobs, too."""
+    """The tests of a file in one process; all with whole jobs, too, where test processes see each other."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "jobs" if _has_a_job(file) else file
+        return "jobs" if ISOLATED not in os.environ and _has_a_job(file) else file
 
 
 @cache
@@ -117,5 +120,16 @@ def _has_a_job(file: str) -> bool:
 
 
 @pytest.hookimpl(optionalhook=True)  # `-p no:xdist` takes the hook away
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    """No test process sees what another one runs."""
+    python = isolated_python()
+    if python is None:
+        return
+    os.environ[ISOLATED] = "1"  # test processes inherit it
+    for spec in specs:
+        spec.python = python
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     return ByFile(config, log)

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.isolation import DRIVER_PIDS
+
 VARIABLE = "GPUWATCH_KERNEL_LOG"
 """What agents read instead of /dev/kmsg."""
 
@@ -24,5 +26,5 @@ def empty_kernel_log(folder: Path) -> Iterator[str]:
 
 
 def for_nodes() -> dict[str, str]:
-    """The variable for the sessions of a test's sshd, which inherit nothing."""
-    return {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+    """The variables for the sessions of a test's sshd, which inherit nothing."""
+    return {name: os.environ[name] for name in (VARIABLE, DRIVER_PIDS) if name in os.environ}

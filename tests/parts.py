@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.isolation import ISOLATED
 from tests.packages import C_HEADERS, PACKAGE_OF, has_c_headers, path_of
 
 
@@ -58,6 +59,9 @@ SEEN_BY_EVERY_AGENT = [
 @contextlib.contextmanager
 def the_only_job() -> Iterator[None]:
     """No ranks of another suite on this machine run meanwhile."""
+    if ISOLATED in os.environ:
+        yield
+        return
     with (Path(tempfile.gettempdir()) / f"gpuwatch-tests-job-{os.getuid()}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
+
+from tests.isolation import own_processes
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "gpuwatch")
@@ -52,7 +53,7 @@ def alone(
     Where a process cannot get a namespace of its own (a container that forbids it), it sees all.
     """
     return subprocess.run(
-        [*_own_processes(), *COMMAND, *arguments],
+        [*own_processes(), *COMMAND, *arguments],
         cwd=cwd or ROOT,
         env=environment(**changes or {}),
         stdin=subprocess.DEVNULL,
@@ -61,18 +62,6 @@ def alone(
         timeout=100,
         check=False,
     )
-
-
-@cache
-def _own_processes() -> tuple[str, ...]:
-    """The command that gives another one its own processes and /proc; empty where that fails."""
-    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
-    prefix = ("unshare", *user, "--pid", "--fork", "--mount-proc", "--kill-child")
-    try:
-        tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
-    except FileNotFoundError:
-        return ()
-    return prefix if tried.returncode == 0 else ()
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -18,6 +18,7 @@ from gpuwatch import wire
 from gpuwatch.agent.processes import process_reader
 from gpuwatch.agent.processes.process_reader import ProcessReader
 from tests.agent.trees import Clock, process, stat_line, wait_until, write
+from tests.isolation import DRIVER_PIDS
 
 AGENT = Path(process_reader.__file__).parents[1]
 RANK_3 = {
@@ -252,8 +253,9 @@ def test_a_pid_that_cannot_be_seen_keeps_its_memory_row(tmp_path: Path) -> None:
     )
 
 
-def test_a_namesake_in_a_container_is_not_blamed(tmp_path: Path) -> None:
+def test_a_namesake_in_a_container_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's pid 50 is another process than the container's pid 50, which has no GPU open."""
+    monkeypatch.delenv(DRIVER_PIDS)
     folder = process(tmp_path, 50, RANK_3)
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/pid").symlink_to("pid:[4026532999]")
