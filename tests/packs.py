@@ -10,6 +10,15 @@ from functools import cache
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.model.rule import Rule
+
+
+def patterns_of(entry: Rule | Dialect) -> tuple[str, ...]:
+    """What is searched for in every line that a literal of the rule or dialect stands in."""
+    general = entry.general if isinstance(entry, Rule) else None
+    more = () if general is None else (*general.match, *general.unless)
+    return (*entry.match, *entry.unless, *more)
 
 
 @cache

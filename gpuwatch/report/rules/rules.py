@@ -55,7 +55,8 @@ def print_rule(rule: Rule | Dialect, pack: str, file: IO[str]) -> None:
     ]
     for heading, texts in (
         ("match", rule.match),
-        ("unless", rule.unless),
+        ("general", () if rule.general is None else rule.general.match),
+        ("unless", rule.unless if rule.general is None else (*rule.unless, *rule.general.unless)),
         ("after", (f"{rule.after.match}  (at most {rule.after.lines} lines above)",) if rule.after else ()),
         ("until", (rule.until,) if rule.until else ()),
         ("raised", (rule.raised,) if rule.raised else ()),

@@ -26,15 +26,21 @@ def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
 
     Empty where a pattern has neither.
     """
-    fold = any("(?i" in pattern for pattern in rule.match)
+    patterns = _leading(rule)
+    fold = any("(?i" in pattern for pattern in patterns)
     stated = tuple(declared(text, fold) for text in rule.literals)
     found: dict[Literal, None] = {}
-    for pattern in rule.match:
+    for pattern in patterns:
         best = max((literals_of(pattern), stated), key=_tells)
         if not best:
             return ()
         found.update(dict.fromkeys(best))
     return tuple(found)
+
+
+def _leading(rule: Rule | Dialect) -> tuple[str, ...]:
+    """The patterns one of which stands in every line that the rule finds."""
+    return (*rule.match, *rule.general.match) if isinstance(rule, Rule) and rule.general else rule.match
 
 
 def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
@@ -56,16 +62,17 @@ def _plain(rule: Rule) -> dict[str, Any]:
         "match": list(rule.match),
         "literals": [plain for each in literals_for(rule) for plain in _led(each, rule)],
     }
-    if all(treats_digits_alike(pattern) for pattern in rule.match):
+    if all(treats_digits_alike(pattern) for pattern in _leading(rule)):
         plain["steady"] = True
     plain.update({name: list(getattr(rule, name)) for name in ("unless", "programs") if getattr(rule, name)})
     for name in ("exact", "fallback", "newest"):
         if getattr(rule, name):
             plain[name] = True
-    if rule.after:
-        plain["after"] = {"match": rule.after.match, "lines": rule.after.lines}
-    if rule.above:
-        plain["above"] = {"match": rule.above.match, "lines": rule.above.lines}
+    if rule.general:
+        plain["general"] = {"match": list(rule.general.match), "unless": list(rule.general.unless)}
+    for name, context in (("after", rule.after), ("above", rule.above)):
+        if context:
+            plain[name] = {"match": context.match, "lines": context.lines}
     if rule.block:
         plain["block"] = rule.block
     if rule.until:

@@ -21,6 +21,14 @@ class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: int = 20
 
 
+class GeneralPatterns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Patterns in general words, asked only of lines that no rule in words of its own explains."""
+
+    match: tuple[str, ...]
+    unless: tuple[str, ...] = ()
+    """Words of other subjects, which contradict these patterns; not `match` of the rule itself."""
+
+
 class RecoveryPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line that ends what the rule found; `same` names the fields that must be equal in both."""
 
@@ -48,6 +56,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words, one of which stands in every line that matches; derived from `match` where left out."""
     unless: tuple[str, ...] = ()
     """Not where one of these is in the line."""
+    general: GeneralPatterns | None = None
     exact: bool = False
     """Its wording is one library's own: it counts at any level of the line, and inside advice."""
     fallback: bool = False

@@ -13,7 +13,7 @@ from gpuwatch.hosts.structures import ReadMapping
 from gpuwatch.rules.compiling.compile import literals_for
 from gpuwatch.rules.model.dialect import COMMON, Dialect
 from gpuwatch.rules.model.errors import NO_WORD, RulesError
-from gpuwatch.rules.model.rule import Context, Flood, RecoveryPattern, Rule
+from gpuwatch.rules.model.rule import Context, Flood, GeneralPatterns, RecoveryPattern, Rule
 from gpuwatch.rules.parsing.parse_dialect import dialect_of
 from gpuwatch.rules.parsing.shapes import PACK, PackProblems
 
@@ -106,6 +106,7 @@ def _rule(entry: ReadMapping, problems: Problems) -> Rule | None:
         role=values.get("role", "root"),
         literals=tuple(values.get("literals", ())),
         unless=tuple(values.get("unless", ())),
+        general=_part(GeneralPatterns, values.get("general")),
         exact=values.get("exact") == "true",
         fallback=values.get("fallback") == "true",
         after=_part(Context, values.get("after")),

@@ -142,6 +142,17 @@ RULE = RuleRecord(
             ListOf(Text("a program", limit=60), "a list of programs", or_single=True),
             "Whose lines it is about, where a system log names the program.",
         ),
+        Key(
+            "general",
+            Record(
+                "general",
+                (
+                    Key("match", _PATTERNS, "Any of them.", required=True),
+                    Key("unless", _PATTERNS, "Not where one of these is in the line."),
+                ),
+            ),
+            "Patterns in general words: only where no rule in words of its own explains the line.",
+        ),
         Key("exact", _YES, "Counts at any level of the line, and inside advice."),
         Key("fallback", _YES, "Only error lines that no other rule explains."),
         Key("raised", _PATTERN, "Searched in the line that ends a traceback, where no other rule knows it."),

@@ -17,7 +17,7 @@ import gpuwatch.agent.logs
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.compiling.check import op, parsed
 from gpuwatch.rules.load import load_packs
-from tests.packs import rules_and_dialects
+from tests.packs import patterns_of, rules_and_dialects
 from tests.rules.compiling.test_ambiguity import at_most
 from tests.rules.compiling.test_pattern_cost import REPEATED
 
@@ -67,7 +67,7 @@ def one_of(items: Any, pick: random.Random) -> str:
 def patterns() -> Iterator[str]:
     """Of the rules, and of every module that reads log lines on a node."""
     for entry in load_packs([]).all:
-        yield from (*entry.match, *entry.unless)
+        yield from patterns_of(entry)
     for each in pkgutil.walk_packages(gpuwatch.agent.logs.__path__, "gpuwatch.agent.logs."):
         for value in vars(importlib.import_module(each.name)).values():
             if isinstance(value, re.Pattern):

@@ -9,6 +9,7 @@ import pytest
 
 from gpuwatch.agent.logs.matching.matcher import SEARCHED
 from gpuwatch.rules.load import load_packs
+from tests.packs import patterns_of
 
 pytestmark = pytest.mark.long
 
@@ -82,7 +83,7 @@ def cost_s(pattern: re.Pattern[str], line: str) -> float:
 def test_no_pattern_is_worse_than_linear() -> None:
     slow = []
     for entry in load_packs().all:
-        for text in (*entry.match, *entry.unless):
+        for text in patterns_of(entry):
             pattern = re.compile(text)
             for piece in REPEATED:
                 line = (piece * SEARCHED)[:SEARCHED]

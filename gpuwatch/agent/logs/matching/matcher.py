@@ -38,17 +38,21 @@ class LineMatcher(object):
         self.matched = False
         """Set when a pattern matched, whatever came of it."""
 
-    def fields(self, rule, text, hit):
-        # type: (CompiledRule, str, int) -> dict[str, Any] | None
-        """The fields of a match, around the place `hit` of a long line; None: the rule does not match."""
+    def fields(self, rule, text, hit, general=False):
+        # type: (CompiledRule, str, int, bool) -> dict[str, Any] | None
+        """The fields of a match, around the place `hit` of a long line; None: the rule does not match.
+
+        `general`: of the rule's patterns in general words.
+        """
         if self._is_off(rule):
             return None
         text = _window(text, hit)
-        found = self._first(rule, rule.match, text)
+        found = self._first(rule, rule.general if general else rule.match, text)
         if found is None:
             return None
         self.matched = True
-        if not is_event(text, found.start(), advice=rule.exact) or self._first(rule, rule.unless, text):
+        unless = rule.unless + rule.general_unless if general else rule.unless
+        if not is_event(text, found.start(), advice=rule.exact) or self._first(rule, unless, text):
             return None
         return fields_of(found.groupdict())
 

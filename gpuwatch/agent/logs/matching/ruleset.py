@@ -70,7 +70,8 @@ class CompiledRule(object):
     """One rule."""
 
     __slots__ = (
-        "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "id", "match",
+        "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "general",
+        "general_unless", "id", "match",
         "newest", "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "steady",
         "unless", "until",
     )  # fmt: skip
@@ -82,6 +83,10 @@ class CompiledRule(object):
         self.role = plain["role"]
         self.match = [LazyPattern(each) for each in plain["match"]]
         self.unless = [LazyPattern(each) for each in plain.get("unless", ())]
+        general = plain.get("general")  # type: Any
+        self.general = [LazyPattern(each) for each in general["match"]] if general else []
+        """In general words: searched only in lines that no rule in words of its own explains."""
+        self.general_unless = [LazyPattern(each) for each in general["unless"]] if general else []
         self.exact = bool(plain.get("exact"))
         """Counts at any level of the line, and inside advice."""
         self.fallback = bool(plain.get("fallback"))
@@ -111,10 +116,16 @@ class CompiledRule(object):
         """Whose lines it is about, where a line names its program."""
         self.severity_by = plain.get("severity_by") or {}  # type: dict[str, dict[str, str]]
 
+    @property
+    def is_specific(self):
+        # type: () -> bool
+        """Whether `match` tells what a line is about, and not only that something failed."""
+        return self.role != "hint" and self.raised is None
+
     def patterns(self):
         # type: () -> Iterator[LazyPattern]
         """All that it may search for."""
-        for each in self.match + self.unless:
+        for each in self.match + self.unless + self.general + self.general_unless:
             yield each
         for one in (self.after, self.above, self.until, self.raised, self.recovery):
             if one is not None:

@@ -268,21 +268,28 @@ class Scanner(object):
             rules.extend(rule for rule in phrase.rules if rule not in rules)
             for rule in phrase.recoveries:
                 self._recovery(rule, line, arrived, out)
-        explained = False
-        for rule in rules:
-            for index, (text, by) in enumerate(line.said if not rule.fallback else ()):
-                fields = self._search.fields(rule, text, hit - line.start)
-                record = line.said[:index]
-                if fields is None or not is_about(rule.programs, by.program):
-                    continue
-                if self._search.after(rule, chunk, line.start, fields, record):
-                    explained = True
-                    if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
-                        self._found(rule, chunk, line, (text, by), fields, arrived, out)
-                    break
+        named = [rule for rule in rules if not rule.fallback]
+        explaining = [rule for rule in named if self._explains(rule, False, chunk, line, hit, arrived, out)]
+        explained = bool(explaining)
+        if not any(rule.is_specific for rule in explaining):
+            for rule in named:
+                explained |= bool(rule.general) and self._explains(rule, True, chunk, line, hit, arrived, out)
         if not explained and (raised is None or not self._exception(chunk, line, raised, arrived, out)):
             fallback = [rule for rule in rules if rule.fallback]
             self._unexplained(fallback, chunk, line, raised, arrived, out)
+
+    def _explains(self, rule, general, chunk, line, hit, arrived, out):
+        # type: (CompiledRule, bool, Chunk, CandidateLine, int, float, list[dict[str, Any]]) -> bool
+        """Whether a rule explains the line, by its patterns in general words or by the others; told if so."""
+        for index, (text, by) in enumerate(line.said):
+            fields = self._search.fields(rule, text, hit - line.start, general)
+            if fields is None or not is_about(rule.programs, by.program):
+                continue
+            if self._search.after(rule, chunk, line.start, fields, line.said[:index]):
+                if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
+                    self._found(rule, chunk, line, (text, by), fields, arrived, out)
+                return True
+        return False
 
     def _exception(self, chunk, line, raised, arrived, out):
         # type: (Chunk, CandidateLine, str, float, list[dict[str, Any]]) -> bool
