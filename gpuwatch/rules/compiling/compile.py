@@ -73,12 +73,7 @@ def _plain(rule: Rule) -> dict[str, Any]:
     for name, context in (("after", rule.after), ("above", rule.above)):
         if context:
             plain[name] = {"match": context.match, "lines": context.lines}
-    if rule.block:
-        plain["block"] = rule.block
-    if rule.until:
-        plain["until"] = rule.until
-    if rule.raised:
-        plain["raised"] = rule.raised
+    plain.update({name: getattr(rule, name) for name in ("block", "until", "raised") if getattr(rule, name)})
     if rule.flood:
         plain["flood"] = {"count": rule.flood.count, "seconds": rule.flood.seconds}
     if rule.recovery:
