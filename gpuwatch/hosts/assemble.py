@@ -21,7 +21,7 @@ MEANINGLESS = {
 }
 """What says nothing beside a link that does not use gpuwatch's own ssh."""
 
-HINTED = 20
+MAX_HINTED_PROBLEMS = 20
 """After so many problems no similar name is looked for: among 10,000 nodes that takes a tenth of a second."""
 
 
@@ -117,7 +117,7 @@ class Assembly:
             return found
         unknown = [name for name in member.names if name not in self._own]
         if unknown and self._hosts_complete:
-            near = len(unknown) == 1 and len(self._problems) < HINTED
+            near = len(unknown) == 1 and len(self._problems) < MAX_HINTED_PROBLEMS
             hint = did_you_mean(unknown[0], self._own) if near else ""
             verb = "is" if len(unknown) == 1 else "are"
             self._problems.add(member.place, f"{shown(fold(unknown))} {verb} not under 'hosts'{hint}")

@@ -11,7 +11,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.styles import clean
 
-MOST = 60
+MAX_HITS = 60
 """Hits that are offered at once."""
 MOST_AT_FIRST = 6
 """Nodes that are offered before anything is typed."""
@@ -47,5 +47,5 @@ class PlaceProvider(Provider):
             if all(word in name.lower() for word in words):
                 found += 1
                 yield Hit(max(0.1, matcher.match(name)), matcher.highlight(name), go, help=note)
-                if found >= MOST:
+                if found >= MAX_HITS:
                     return

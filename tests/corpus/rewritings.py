@@ -16,7 +16,7 @@ from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.rules.scoring.score import ALARMING, ARRIVED
+from gpuwatch.rules.scoring.score import ALARMING, ARRIVAL_TIME
 from gpuwatch.runs.files.utf16 import as_utf8
 from tests.corpus.excerpts import Excerpt, read
 from tests.packs import built_in_rules
@@ -247,7 +247,7 @@ class Judge:
 
     def findings(self, data: bytes) -> list[dict[str, Any]]:
         scanner = Scanner(self._ruleset, "excerpt.log", itertools.count(1).__next__, sieve=self._sieve)
-        return [*scanner.feed(data, 0, ARRIVED), *scanner.end()]
+        return [*scanner.feed(data, 0, ARRIVAL_TIME), *scanner.end()]
 
     def survives(self, excerpt: Excerpt, way: Rewriting, data: bytes) -> bool:
         found = self.findings(data)

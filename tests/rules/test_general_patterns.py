@@ -12,7 +12,7 @@ from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.rule import Rule
-from gpuwatch.rules.scoring.score import ARRIVED, scan_excerpt
+from gpuwatch.rules.scoring.score import ARRIVAL_TIME, scan_excerpt
 from gpuwatch.wire import Finding
 from tests.packs import built_in_rules
 
@@ -33,7 +33,7 @@ def causes(text: str) -> list[str]:
         for row in scan_excerpt(built_in_rules(), text.split("\n"))
     ]
     places = Places()
-    return [each.code for each in incidents(alerts_of(found, PACKS, places), places, PACKS, ARRIVED)]
+    return [each.code for each in incidents(alerts_of(found, PACKS, places), places, PACKS, ARRIVAL_TIME)]
 
 
 def own_words(rule: Rule) -> Sequence[str]:

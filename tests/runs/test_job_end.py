@@ -62,7 +62,7 @@ def test_the_first_nan_of_a_long_log_is_not_thinned_away(tmp_path: Path) -> None
 def test_the_first_nan_of_a_large_log_is_found_to_the_step(tmp_path: Path) -> None:
     count, first = 260_000, 131_073
     lines = (f"step {n}/300000 | loss {'nan' if n >= first else 2.5}\n" for n in range(1, count + 1))
-    (tmp_path / "rank_0.log").write_text("".join(lines) + "x" * step_series.LARGE + "\n")
+    (tmp_path / "rank_0.log").write_text("".join(lines) + "x" * step_series.LARGE_FILE_BYTES + "\n")
     found = report(tmp_path)
     cause = found.incidents[0].cause
     assert cause is not None

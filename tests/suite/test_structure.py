@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -112,3 +113,27 @@ def test_no_class_name_has_two_meanings() -> None:
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(module_of(file))
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+WITHOUT_NOUN = re.compile(
+    r"_*(ABOVE|ALL|ALONE|BESIDE|BIG|ENOUGH|FAR|FEW|FIRST|HALF|HELD|KEPT|LARGE|LARGEST|LAST|LATE|LATER|LEAST|LIMIT"
+    r"|LISTED|LONG|LONGEST|MANY|MAX|MIN|MORE|MOST|NAMED|NEAR|NEW|NEXT|NONE|OFTEN|OLD|READ|RECENT|ROOMY|SHORT|SHOWN"
+    r"|SMALL|SOME|SURE|TIMES|TOLD|TOP|WIDE)_*"
+)
+"""Names of constants that leave open what is counted and in which unit."""
+
+
+def test_constants_say_of_what_they_are() -> None:
+    bare = []
+    for file in (ROOT / "gpuwatch").rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+            names = {
+                name.id
+                for target in targets
+                if target
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name)
+            }
+            bare += [f"{module_of(file)}.{name}" for name in names if WITHOUT_NOUN.fullmatch(name)]
+    assert sorted(bare) == []

@@ -33,7 +33,7 @@ _VALUE = (
     r"|(?P<quote>[\"'])(?P<quoted>(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
     r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
 )
-_NAMED = re.compile(
+_SECRET_NAME = re.compile(
     r"(?:passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key"
     r"|auth[-_]?key|credentials?)" + _BETWEEN + _VALUE,
     re.IGNORECASE,
@@ -138,7 +138,7 @@ def masked(text):
     if "@" in text:
         text = _USER_AT.sub(_user_at, text)
     text = without_key_line(without_known_forms(text))
-    return _WEAK.sub(_weak, _NAMED.sub(_named, text))
+    return _WEAK.sub(_weak, _SECRET_NAME.sub(_named, text))
 
 
 def _url_with_slash(found):

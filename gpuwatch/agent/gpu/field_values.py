@@ -43,7 +43,7 @@ ALL_LINKS = 0xFFFFFFFF
 _VALUE = struct.Struct("=IIqqiiQ")
 """nvmlFieldValue_t: field, scope, time stamp in us, latency in us, value type, return code, value."""
 _KEY = struct.Struct("=II")
-_REFUSALS = 2
+_MAX_REFUSALS = 2
 """An invalid argument so often in a row means that the driver does not know the field."""
 
 
@@ -92,7 +92,7 @@ class FactSource(object):
         # type: (int) -> bool
         """Whether this return code ends the present way for good; then the next one is tried."""
         self._refused = self._refused + 1 if code == nvml_codes.INVALID_ARGUMENT else 0
-        if code not in nvml_codes.NEVER and self._refused < _REFUSALS:
+        if code not in nvml_codes.NEVER and self._refused < _MAX_REFUSALS:
             return False
         self.ways.pop(0)
         self._refused = 0

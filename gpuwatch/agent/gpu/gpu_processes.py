@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from .nvml import NvmlCaller  # noqa: F401 - used in type comments
 
-_ROOM = 64
-_MOST = 4096
+_FIRST_PROCESSES = 64
+_MAX_PROCESSES = 4096
 _NOT_AVAILABLE = 0xFFFFFFFFFFFFFFFF
 _WIDE_SINCE, _WIDE_BEFORE = (535, 54), (535, 98)
 """Drivers whose _v3 lists carry one field more (issues 75, 88 and 93 of nvitop tell the story)."""
@@ -68,7 +68,7 @@ class GpuProcesses(object):
         self._rare = {}  # type: dict[int, int | None]
         self._rare_due = 0.0
         self._since_us = 0
-        self._room = _ROOM
+        self._room = _FIRST_PROCESSES
 
     def read(self):
         # type: () -> dict[int, dict[str, Any]]
@@ -123,8 +123,8 @@ class GpuProcesses(object):
                 )
             else:
                 code = self._asker.ask_directly(label, call, self._handle, ctypes.byref(count), entries)
-            if code == nvml_codes.INSUFFICIENT_SIZE and self._room < _MOST:
-                self._room = min(_MOST, max(2 * self._room, 2 * count.value))
+            if code == nvml_codes.INSUFFICIENT_SIZE and self._room < _MAX_PROCESSES:
+                self._room = min(_MAX_PROCESSES, max(2 * self._room, 2 * count.value))
                 continue
             if code in nvml_codes.NEVER:
                 return None

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 EVERYTHING_FROM_S = 2.0
 """With ticks so far apart all values fit into the budget of 8 calls a second at every tick."""
-_SPREAD = 0.618
+_PHASE_SHARE = 0.618
 """Tiers of neighbouring GPUs start this share of a period apart, so that they do not all fall on one tick."""
 
 
@@ -174,7 +174,7 @@ class GpuReader(Reader):
             return False
         first = not due
         self._due[tier] = (now if first else due) + (
-            period * (self.index * _SPREAD % 1 or 1) if first else period
+            period * (self.index * _PHASE_SHARE % 1 or 1) if first else period
         )
         if self._due[tier] < now:
             self._due[tier] = now + period

@@ -33,8 +33,8 @@ ALL_S = 12.0
 """Given to all of them."""
 MAX_CHILDREN, TOLD_CHILDREN = 256, 8
 """Processes that a rank has started, its data loader's workers for example: those looked at, and told of."""
-_HELD = ("D", "T", "t")
-TRIES = 3
+_UNREADABLE_STATES = ("D", "T", "t")
+MAX_SAMPLES = 3
 """Of a thread that runs through Python all the time one look may catch no frame."""
 OWN_S = 3.0
 """Given to the ranks' own debug sockets, which are asked together."""
@@ -120,7 +120,7 @@ def _seen(program, pid, until):
     # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
     """What py-spy tells; once more where it caught no frame of the main thread."""
     found, why = [], None  # type: list[dict[str, Any]], str | None
-    for _ in range(TRIES):
+    for _ in range(MAX_SAMPLES):
         left = until - time.monotonic()
         if left <= 0:
             break
@@ -141,7 +141,7 @@ def children(proc, pid):
             break
     rows = [threads(proc, int(child), (child,)).get(int(child)) for child in started[:MAX_CHILDREN]]
     found = [row for row in rows if row is not None]
-    found.sort(key=lambda row: (row["state"] not in _HELD, row["tid"]))
+    found.sort(key=lambda row: (row["state"] not in _UNREADABLE_STATES, row["tid"]))
     for row in found[:TOLD_CHILDREN]:
         row.pop("cpu_s")
         _waits(os.path.join(proc, str(row["tid"])), row)

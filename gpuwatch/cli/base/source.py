@@ -125,14 +125,23 @@ lend_option = click.option(
     type=click.Path(path_type=Path),
     help="Upload this machine's py-spy to nodes that have none, into memory; no file is written there.",
 )
-READ = ("named", "local", "demo", "accept_new_host_keys", "ask_password", "interval", "ssh_config", "logs")
+SOURCE_PARAMETERS = (
+    "named",
+    "local",
+    "demo",
+    "accept_new_host_keys",
+    "ask_password",
+    "interval",
+    "ssh_config",
+    "logs",
+)
 """Parameters of `read_source`."""
 
 
 def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...]) -> Callable[..., int]:
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
-        chosen = {name: given.pop(name) for name in READ if name in given}
+        chosen = {name: given.pop(name) for name in SOURCE_PARAMETERS if name in given}
         lent = program(given.pop("lend", None))
         source = dataclasses.replace(read_source(**chosen), py_spy=lent)
         return command(*args, source=source, **given)

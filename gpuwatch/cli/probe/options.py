@@ -15,9 +15,9 @@ from gpuwatch.cli.base.source import Decorator
 from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, Wish
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-FACTOR = 4
+SIZE_FACTOR = 4
 """Between two sizes of a range, as in the default table."""
-LARGEST = 64 << 30
+MAX_BYTES = 64 << 30
 MOST_SIZES = 32
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([BKMG]?)I?B?", re.IGNORECASE)
 SIZES_HELP = (
@@ -163,8 +163,8 @@ def read_sizes(text: str) -> tuple[int, ...]:
             end = read_size(last)
             if end < start:
                 raise click.BadParameter(f"{part}: {last} is smaller than {first}")
-            while start * FACTOR <= end:
-                start *= FACTOR
+            while start * SIZE_FACTOR <= end:
+                start *= SIZE_FACTOR
                 sizes.add(start)
     if len(sizes) > MOST_SIZES:
         raise click.BadParameter(f"{len(sizes)} sizes; at most {MOST_SIZES}")
@@ -177,6 +177,6 @@ def read_size(text: str) -> int:
     if match is None:
         raise click.BadParameter(f"{text!r} is not a size; examples: 64K, 16M, 1G")
     size = round(float(match[1]) * UNITS[match[2].upper() or "M"])
-    if not 1 <= size <= LARGEST:
-        raise click.BadParameter(f"{text}: a size must be from 1B to {LARGEST >> 30}G")
+    if not 1 <= size <= MAX_BYTES:
+        raise click.BadParameter(f"{text}: a size must be from 1B to {MAX_BYTES >> 30}G")
     return size

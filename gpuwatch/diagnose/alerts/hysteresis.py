@@ -27,15 +27,15 @@ AT_ONCE = frozenset(
     )
 )
 """Facts, not values that go up and down."""
-HALF = frozenset(("gpu_stuck", "node_lost", "node_stale", "ib_down", "nvlink_down", "gpu_stale"))
+HALF_HOLD = frozenset(("gpu_stuck", "node_lost", "node_stale", "ib_down", "nvlink_down", "gpu_stale"))
 """Half of the time: a link that is dialled again at once is no lost node."""
-UNTOLD = frozenset(
+NEVER_ALERTED = frozenset(
     ("xid", "frames_refused", "processes_partial", "agent_behind", "clock_unsure", "gpu_unanswered")
 )
 """Conditions that are no alerts: Xids come as events, the others are footnotes of a screen."""
 ROOTS = frozenset(("gpu_lost", "gpu_stuck", "node_lost"))
 """Conditions that end jobs; the others help to look."""
-MANY = frozenset(("disk_full", "ib_down", "agent_cost"))
+MULTI_INSTANCE = frozenset(("disk_full", "ib_down", "agent_cost"))
 """One node can have several of these; the evidence names which."""
 
 
@@ -54,7 +54,7 @@ class Held:
 
 def key(node: str, condition: Condition) -> str:
     """The id of a condition at its place."""
-    subject = f":{condition.evidence.what}" if condition.code in MANY else ""
+    subject = f":{condition.evidence.what}" if condition.code in MULTI_INSTANCE else ""
     gpu = "" if condition.gpu is None else f":{condition.gpu}"
     return f"{condition.code}@{node}{gpu}{subject}"
 
@@ -63,7 +63,7 @@ def hold_s(code: str, thresholds: Thresholds) -> float:
     """How long a condition must hold before it is told."""
     if code == "idle_held":
         return thresholds.idle_held_s
-    return 0.0 if code in AT_ONCE else thresholds.hold_s / 2 if code in HALF else thresholds.hold_s
+    return 0.0 if code in AT_ONCE else thresholds.hold_s / 2 if code in HALF_HOLD else thresholds.hold_s
 
 
 def eased(thresholds: Thresholds) -> Thresholds:
@@ -104,7 +104,7 @@ class Hysteresis:
         names = self._by_node.setdefault(node, set())
         gone = set(names)
         for condition in conditions:
-            if condition.code in UNTOLD:
+            if condition.code in NEVER_ALERTED:
                 continue
             name = key(node, condition)
             gone.discard(name)

@@ -15,9 +15,9 @@ from gpuwatch.diagnose.straggler.alerts import CODE as SLOW_RANK
 from gpuwatch.diagnose.straggler.own_time import STEP, slow_ranks
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.monitor import ENDS_RUNS, TITLES
-from gpuwatch.diagnose.training.numerics import LASTING, LEAST, numerics, spike
+from gpuwatch.diagnose.training.numerics import LASTING_STEPS, MIN_STEPS, numerics, spike
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.diagnose.training.throughput import RECENT, collapsed, collapsed_rate, pace, went_back
+from gpuwatch.diagnose.training.throughput import RECENT_STEPS, collapsed, collapsed_rate, pace, went_back
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.ranks.step_series import StepPoint, StepSeries
@@ -66,7 +66,7 @@ def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Aler
     return [
         structs.replace(alert, severity="error", role="root", fields={**alert.fields, "lasts": 1})
         if alert.code == "num.grad_nan"
-        and alert.count >= LASTING
+        and alert.count >= LASTING_STEPS
         and ends.get(alert.proof[0].file or "", math.inf) - (alert.last_offset or 0) <= END_BYTES
         else alert
         for alert in alerts
@@ -139,14 +139,14 @@ def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
         return True
     if all(point.at is None for point in points):
         return len(points) >= UNDATED_POINTS
-    times = [point.at for point in points[-RECENT:] if point.at is not None]
+    times = [point.at for point in points[-RECENT_STEPS:] if point.at is not None]
     return len(times) > 1 and times[-1] - times[0] >= sign.hold_s
 
 
 def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
     """The first point of the first spike that the loss came back from; none: there was none."""
     losses = [(n, p.loss) for n, p in enumerate(points) if p.loss is not None and math.isfinite(p.loss)]
-    for at in range(LEAST + 2, len(losses)):
+    for at in range(MIN_STEPS + 2, len(losses)):
         if not min(losses[at - 1][1], losses[at][1]) > losses[at - 2][1] > 0:
             continue
         recent = [loss for _, loss in losses[max(0, at - SPIKE_WINDOW) : at + 1]]
@@ -213,7 +213,7 @@ def _medians(voice: RankProgress) -> dict[str, float]:
         if len(values) >= LEAST_TIMINGS
     }
     if "step_time_s" in voice.values:
-        steps = [took for took in voice.step_times(RECENT) if math.isfinite(took)]
+        steps = [took for took in voice.step_times(RECENT_STEPS) if math.isfinite(took)]
         if len(steps) >= LEAST_TIMINGS:
             found[STEP] = median(steps)
     return found

@@ -17,10 +17,10 @@ Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
 busy: with what is not known, for neither tensor work nor the power of these GPUs in training is."""
 
 IDLE_PCT = 5.0
-FEW = 0.1
+MAX_IDLE_SHARE = 0.1
 """More idle ranks than this share are a part of the job, no culprit."""
 WORKING_CPU_PCT = 50.0
-SHOWN = 4
+MAX_SHOWN_RANKS = 4
 UNSEEN_POWER = "the power of these GPUs in training is unknown: gpuwatch started later"
 STACKS = "D, or gpuwatch stacks SOURCE: find the rank with a different stack"
 
@@ -87,7 +87,7 @@ def verdict(
     assumed_w = assumed_power(heard, usual_w)
     spinning = [rank for rank in heard if spins(rank, {**assumed_w, **usual_w})]
     idle = [rank for rank in heard if rank.busy_pct is not None and rank.busy_pct <= IDLE_PCT]
-    few_idle = len(idle) <= max(1, FEW * len(heard))
+    few_idle = len(idle) <= max(1, MAX_IDLE_SHARE * len(heard))
     silent = _silence(quiet_s, usual_s)
     if 2 * len(spinning) > len(heard):
         evidence = (silent, *_why_spinning(spinning, heard, usual_w))
@@ -145,7 +145,9 @@ def _for_one(
     job: str, idle: Sequence[RankSigns], spinning: Sequence[RankSigns], evidence: tuple[str, ...]
 ) -> SilentHang:
     sentence = f"idle while {len(spinning)} ranks wait in a collective"
-    told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
+    told = tuple(
+        f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
+    )
     confidence: Confidence = "high" if len(idle) == 1 else "medium"
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes",)
     return SilentHang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
@@ -153,7 +155,9 @@ def _for_one(
 
 def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
     sentence = f"stopped by a signal or a debugger while {waiting} ranks wait"
-    told = tuple(f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:SHOWN])
+    told = tuple(
+        f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:MAX_SHOWN_RANKS]
+    )
     settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} resumes it",)
     return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *told), "high", settle)
 
@@ -161,7 +165,7 @@ def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: s
 def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
     many = len(ended) > 1
     sentence = f"{'their processes have' if many else 'its process has'} ended while {waiting} ranks live on"
-    told = tuple(_gone(rank) for rank in ended[:SHOWN])
+    told = tuple(_gone(rank) for rank in ended[:MAX_SHOWN_RANKS])
     first = ended[0]
     settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
     return SilentHang(job, "waiting_for_one", tuple(ended), sentence, (silent, *told), "high", settle)
@@ -175,7 +179,7 @@ def _spin(
     job: str, spinning: Sequence[RankSigns], heard: Sequence[RankSigns], evidence: tuple[str, ...]
 ) -> SilentHang:
     working = [rank for rank in heard if rank not in spinning]
-    few = working if len(working) <= max(1, FEW * len(heard)) else []
+    few = working if len(working) <= max(1, MAX_IDLE_SHARE * len(heard)) else []
     if few:
         sentence = f"still works while {len(spinning)} ranks wait in a collective"
     else:
@@ -194,7 +198,9 @@ def _for_one_unseen(
 ) -> SilentHang:
     """The others are busy with what nothing tells, but the idle ones are unlike them."""
     sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
-    told = tuple(f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:SHOWN])
+    told = tuple(
+        f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
+    )
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes", STACKS)
     evidence = (silent, UNSEEN_POWER, *told)
     return SilentHang(job, "waiting_for_one", tuple(idle), sentence, evidence, "medium", settle)
@@ -216,13 +222,13 @@ def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | Non
         f"all {len(heard)} GPUs stand still while their processes live",
         *([f"{working} of {len(heard)} processes take half a core or more"] if working else []),
     )
-    few = stuck if stuck and len(stuck) <= max(1, FEW * len(heard)) else []
+    few = stuck if stuck and len(stuck) <= max(1, MAX_IDLE_SHARE * len(heard)) else []
     if few:
         sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
     else:
         sentence = f"job {job}: all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
     settle = (STACKS,)
-    told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:SHOWN])
+    told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:MAX_SHOWN_RANKS])
     return SilentHang(
         job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle
     )
@@ -251,8 +257,8 @@ def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHa
 
 
 def _names(ranks: Sequence[RankSigns]) -> str:
-    more = f" and {len(ranks) - SHOWN} more" if len(ranks) > SHOWN else ""
-    return ", ".join(rank.place for rank in ranks[:SHOWN]) + more
+    more = f" and {len(ranks) - MAX_SHOWN_RANKS} more" if len(ranks) > MAX_SHOWN_RANKS else ""
+    return ", ".join(rank.place for rank in ranks[:MAX_SHOWN_RANKS]) + more
 
 
 def _in_kernel(rank: RankSigns) -> str:

@@ -32,7 +32,7 @@ Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
 
 CODE = "job.hang"
 EVERY_S = 2.0
-STEPS = 5.0
+SILENT_GAPS = 5.0
 """A job is silent when so many of its usual gaps have passed (DESIGN section 6)."""
 LEAST_GAPS = 4
 """Fewer gaps have no median worth the name."""
@@ -144,7 +144,7 @@ class HangWatch:
         job = self._jobs.setdefault(name, JobState(moved=at, seen=now))
         job.seen = now
         job.trains |= any(rank.stepped_s is not None for rank in ranks)
-        limit = max(self._thresholds.hang_s, STEPS * (job.usual_s or 0.0))
+        limit = max(self._thresholds.hang_s, SILENT_GAPS * (job.usual_s or 0.0))
         if min((age for age, heard in said if heard), default=inf) > youngest + limit:
             job.deaf, job.since = True, None
             return False

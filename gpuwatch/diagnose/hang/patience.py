@@ -14,16 +14,16 @@ Look: TypeAlias = tuple[str, tuple[int, ...]]
 """The reading of a silence, and the ranks that stand out."""
 
 TRAINED_S = 600.0
-POINTS = 60
+POWER_POINTS = 60
 WORKED_PCT = 50.0
-PAUSES = 5.0
+PAUSE_WINDOWS = 5.0
 """GPUs that stand still may wait for a checkpoint, and one that works alone may evaluate: that many windows.
 Where all stand still, also twice the longest pause so far."""
-GUESSED = 2.0
+GUESSED_WINDOWS = 2.0
 """Where that the GPUs wait follows from their power limit alone: that many windows."""
-BLIND = 10.0
+BLIND_WINDOWS = 10.0
 """Where nobody knows what the busy GPUs do, silence alone must speak: that many windows."""
-COMPUTING = 4.0
+COMPUTING_FACTOR = 4.0
 """Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
 KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
 """A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
@@ -53,13 +53,15 @@ def patience(
     """
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
-        return max((COMPUTING if computing else 1.0) * PAUSES * limit, 2 * longest_s, known_s)
+        return max((COMPUTING_FACTOR if computing else 1.0) * PAUSE_WINDOWS * limit, 2 * longest_s, known_s)
     if hang.reading == "busy":
-        return max(BLIND * limit, known_s)
+        return max(BLIND_WINDOWS * limit, known_s)
     works_alone = hang.reading == "spin" and hang.suspects
     if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
-        return max(PAUSES * limit, known_s)  # such as the rank that evaluates, or saves the model, for all
-    return max((GUESSED if hang.guessed else 1.0) * limit, known_s)
+        return max(
+            PAUSE_WINDOWS * limit, known_s
+        )  # such as the rank that evaluates, or saves the model, for all
+    return max((GUESSED_WINDOWS if hang.guessed else 1.0) * limit, known_s)
 
 
 def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:
@@ -71,9 +73,9 @@ def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float
         gpu = None if node is None or rank.uuid is None else node.gpus.get(rank.uuid)
         if gpu is None:
             continue
-        power = gpu.history.series("power", TRAINED_S, POINTS, until)
-        busy = gpu.history.series("util", TRAINED_S, POINTS, until)
+        power = gpu.history.series("power", TRAINED_S, POWER_POINTS, until)
+        busy = gpu.history.series("util", TRAINED_S, POWER_POINTS, until)
         known = power[(busy >= WORKED_PCT) & (power > 0)]
-        if len(known) >= POINTS // 10:
+        if len(known) >= POWER_POINTS // 10:
             found[gpu.info.uuid] = median(known.tolist())
     return found

@@ -11,7 +11,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast
 
-ENOUGH = 4
+MIN_PEERS = 4
 """Fewer GPUs have no median worth the name."""
 WORKING_PCT = 50.0
 EQUAL_PCT = 20.0
@@ -20,7 +20,7 @@ USED_S = 180
 """Utilisation is compared over so long: a checkpoint or an evaluation of one rank is mostly shorter."""
 PARTLY_PCT, ALWAYS_PCT = 5.0, 90.0
 """A GPU under the first stands idle, for nobody or for another job; one over the second always works."""
-ALONE = 1.3
+ALONE_POWER_FACTOR = 1.3
 """Who draws so many times its peers' power does more than they do: a rank that evaluates alone, while they
 spin in a collective, is hotter and, under its power limit, slower than they, and well."""
 SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
@@ -46,7 +46,7 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
         if fast.utilization_pct is not None and fast.utilization_pct >= WORKING_PCT:
             models.setdefault(gpu.info.name, []).append(PeerGpu(gpu, fast, fast.utilization_pct))
     for peers in models.values():
-        if len(peers) >= ENOUGH:
+        if len(peers) >= MIN_PEERS:
             yield from _hotter(peers, thresholds, now)
             yield from _slower(peers, thresholds, now)
     yield from _less_used(node, thresholds, now)
@@ -66,7 +66,7 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
     logged = any(process.rank is not None and process.logs for process in node.processes)
     for known in models.values():
         low = sorted(known, key=lambda each: each[1])
-        if len(known) < 2 or (logged and len(known) >= ENOUGH):
+        if len(known) < 2 or (logged and len(known) >= MIN_PEERS):
             continue
         (gpu, busy), others = low[0], [each[1] for each in low[1:]]
         limit = median(others) * thresholds.peer_busy_pct / 100.0
@@ -80,7 +80,7 @@ def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> 
     """Whether a GPU differs only because it works while its peers wait."""
     if SLOWED.intersection(fast.throttle or ()) or power_w is None or not usual_w:
         return False
-    return power_w >= ALONE * usual_w
+    return power_w >= ALONE_POWER_FACTOR * usual_w
 
 
 def _usual_w(peers: list[PeerGpu]) -> float | None:
@@ -90,7 +90,7 @@ def _usual_w(peers: list[PeerGpu]) -> float | None:
 
 def _hotter(peers: list[PeerGpu], thresholds: Thresholds, now: float) -> Iterator[Condition]:
     known = [(peer, peer.fast.temperature_c) for peer in peers if peer.fast.temperature_c is not None]
-    if len(known) < ENOUGH:
+    if len(known) < MIN_PEERS:
         return
     middle, usual_w = median(degrees for _, degrees in known), _usual_w(peers)
     for peer, degrees in known:
@@ -105,7 +105,7 @@ def _hotter(peers: list[PeerGpu], thresholds: Thresholds, now: float) -> Iterato
 
 def _slower(peers: list[PeerGpu], thresholds: Thresholds, now: float) -> Iterator[Condition]:
     known = [(peer, peer.fast.sm_clock_mhz) for peer in peers if peer.fast.sm_clock_mhz]
-    if len(known) < ENOUGH:
+    if len(known) < MIN_PEERS:
         return
     middle, busy = median(clock for _, clock in known), median(peer.busy for peer, _ in known)
     limit, usual_w = middle * thresholds.peer_clock_pct / 100.0, _usual_w(peers)

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
 from gpuwatch.diagnose.incidents.grouping import AlertGroup, groups
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
 from gpuwatch.diagnose.incidents.root_cause import RootCause, raised_by, verdict
-from gpuwatch.diagnose.incidents.suspects import FEW, Hang, blamed_nodes, hang
+from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes, hang
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
@@ -353,7 +353,7 @@ def _by_address(
         blame = _at(stuck.suspects[0], where, job)
         return replace(blame, level="medium", because="the only rank that did not take part")
     same = {alert.rank for alert in alerts if alert.code == cause.code}
-    if len(same) > FEW:
+    if len(same) > MAX_NAMED_SUSPECTS:
         return CulpritChoice(level="low", because=f"{len(same)} ranks report the same, none clearly first")
     because = "usually the symptom of a failed peer or a broken link"
     return CulpritChoice(cause.rank, cause.node, cause.gpu, "low", because)

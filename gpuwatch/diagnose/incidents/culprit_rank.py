@@ -24,7 +24,7 @@ SUFFERS_S = 120.0
 SAME_MOMENT_S = 2.0
 LEAST_FOLLOWERS = 3
 """With so many ranks that timed out the one that did not is no coincidence."""
-TERMINATED = 3
+TERMINATED_WEIGHT = 3
 """The weight in `EXITS` of ranks that the launcher ended."""
 
 
@@ -80,9 +80,9 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
     waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS}
     ended: dict[int, set[int]] = {}
     for alert in alerts:
-        weight = EXITS.get(alert.code, TERMINATED)
+        weight = EXITS.get(alert.code, TERMINATED_WEIGHT)
         near = not (alert.timed and cause.timed) or -EXIT_S <= cause.first - alert.first <= EXIT_S
-        if alert.rank is not None and weight < TERMINATED and near and alert.rank not in waited:
+        if alert.rank is not None and weight < TERMINATED_WEIGHT and near and alert.rank not in waited:
             ended.setdefault(weight, set()).add(alert.rank)
     first = ended[min(ended)] if ended else set()
     return next(iter(first)) if len(first) == 1 else None

@@ -11,7 +11,7 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.monitor import CODE as HANG
 from gpuwatch.diagnose.incidents.detail import with_detail
 from gpuwatch.diagnose.incidents.root_cause import raised_by
-from gpuwatch.diagnose.incidents.suspects import FEW, Hang
+from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -77,7 +77,7 @@ def _following(told: HeadlineFacts, where: RankIndex) -> set[int]:
         gone = cause is not None and cause.code in ("node_lost", "slurm.node_failure", "ray.node_dead")
         blamed |= {each.rank for each in where.on(told.node, told.job)} if gone or cause is None else set()
     if cause is None and told.hang is not None:
-        blamed |= set(told.hang.suspects[:FEW])
+        blamed |= set(told.hang.suspects[:MAX_NAMED_SUSPECTS])
     suffering = {
         alert.rank
         for alert in told.alerts
@@ -237,7 +237,7 @@ def _unknown(told: HeadlineFacts, now: float) -> str:
         own = did if told.did is None or told.did.rank is None else f"; its last line: {told.did.text!r}"
         return f"{head}; {who} {_why(stuck)}: the likely one{own}"
     who = f"ranks {ranges(suspects)}" + (f" (all on {told.node})" if told.node else "")
-    likely = len(suspects) <= FEW or told.node or stuck.listed
+    likely = len(suspects) <= MAX_NAMED_SUSPECTS or told.node or stuck.listed
     return f"{head}; {who} {_why(stuck)}" + (": the likely ones" if likely else "") + did
 
 

@@ -21,7 +21,7 @@ FINDERS = {
     "pid": "`nvidia-smi` lists the processes",
 }
 """What stands in place of a command that needs a value that is not known."""
-NAMED = re.compile(r"(?:\b(?:GPU|rank|job|process|pid|node) )?\{(node|gpu|rank|job|pid)\}")
+NAMED_PLACEHOLDER = re.compile(r"(?:\b(?:GPU|rank|job|process|pid|node) )?\{(node|gpu|rank|job|pid)\}")
 COMMAND = re.compile(r"(?P<lead>[,:] )?`(?P<command>[^`]+)`")
 ONE_GPU = re.compile(r" (?:-i|--id)[ =]\{gpu\}")
 CHANGES = re.compile(r" (?:-r\b|--gpu-reset\b|-pm\b|-pl\b|-c\b|-mig\b|-e \d)")
@@ -81,7 +81,7 @@ def _with_values(text: str, known: Values) -> str:
 
 def _in_words(text: str) -> str:
     """`on {node}` as `on the node`, `GPU {gpu}` as `the GPU`."""
-    return NAMED.sub(lambda found: WORDS[found[1]], text)
+    return NAMED_PLACEHOLDER.sub(lambda found: WORDS[found[1]], text)
 
 
 def _command(found: re.Match[str], before: list[str]) -> str:

@@ -17,7 +17,7 @@ from gpuwatch.fleet.jobs.places import Places
 
 APART_S = 1.0
 """Seconds by which start times may be too early: /proc counts from a boot time in whole seconds."""
-STEPS = 2
+PROOF_STEPS = 2
 """Told steps that prove that a new attempt trains."""
 SILENT_START_S = 300.0
 """An attempt of a job that never told a step is taken for one that works after so long."""
@@ -40,7 +40,7 @@ class Attempt:
 
     def works(self, wall: float) -> bool:
         """Whether it trains, as far as anything tells."""
-        return self.steps >= STEPS or (not self.tells_steps and wall - self.began > SILENT_START_S)
+        return self.steps >= PROOF_STEPS or (not self.tells_steps and wall - self.began > SILENT_START_S)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ def attempts(fleet: Fleet, now: float, wall: float) -> dict[str, Attempt]:
     for voice in fleet.progress.voices.values():
         if voice.job in began and voice.stepped_at is not None:
             since = began[voice.job] - wall + now
-            told = sum(step.at >= since for step in voice.curve()[-STEPS:])  # also those from before we came
+            told = sum(
+                step.at >= since for step in voice.curve()[-PROOF_STEPS:]
+            )  # also those from before we came
             steps[voice.job] = max(told, steps.get(voice.job, 0))
     return {job: Attempt(start, steps.get(job, 0), job in steps) for job, start in began.items()}
 

@@ -15,7 +15,7 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_in
 
 EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCAST", "REDUCE"))
 """Collectives whose input has the same size on every rank."""
-FEW = 3
+MAX_NAMED_SUSPECTS = 3
 """So many suspects are named one by one."""
 
 
@@ -103,7 +103,11 @@ def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
             continue
         usual = max(ranks, key=lambda value: len(ranks[value]))
         others = {rank for value, each in ranks.items() if value != usual for rank in each} - ranks[usual]
-        if others and len(others) <= max(FEW, len(ranks[usual]) // 8) and len(others) < len(ranks[usual]):
+        if (
+            others
+            and len(others) <= max(MAX_NAMED_SUSPECTS, len(ranks[usual]) // 8)
+            and len(others) < len(ranks[usual])
+        ):
             spots = [collective(each.fields) for each in timeouts if each.rank in others]
             size = f" with {_elements(timeouts, others)} elements" if name == "numel_in" else ""
             return others, max(spots, key=len) + size
@@ -134,7 +138,7 @@ def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
         if alert.rank is None or enqueued is None or completed is None or process_group(alert) != group:
             continue
         (idle if enqueued == completed and alert.code not in TIMEOUTS else busy).add(alert.rank)
-    return idle if busy and len(idle) <= max(FEW, len(busy) // 8) else set()
+    return idle if busy and len(idle) <= max(MAX_NAMED_SUSPECTS, len(busy) // 8) else set()
 
 
 def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ RANK_STEPS = 20
 """The same of each of several ranks with files of their own."""
 PEERS, BEHIND_STEPS = 3, 2
 """A rank that ended so many logged steps before at least so many others, all at the same step, is behind."""
-FEW = 0.125
+MAX_BEHIND_SHARE = 0.125
 """More ranks than this share (or than one) do not count as behind: they log at other moments."""
 _WORD = re.compile(r"[^\W\d_]{3}")
 
@@ -197,7 +197,7 @@ def ranks_behind(
     together = len(others) >= PEERS and all(furthest - each.step < stride for each in others)
     return (
         tuple(each.rank for each in behind)
-        if together and len(behind) <= max(1, int(FEW * len(ranks)))
+        if together and len(behind) <= max(1, int(MAX_BEHIND_SHARE * len(ranks)))
         else ()
     )
 

@@ -29,7 +29,7 @@ END_LINES = 10
 FORM_CHARS = 120
 RECENT_LINES = 10
 """Lines right above an error that tell what was being done."""
-FRAMES = 80
+MAX_TRACEBACK_LINES = 80
 """Lines of a traceback."""
 PLAIN = (None, "info", "debug")
 """Levels of lines about regular work."""
@@ -94,7 +94,7 @@ _NOT_FINISHED = re.compile(
 
 def uncaught(around: Around) -> str | None:
     """What stands before `Traceback` in its line, above an error. None: there is none, or a logged one."""
-    lines = around.above[-FRAMES:]
+    lines = around.above[-MAX_TRACEBACK_LINES:]
     for number, line in reversed(list(enumerate(lines))):
         if TRACEBACK in line:
             logged = number > 0 and own_level(lines[number - 1]) in ("error", "warning")
@@ -106,7 +106,7 @@ def uncaught(around: Around) -> str | None:
 
 def from_main(around: Around) -> bool:
     """Whether a traceback begins in the main program: nobody caught it, and the process ended."""
-    lines = around.above[-FRAMES:]
+    lines = around.above[-MAX_TRACEBACK_LINES:]
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     return (
         bool(heads) and uncaught(around) is not None and "in <module>" in "".join(lines[heads[-1] + 1 :][:1])
@@ -116,7 +116,7 @@ def from_main(around: Around) -> bool:
 def is_glued(around: Around) -> bool:
     """Whether a traceback stands in the middle of a line: what follows was printed before, and buffered."""
     head = _form(uncaught(around) or "")
-    frames = [line for line in around.above[-FRAMES:] if 'File "' in line]
+    frames = [line for line in around.above[-MAX_TRACEBACK_LINES:] if 'File "' in line]
     return bool(head) and not (frames and _form(frames[-1]).startswith(head))
 
 

@@ -19,7 +19,7 @@ from gpuwatch.wire import Severity
 
 FINISHED = "job.finished"
 """The rule of the lines that a training prints at its regular end."""
-STEPS = 2
+PROOF_STEPS = 2
 """Later steps that prove that a rank went on: one may still stand in the buffer of a rank that has died."""
 BUFFER_BYTES = 8192
 """Python writes its output to a file in blocks of this size. Lines that were printed before an exception can
@@ -199,14 +199,14 @@ def _breaks_off(alert: Alert, track: StepTrack) -> bool:
 
 def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
     """Whether these are steps that advance, and numbers where the alert was about those."""
-    if alert.code.startswith("num.") and not all(mark.finite for mark in later[-STEPS:]):
+    if alert.code.startswith("num.") and not all(mark.finite for mark in later[-PROOF_STEPS:]):
         return False
-    return len({mark.step for mark in later}) >= STEPS and later[-1].step > later[0].step
+    return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step
 
 
 def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> bool:
     """Whether the later steps were logged later, and do not only stand there because of a buffer."""
-    if alert.timed and all(mark.at is not None for mark in later[:STEPS]):
+    if alert.timed and all(mark.at is not None for mark in later[:PROOF_STEPS]):
         return True
     offset = max(alert.proof[0].offset or 0, alert.last_offset or 0)
     if later[-1].offset is not None and later[-1].offset - offset > BUFFER_BYTES:

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.diagnose.outcome import later_lines
 from gpuwatch.diagnose.outcome.outcome import (
     BUFFER_BYTES,
-    STEPS,
+    PROOF_STEPS,
     Recovery,
     StepTrack,
     ends_process,
@@ -21,7 +21,7 @@ from gpuwatch.diagnose.outcome.outcome import (
 from gpuwatch.runs.files.around import Around
 
 GRAVE = ("error", "critical")
-MOST = 100
+MAX_ERRORS = 100
 """More errors than this are a failure of many ranks; none of them is looked at."""
 PASSABLE = (
     "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "oom.cuda", "oom.cublas",
@@ -45,10 +45,10 @@ def with_later_lines(
         tracks: The steps that ranks logged.
     """
     grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
-    if len(grave) > MOST:
+    if len(grave) > MAX_ERRORS:
         return list(alerts)
     grave += [alert for alert in alerts if alert.severity == "warning" and may_recover(alert)][
-        : MOST - len(grave)
+        : MAX_ERRORS - len(grave)
     ]
     own = frozenset(files)
     found: dict[str, Recovery] = {}
@@ -112,7 +112,7 @@ def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
     file, offset = alert.proof[0].file, _last_offset(alert)
     marks = [mark.offset for track in tracks if track.file == file for mark in track.marks]
     above = [each for each in marks if each is not None and each < offset]
-    return len(above) >= STEPS and not any(each is not None and each > offset for each in marks)
+    return len(above) >= PROOF_STEPS and not any(each is not None and each > offset for each in marks)
 
 
 def may_be_caught(alert: Alert) -> bool:

@@ -25,7 +25,7 @@ from gpuwatch.wire import UNLIMITED, Particulars
 SHM_BYTES = 8 << 30
 """Data-loader workers and NCCL share memory through /dev/shm; 64 MiB is the default of containers."""
 SHM_LEAST_BYTES = 1 << 30
-NOFILE = 65_536
+MIN_NOFILE = 65_536
 """What NCCL's and the data loaders' sockets and files need with hundreds of ranks."""
 NO_RANK = "no rank detected, or none reports its settings"
 MAY_DIFFER = frozenset(
@@ -170,13 +170,13 @@ def open_files(case: PreflightData) -> Check:
     known = [(rank, rank.told.nofile) for rank in case.ranks if rank.told and rank.told.nofile]
     if not known:
         return skipped(id_, NO_RANK)
-    low = [(rank, limit) for rank, limit in known if limit not in (UNLIMITED, None) and limit < NOFILE]
+    low = [(rank, limit) for rank, limit in known if limit not in (UNLIMITED, None) and limit < MIN_NOFILE]
     if not low:
-        return passed(id_, f"{NOFILE:,} open files or more: {count(len(known), 'rank')}")
-    limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), NOFILE)
+        return passed(id_, f"{MIN_NOFILE:,} open files or more: {count(len(known), 'rank')}")
+    limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), MIN_NOFILE)
     told = differing({node: "unlimited" if one == inf else f"{one:,.0f}" for node, one in limits.items()})
     detail = f"open files are limited for {count(len(low), 'rank')}: {told}"
-    return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {NOFILE} before the launcher starts.")
+    return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {MIN_NOFILE} before the launcher starts.")
 
 
 def variables(case: PreflightData) -> Check:

@@ -32,7 +32,7 @@ _LOST_TASK = re.compile(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to E
 """The same of a task that the coordination service lost."""
 
 
-SEARCHED = 4096
+SEARCHED_CHARS = 4096
 """Characters of a line, as many as agents search (`agent/logs/matching/matcher.py`)."""
 
 
@@ -44,7 +44,7 @@ def absent_ranks(alert: Alert) -> tuple[int, ...]:
             return numbers
     found: set[int] = set()
     for proof in alert.proof:
-        found.update(_in_lines(line[:SEARCHED] for line in proof.lines))
+        found.update(_in_lines(line[:SEARCHED_CHARS] for line in proof.lines))
     return tuple(sorted(found)[:MAX_LISTED])
 
 

@@ -12,7 +12,7 @@ from gpuwatch.wire import KERNEL_LOG, Finding
 
 ReadFile: TypeAlias = tuple[str, str]
 """The node whose agent reads a file, and the path."""
-FOLDERS = 2
+PATH_PARTS = 2
 """Parts of a path, the file's name included, that may name the node."""
 
 
@@ -77,7 +77,7 @@ class LogWriters:
         """The node of such a file: the only one that writes it, else the one that its path names."""
         known = None if (node, path) in self._naming else self._shared.get((node, path))
         hosts = (
-            where.named(host) for part in path.split("/")[: -FOLDERS - 1 : -1] for host in hosts_in(part)
+            where.named(host) for part in path.split("/")[: -PATH_PARTS - 1 : -1] for host in hosts_in(part)
         )
         return known or next((host for host in hosts if host is not None), None)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT, works_alone
+from gpuwatch.diagnose.health.peer_comparison import EQUAL_PCT, MIN_PEERS, WORKING_PCT, works_alone
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, middle
 from gpuwatch.diagnose.straggler.outliers import Outlier, equally_busy, few, lowest
 
@@ -25,7 +25,7 @@ def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]
         for each in group
         if each.clock_mhz and each.busy_pct is not None and each.busy_pct >= WORKING_PCT
     ]
-    if len(known) < ENOUGH:
+    if len(known) < MIN_PEERS:
         return
     usual, usual_busy = median(clock for _, clock, _ in known), median(busy for _, _, busy in known)
     usual_w = middle(each.power_w for each, _, _ in known)
@@ -47,7 +47,7 @@ def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]
 def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
     """A GPU that stands still for a part of the step in which all others are busy: its host is late."""
     known = [(each, each.busy_pct) for each in group if each.busy_pct is not None]
-    if len(known) < ENOUGH:
+    if len(known) < MIN_PEERS:
         return
     usual = median(busy for _, busy in known)
     low = [(each, busy) for each, busy in known if busy < usual * busy_pct / 100.0]

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gpuwatch.diagnose.health.peer_comparison import ENOUGH
+from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.fleet.fleet import Fleet
 
 FRESH_S = 15.0
@@ -15,7 +15,7 @@ COMPUTES_PCT = 50.0
 """Of a core."""
 STARVED_PCT = 10.0
 """On a full machine a rank gets so little while it could always compute: it is ready to run at each look."""
-TIMES = 2.0
+CPU_FACTOR = 2.0
 """So many times the CPU time of any of its peers; noise between equal ranks is far under it."""
 
 
@@ -86,10 +86,10 @@ def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str,
 
 def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
     """The one rank of a job, or none: two that compute alone share the work that the others do not have."""
-    if len(ranks) < ENOUGH:
+    if len(ranks) < MIN_PEERS:
         return
     first, second = sorted(ranks, key=lambda each: -each.cpu_pct)[:2]
     computes = first.cpu_pct >= COMPUTES_PCT or first.starved
-    if computes and first.cpu_pct >= TIMES * second.cpu_pct:
+    if computes and first.cpu_pct >= CPU_FACTOR * second.cpu_pct:
         usual = median(each.cpu_pct for each in ranks if each is not first)
         yield CpuStraggler(first, usual, len(ranks) - 1)

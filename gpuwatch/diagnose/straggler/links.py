@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from gpuwatch.diagnose.health.peer_comparison import ENOUGH, EQUAL_PCT, WORKING_PCT
+from gpuwatch.diagnose.health.peer_comparison import EQUAL_PCT, MIN_PEERS, WORKING_PCT
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, equally_busy, few, lowest
 
@@ -23,7 +23,7 @@ def narrow_pcie(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
     One under its own maximum is a condition of its own (`pcie_degraded`).
     """
     known = [(each, rate) for each in group if (rate := each.pcie_rate) is not None]
-    if len(known) < ENOUGH:
+    if len(known) < MIN_PEERS:
         return
     usual = median(rate for _, rate in known)
     wide = next((each.pcie for each, rate in known if rate >= usual), "")

@@ -23,7 +23,7 @@ SKIPPED_S = 2.5 * EVERY_S
 NODES_AT_ONCE = 128
 """So many nodes are read in one call: 25 ms for eight GPUs each, and the screen goes on between two."""
 LONGEST_WINDOW_S = 60.0
-SMEARED = 0.5
+SMEARED_SHARE = 0.5
 """A mean stays over its limit after the value is fine again: by so much of the window at most."""
 
 
@@ -89,7 +89,7 @@ class StragglerWatch:
         usual = {group: Usual.of(groups[group]) for group in here}
         for (job, rank, _), (load, signs) in found.items():
             known = None if load is None else usual[job, load.info.name]
-            hold_s = self._hold_s(pace.get(job)) + SMEARED * self._window_s
+            hold_s = self._hold_s(pace.get(job)) + SMEARED_SHARE * self._window_s
             yield Suspect(job, rank, load, known, tuple(signs), hold_s)
 
     def _tell_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:

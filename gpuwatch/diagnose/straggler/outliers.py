@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal, TypeAlias
 
-from gpuwatch.diagnose.health.peer_comparison import ENOUGH
+from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 
 Sign: TypeAlias = Literal[
@@ -15,10 +15,10 @@ Sign: TypeAlias = Literal[
 ]
 """By which figure a rank is unlike its peers. For the first five the others wait; the rest is odd."""
 
-FEW = 0.125
+MAX_OUTLIER_SHARE = 0.125
 """More outliers than this share (or than one, if that is more) have another part in the job; a node of
 eight is one of eight nodes."""
-NEXT = 0.75
+NEXT_DISTANCE = 0.75
 """The one that is unlike all others is that far from the next one, too: ranks with other work (stages of a
 pipeline) come in several, and lie close together."""
 
@@ -55,7 +55,7 @@ class Outlier:
 
 def few(count: int) -> int:
     """So many outliers of a group are outliers."""
-    return max(1, int(FEW * count))
+    return max(1, int(MAX_OUTLIER_SHARE * count))
 
 
 def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -> list[GpuLoad]:
@@ -64,7 +64,7 @@ def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -
     Empty when those are too few to be compared.
     """
     known = [(each, pct) for each in group if (pct := each.busy_pct) is not None and pct >= least_pct]
-    if len(known) < ENOUGH:
+    if len(known) < MIN_PEERS:
         return []
     usual = median(pct for _, pct in known)
     return [each for each, pct in known if abs(pct - usual) <= apart_pct]
@@ -75,8 +75,8 @@ def lowest(
 ) -> tuple[GpuLoad, float, float] | None:
     """The one whose value is under `limit` of the median and clearly under the next one's; with both."""
     known = sorted((value, number) for number, each in enumerate(group) if (value := read(each)) is not None)
-    if len(known) < ENOUGH:
+    if len(known) < MIN_PEERS:
         return None
     (own, number), (following, _) = known[:2]
     usual = median(value for value, _ in known)
-    return (group[number], own, usual) if own < limit * usual and own < NEXT * following else None
+    return (group[number], own, usual) if own < limit * usual and own < NEXT_DISTANCE * following else None

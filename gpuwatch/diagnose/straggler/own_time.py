@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from statistics import median
 
-from gpuwatch.diagnose.health.peer_comparison import ENOUGH
+from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.straggler.outliers import Outlier, few
 from gpuwatch.diagnose.straggler.stepping_jobs import job_of
@@ -18,13 +18,13 @@ from gpuwatch.diagnose.training.throughput import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
-LEAST = 3
+MIN_VALUES = 3
 """Told values of one timer that a median is taken of: a hiccup of the data loader is one of them."""
 LATE_S, LATE_GAPS = 30.0, 3.0
 """A rank that has told nothing for so long, or so many of its gaps, says nothing about now."""
 WAITS = (*COMMUNICATION, "barrier", "wait")
 STEP = "step"
-RECENT = 5
+RECENT_VALUES = 5
 
 
 def unlike_by_own_times(fleet: Fleet, now: float, limit_pct: float) -> Iterator[tuple[str, Outlier]]:
@@ -44,7 +44,7 @@ def medians(voice: RankProgress, now: float) -> dict[str, float]:
     """Seconds of each timer that was told often enough, and lately; that of the whole step only if told."""
     told = {name: [(value.at, value.value) for value in values] for name, values in voice.timings.items()}
     if "step_time_s" in voice.values:
-        steps = [voice.steps[n] for n in range(-min(RECENT, len(voice.steps)), 0)]
+        steps = [voice.steps[n] for n in range(-min(RECENT_VALUES, len(voice.steps)), 0)]
         told[STEP] = [(step.at, step.took_s) for step in steps if step.took_s is not None]
     return {
         name: median(seconds for _, seconds in known) for name, known in told.items() if _of_now(known, now)
@@ -52,7 +52,7 @@ def medians(voice: RankProgress, now: float) -> dict[str, float]:
 
 
 def _of_now(known: Sequence[tuple[float, float]], now: float) -> bool:
-    if len(known) < LEAST or not all(isfinite(seconds) for _, seconds in known):
+    if len(known) < MIN_VALUES or not all(isfinite(seconds) for _, seconds in known):
         return False
     gap_s = (known[-1][0] - known[0][0]) / (len(known) - 1)
     return now - known[-1][0] <= max(LATE_S, LATE_GAPS * gap_s)
@@ -67,12 +67,12 @@ def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> It
             of the step that it must come to.
     """
     limit = limit_pct / 100.0 - 1.0
-    if len(times) < ENOUGH:
+    if len(times) < MIN_PEERS:
         return
     step_s = median(own.get(STEP) or max(own.values()) for own in times.values())
     for name in sorted({name for own in times.values() for name in own}):
         known = {rank: own[name] for rank, own in times.items() if name in own}
-        if len(known) < ENOUGH:
+        if len(known) < MIN_PEERS:
             continue
         usual = median(known.values())
         if any(word in name.lower() for word in WAITS):

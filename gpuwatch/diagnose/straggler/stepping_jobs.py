@@ -14,7 +14,7 @@ from gpuwatch.fleet.logs.progress import RankProgress
 LEAST_S, GAPS = 10.0, 1.5
 """A job steps when it told one within so long, or within so many of its usual gaps between told steps. One
 that does not is left to the hang verdict: the rank that loads or saves a checkpoint works alone, too."""
-RECENT = 16
+RECENT_STEPS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def job_of(voice: RankProgress, fleet: Fleet) -> str | None:
 
 def limit_of(voice: RankProgress) -> float:
     """Seconds without a told step after which a job pauses."""
-    told = [voice.steps[n].at for n in range(-min(RECENT, len(voice.steps)), 0)]
+    told = [voice.steps[n].at for n in range(-min(RECENT_STEPS, len(voice.steps)), 0)]
     gaps = [later - before for before, later in pairwise(told)]
     return max(LEAST_S, GAPS * median(gaps)) if gaps else LEAST_S
 

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.symptom import Sign
-from gpuwatch.diagnose.training.throughput import PAUSE, RECENT, pace
+from gpuwatch.diagnose.training.throughput import PAUSE_FACTOR, RECENT_STEPS, pace
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.hosts.plan import Thresholds
@@ -121,7 +121,7 @@ def _better(sign: Sign, before: Alert) -> bool:
 def stepping_s(voice: RankProgress, since: float) -> float:
     """For how long it has stepped: a pause confirms nothing of what was told before it."""
     gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in voice.steps)]
-    pause = PAUSE * median(gap for gap, _ in gaps[-RECENT:]) if gaps else 0.0
+    pause = PAUSE_FACTOR * median(gap for gap, _ in gaps[-RECENT_STEPS:]) if gaps else 0.0
     return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)
 
 

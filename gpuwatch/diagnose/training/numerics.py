@@ -14,18 +14,18 @@ from statistics import median
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
-WINDOW = 64
-LEAST = 16
+WINDOW_STEPS = 64
+MIN_STEPS = 16
 """Told steps before a median means anything."""
 SPIKE, SPIKE_SPREADS = 1.5, 6.0
 """A loss spikes over so many times the running median, and so many spreads (median deviations of its
 logarithm) above it: small batches and diffusion jump by factors."""
 COMES_AND_GOES = 3
 """A loss that rose so high, or a norm that was so low, this often before is made so: several tasks, say."""
-EXPLODES = 10.0
-VANISHED = 1e-7
+EXPLOSION_FACTOR = 10.0
+VANISHED_GRADIENT = 1e-7
 IN_A_ROW = 3
-LASTING = 32
+LASTING_STEPS = 32
 """NaN for so many told steps is no overflow that passes."""
 PLATEAU_STEPS = 1000
 PLATEAU_PCT = 0.1
@@ -49,7 +49,7 @@ def numerics(voice: RankProgress) -> Iterator[Sign]:
     if not every:
         return
     yield from spike([step.loss for step in every if step.loss is not None and math.isfinite(step.loss)])
-    steps = every[-4 * WINDOW :]
+    steps = every[-4 * WINDOW_STEPS :]
     yield from gradient_nan(every)
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
     yield from gradients(norms)
@@ -75,7 +75,7 @@ def gradient_nan(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     nan = list(takewhile(_is_nan, reversed(told)))
     if len(nan) < IN_A_ROW:
         return
-    lasts = len(nan) >= LASTING
+    lasts = len(nan) >= LASTING_STEPS
     text = f"the gradient norm is {nan[0].grad_norm} for {len(nan) if lasts else IN_A_ROW} told steps"
     yield Sign("num.grad_nan", "error", text, step=nan[-1].step if lasts else None, lasts=lasts)
 
@@ -89,10 +89,10 @@ def spike(losses: Sequence[float]) -> Iterator[Sign]:
 
     A loss that is around zero, or often at it (rewards, adversaries, masked batches), has no such median.
     """
-    if len(losses) < LEAST + 2:
+    if len(losses) < MIN_STEPS + 2:
         return
-    before = [loss for loss in losses[-WINDOW - 2 : -2] if loss > 0]
-    if 4 * len(before) < 3 * (min(len(losses), WINDOW + 2) - 2) or len(set(before)) < LEAST // 2:
+    before = [loss for loss in losses[-WINDOW_STEPS - 2 : -2] if loss > 0]
+    if 4 * len(before) < 3 * (min(len(losses), WINDOW_STEPS + 2) - 2) or len(set(before)) < MIN_STEPS // 2:
         return
     usual = median(before)
     spread = median(abs(math.log(loss / usual)) for loss in before)
@@ -106,14 +106,14 @@ def spike(losses: Sequence[float]) -> Iterator[Sign]:
 
 def gradients(norms: Sequence[float]) -> Iterator[Sign]:
     """Norms that explode or vanish, against their own running median."""
-    if len(norms) < LEAST + IN_A_ROW:
+    if len(norms) < MIN_STEPS + IN_A_ROW:
         return
-    usual, last = median(norms[-WINDOW - IN_A_ROW : -IN_A_ROW]), norms[-IN_A_ROW:]
-    if usual > 0 and min(last) > EXPLODES * usual:
+    usual, last = median(norms[-WINDOW_STEPS - IN_A_ROW : -IN_A_ROW]), norms[-IN_A_ROW:]
+    if usual > 0 and min(last) > EXPLOSION_FACTOR * usual:
         text = f"the gradient norm is {last[-1]:.4g} where {usual:.4g} was usual"
         yield Sign("num.grad_explodes", "warning", text)
-    often = sum(norm < VANISHED for norm in norms[:-IN_A_ROW]) >= COMES_AND_GOES
-    if max(last) < VANISHED and usual >= VANISHED and not often:
+    often = sum(norm < VANISHED_GRADIENT for norm in norms[:-IN_A_ROW]) >= COMES_AND_GOES
+    if max(last) < VANISHED_GRADIENT and usual >= VANISHED_GRADIENT and not often:
         text = f"the gradient norm is {last[-1]:.2g} for {IN_A_ROW} told steps: nothing is learnt"
         yield Sign("num.grad_vanishes", "warning", text)
 
@@ -136,7 +136,7 @@ def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
     recent = [s for s in recent if recent[-1].step - s.step <= PLATEAU_STEPS]
-    if len(recent) < 4 * LEAST or recent[-1].step - recent[0].step < 0.9 * PLATEAU_STEPS:
+    if len(recent) < 4 * MIN_STEPS or recent[-1].step - recent[0].step < 0.9 * PLATEAU_STEPS:
         return
     quarter = len(recent) // 4
     (first, before), (last, after) = (
@@ -148,18 +148,20 @@ def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The loss stands lastingly above its best: medians of `LEAST` told steps each, of a loss above zero.
+    """The loss stands lastingly above its best: medians of `MIN_STEPS` told steps each, of a loss above zero.
 
     The best median is that of two windows in a row, so that an easy batch or two does not set it. A loss that
     came back from such a height, or is often there (rewards, adversaries, tasks that take turns), is made so.
     """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
-    count = len(recent) // LEAST
-    lasting = min(RISEN_STEPS // LEAST, max(2, count // 4))
+    count = len(recent) // MIN_STEPS
+    lasting = min(RISEN_STEPS // MIN_STEPS, max(2, count // 4))
     if count < 2 * lasting + 2:
         return
-    recent = recent[len(recent) - count * LEAST :]
-    windows = [[s.loss or 0.0 for s in recent[n : n + LEAST]] for n in range(0, count * LEAST, LEAST)]
+    recent = recent[len(recent) - count * MIN_STEPS :]
+    windows = [
+        [s.loss or 0.0 for s in recent[n : n + MIN_STEPS]] for n in range(0, count * MIN_STEPS, MIN_STEPS)
+    ]
     levels = [median(window) for window in windows]
     if min(min(window) for window in windows) <= 0:
         return
@@ -173,10 +175,12 @@ def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     if came_back or rises > 1 or min(levels[-lasting:]) <= limit:
         return
     since = next(n for n in range(at, count) if levels[n] > limit)
-    text = f"the loss rose to {levels[-1]:.4g}, it was {best:.4g} about step {recent[at * LEAST].step}"
+    text = f"the loss rose to {levels[-1]:.4g}, it was {best:.4g} about step {recent[at * MIN_STEPS].step}"
     last = levels[-lasting:]
-    diverged = lasting >= RISEN_STEPS // LEAST and min(last) > DIVERGED * best and last[-1] > STAYS * last[0]
-    yield Sign("num.loss_rising", "warning", text, step=recent[since * LEAST].step, lasts=diverged)
+    diverged = (
+        lasting >= RISEN_STEPS // MIN_STEPS and min(last) > DIVERGED * best and last[-1] > STAYS * last[0]
+    )
+    yield Sign("num.loss_rising", "warning", text, step=recent[since * MIN_STEPS].step, lasts=diverged)
 
 
 def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
@@ -185,7 +189,7 @@ def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     Every one of the last `FAR_STEPS` told losses is over `RISEN_FAR` times the best median of as many, and
     the run has not come back from such a height before.
     """
-    losses = [s.loss for s in steps[-4 * WINDOW :] if s.loss is not None and math.isfinite(s.loss)]
+    losses = [s.loss for s in steps[-4 * WINDOW_STEPS :] if s.loss is not None and math.isfinite(s.loss)]
     if len(losses) < 3 * FAR_STEPS or min(losses) <= 0:
         return
     levels = [median(losses[n : n + FAR_STEPS]) for n in range(len(losses) - 2 * FAR_STEPS + 1)]
@@ -206,7 +210,7 @@ def _level(losses: Sequence[float]) -> tuple[float, float]:
 def skipped(voice: RankProgress) -> Iterator[Sign]:
     """Of a counter that only grows: a large share of the last steps was skipped."""
     count, step = voice.value("skipped"), voice.value("step")
-    if count is None or not step or count > step or step < LEAST or count < LEAST:
+    if count is None or not step or count > step or step < MIN_STEPS or count < MIN_STEPS:
         return
     if count / step > SKIPPED_SHARE:
         text = f"{count:.0f} of {step:.0f} steps were skipped"

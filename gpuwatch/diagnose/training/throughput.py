@@ -10,18 +10,18 @@ from statistics import fmean, median
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
-RECENT, PAST = 20, 200
+RECENT_STEPS, PAST_STEPS = 20, 200
 LEAST_PAST = 40
 LEAST_TIMINGS = 3
-SLOWER = 1.10
+SLOWER_FACTOR = 1.10
 """A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
-COLLAPSED = 2.0
+COLLAPSED_FACTOR = 2.0
 """A step that takes so many times the usual one, to the end of a run."""
 LASTS_S = 60.0
-PAUSE = 2.0
+PAUSE_FACTOR = 2.0
 """A step of more than so many medians holds a pause: an evaluation, a checkpoint."""
 LOW_UTILISATION_PCT = 50.0
-SHARE = 0.30
+WAITING_SHARE = 0.30
 """Of the step spent in communication or in loading data: over it that is what the run waits for."""
 COMMUNICATION = ("allreduce", "all_reduce", "all-reduce", "reduce_scatter", "all_gather", "comm", "sync")
 LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
@@ -37,7 +37,7 @@ def pace(voice: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.
         busy_pct: Utilisation of the job's GPUs now.
         slow_step_s: A step that takes longer is slow whatever was usual; 0: no such limit.
     """
-    yield from list(slower(voice.step_times(RECENT + PAST))) or over_limit(voice, slow_step_s)
+    yield from list(slower(voice.step_times(RECENT_STEPS + PAST_STEPS))) or over_limit(voice, slow_step_s)
     yield from waits(voice)
     if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
         text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilization"
@@ -46,18 +46,18 @@ def pace(voice: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.
 
 def slower(times: Sequence[float]) -> Iterator[Sign]:
     """The last steps take at least 10 % longer than those before."""
-    past = times[:-RECENT]
+    past = times[:-RECENT_STEPS]
     if len(past) < LEAST_PAST:
         return
-    usual, now = step_s(past), step_s(times[-RECENT:])
-    if usual > 0 and now >= SLOWER * usual:
+    usual, now = step_s(past), step_s(times[-RECENT_STEPS:])
+    if usual > 0 and now >= SLOWER_FACTOR * usual:
         text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (+{100 * (now / usual - 1):.0f} %)"
         yield Sign("train.slow", "warning", text, LASTS_S)
 
 
 def over_limit(voice: RankProgress, slow_step_s: float) -> Iterator[Sign]:
     """A run that was slow from its start has no faster past: only a limit tells."""
-    times = voice.step_times(RECENT)
+    times = voice.step_times(RECENT_STEPS)
     if slow_step_s and len(times) >= LEAST_TIMINGS and (now := step_s(times)) > slow_step_s:
         text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
         yield Sign("train.slow", "warning", text, LASTS_S)
@@ -84,12 +84,14 @@ def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, float]]:
     """The step from which on all times are at least twice the usual, with the times since and before."""
-    count = len(known) // RECENT
-    levels = [median(took for _, took in known[n * RECENT : (n + 1) * RECENT]) for n in range(count)]
-    for at in range(LEAST_PAST // RECENT, count - 1):
+    count = len(known) // RECENT_STEPS
+    levels = [
+        median(took for _, took in known[n * RECENT_STEPS : (n + 1) * RECENT_STEPS]) for n in range(count)
+    ]
+    for at in range(LEAST_PAST // RECENT_STEPS, count - 1):
         usual = median(levels[:at])
-        if min(levels[at:]) >= COLLAPSED * usual:
-            yield known[at * RECENT][0], median(levels[at:]), usual
+        if min(levels[at:]) >= COLLAPSED_FACTOR * usual:
+            yield known[at * RECENT_STEPS][0], median(levels[at:]), usual
             return
 
 
@@ -98,7 +100,7 @@ def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     backs = [
         (before.step, after.step)
         for at, (before, after) in enumerate(pairwise(steps), 1)
-        if after.step < before.step and at >= RECENT and at + RECENT <= len(steps)
+        if after.step < before.step and at >= RECENT_STEPS and at + RECENT_STEPS <= len(steps)
     ]
     if backs:
         times = "once" if len(backs) == 1 else f"{len(backs)} times"
@@ -111,7 +113,7 @@ def step_s(times: Sequence[float]) -> float:
 
     A mean: a log that tells whole seconds makes 1.4 s now 1, now 2, and a median leaps between them.
     """
-    pause = PAUSE * median(times)
+    pause = PAUSE_FACTOR * median(times)
     return fmean(took for took in times if took <= pause)
 
 
@@ -120,7 +122,7 @@ def waits(voice: RankProgress) -> Iterator[Sign]:
 
     Medians of the last told ones: one hiccup of the loader, told before a pause, is not what a run waits for.
     """
-    whole_s = step_s(voice.step_times(RECENT) or [voice.value("step_time_s") or 0.0])
+    whole_s = step_s(voice.step_times(RECENT_STEPS) or [voice.value("step_time_s") or 0.0])
     if not whole_s:
         return
     told = {name: [value.value for value in values] for name, values in voice.timings.items()}
@@ -130,7 +132,7 @@ def waits(voice: RankProgress) -> Iterator[Sign]:
         ("train.data_bound", LOADING, "loading data"),
     ):
         share = share_of(phases, words) / whole_s
-        if SHARE < share <= 1.0:
+        if WAITING_SHARE < share <= 1.0:
             text = f"{100 * share:.0f} % of a step is {what}"
             yield Sign(code, "warning", text, LASTS_S)
 

@@ -8,7 +8,7 @@ from gpuwatch.agent.logs.checkpoints.checkpoint_lines import checkpoint_of
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.wire import Finding
 
-KEPT = 10_000
+MAX_CHECKPOINTS = 10_000
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class FleetCheckpoints:
             good if isinstance(good, str) else None,
             float(good_at) if isinstance(good_at, int | float) else None,
         )
-        while len(self.newest) > KEPT:
+        while len(self.newest) > MAX_CHECKPOINTS:
             del self.newest[next(iter(self.newest))]
         self.version += 1
 

@@ -27,7 +27,7 @@ KEPT_PHASES = 256
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
 """Fields of a step that are kept with it."""
 KEPT_TIMINGS = 5
-MOST = 1e18
+MAX_QUANTITY = 1e18
 """A larger number is none that anybody counted or measured."""
 MAY_BE_ODD = frozenset(("loss", "grad_norm"))
 OTHER_BAR_S = 600.0
@@ -216,7 +216,7 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
 
 def _is_sane(name: str, value: float) -> bool:
     """Only a loss and a norm may be no number; a node that is not ours may send anything."""
-    return name in MAY_BE_ODD or abs(value) < MOST
+    return name in MAY_BE_ODD or abs(value) < MAX_QUANTITY
 
 
 def _step(known: RankProgress, fields: Mapping[str, float], at: float, sure: bool) -> None:

@@ -10,7 +10,7 @@ from gpuwatch.wire import Finding
 
 FindingKey: TypeAlias = tuple[str, float, int]
 """Node, which life of its agent, the finding's id."""
-KEPT = 20_000
+MAX_FINDINGS = 20_000
 
 
 class SharedFindings:
@@ -35,6 +35,6 @@ class SharedFindings:
         before = self._local.get((finding.file, *what), key) if identity.startswith(TWIN) else key
         known = self._first.setdefault((identity, *what), before)
         for kept in (self._first, self._local):
-            if len(kept) > KEPT:
+            if len(kept) > MAX_FINDINGS:
                 del kept[next(iter(kept))]
         return known if known[0] != key[0] else key

@@ -11,7 +11,7 @@ from gpuwatch.wire import LogFile
 
 TWIN = "twin:"
 """Begins the identity of such a file. Every node goes on to follow it: that it is one is only inferred."""
-KEPT = 20_000
+MAX_TWINS = 20_000
 
 
 class Twins:
@@ -34,7 +34,7 @@ class Twins:
                 identity = self._identities.setdefault(first, f"{TWIN}{file.fingerprint}")
                 self._identities[node, file.path] = identity
                 others.add(first[0])
-        while len(self._seen) > KEPT:
+        while len(self._seen) > MAX_TWINS:
             self._seen.popitem(last=False)
         return others
 

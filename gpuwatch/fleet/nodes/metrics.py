@@ -204,7 +204,7 @@ _NVLINK_BOTH = _up_to(lambda gpu: 2.0 * (_nvlink_top(gpu) or 0.0))
 _NVLINKS = _up_to(lambda gpu: gpu.info.nvlink_count)
 _SM_CLOCK = _up_to(lambda gpu: gpu.info.sm_clock_max_mhz)
 _MEMORY_CLOCK = _up_to(lambda gpu: gpu.info.memory_clock_max_mhz)
-_LIMIT = _up_to(lambda gpu: gpu.info.power_limit_max_w)
+_POWER_LIMIT = _up_to(lambda gpu: gpu.info.power_limit_max_w)
 _PCIE_GENERATION = _up_to(lambda gpu: gpu.info.pcie_gen_max)
 _PCIE_WIDTH = _up_to(lambda gpu: gpu.info.pcie_width_max)
 
@@ -262,7 +262,7 @@ def _of_medium_and_slow() -> list[Metric]:
     q = quantities
     return [
         Metric("memclk", "memory clock", q.MEGAHERTZ, "medium", _medium("memory_clock_mhz"), _MEMORY_CLOCK),
-        Metric("limit", "power limit", q.WATTS, "medium", power_limit_w, _LIMIT),
+        Metric("limit", "power limit", q.WATTS, "medium", power_limit_w, _POWER_LIMIT),
         Metric("fan", "fan", q.PERCENT, "medium", _medium("fan_pct"), _PERCENT),
         Metric("enc", "encoder", q.PERCENT, "medium", _medium("encoder_pct"), _PERCENT),
         Metric("dec", "decoder", q.PERCENT, "medium", _medium("decoder_pct"), _PERCENT),

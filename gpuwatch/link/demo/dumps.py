@@ -17,7 +17,7 @@ PREFIX = "/home/demo-ada/helios/dumps/rank_"
 PIPES = "/home/demo-ada/helios/dumps/ask_"
 WRITE_S = 1.0
 """From the byte in the pipe to the file."""
-KEPT = 3
+DUMP_ENTRIES = 3
 """Entries of a dump; a real one has thousands."""
 
 Request = wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps
@@ -94,7 +94,7 @@ def _dump(rank: int, world: int, second: float, t: float) -> bytes:
             "state": "started" if step > LAST_STEP else "completed",
             "frames": [{"name": "train_step", "filename": MINE, "line": 361}],
         }
-        for step in range(last - KEPT + 1, last + 1)
+        for step in range(last - DUMP_ENTRIES + 1, last + 1)
     ]
     group = {"name": "0", "desc": "default_pg", "ranks": str(list(range(world)))}
     return json.dumps({"version": "2.10", "pg_config": {"0": group}, "entries": entries}).encode()

@@ -18,7 +18,7 @@ MAIN = wire.StackFrame("main", MINE, 402)
 COMPUTES = [wire.StackFrame("forward", "/home/demo-ada/helios/model.py", 118), MAIN]
 WAITS = [wire.StackFrame("all_reduce", TORCH, 2810), wire.StackFrame("train_step", MINE, 361), MAIN]
 GUILTY = FALLEN[0] * GPUS_PER_NODE + FALLEN[1]
-SECONDS = 0.5
+ANSWER_S = 0.5
 
 
 def reply(
@@ -27,7 +27,7 @@ def reply(
     """The answer of one node at a second of the scenario; `t` is its clock."""
     if isinstance(request, wire.AskStacks):
         told = [_stack(each, second) for each in processes if each.pid in request.pids]
-        data: wire.Stacks | wire.RasAnswers = wire.Stacks(processes=told, seconds=SECONDS)
+        data: wire.Stacks | wire.RasAnswers = wire.Stacks(processes=told, seconds=ANSWER_S)
     else:
         world = next((each.world_size for each in processes if each.world_size), 0)
         data = wire.RasAnswers(answers=[_ras(request, world, second)] if world else [])

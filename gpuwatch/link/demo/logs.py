@@ -28,7 +28,7 @@ MOST_LINES = 500
 """In one frame."""
 STEPS_BEFORE = 200
 """Of rank 0, told at once when somebody begins to watch: without them curves would take minutes to grow."""
-SLICE = 250
+SLICE_LINES = 250
 """Lines that a search looks at before others get their turn."""
 _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
 
@@ -209,11 +209,11 @@ class NodeLogs:
             return
         wanted = [log for path, log in self.files.items() if not request.files or path in request.files]
         left = request.limit
-        slices = [(log, first) for log in wanted for first in range(0, max(1, log.count(t)), SLICE)]
+        slices = [(log, first) for log in wanted for first in range(0, max(1, log.count(t)), SLICE_LINES)]
         if not slices:
             yield wire.Lines(t=self._epoch + t, seq=0, id=request.id, done=True, progress=1.0)
         for searched, (log, first) in enumerate(slices, 1):
-            stop = min(log.count(t), first + SLICE)
+            stop = min(log.count(t), first + SLICE_LINES)
             hits = (line for line in log.lines(first, stop) if pattern.search(line.text))
             chosen = list(itertools.islice(hits, left))
             left -= len(chosen)

@@ -6,7 +6,7 @@ import msgspec
 
 from gpuwatch import wire
 
-FORGETFUL = 13
+NODE_WITHOUT_VARIABLE = 13
 """The number of the node whose launcher did not pass one variable on."""
 VARIABLES = {
     "NCCL_DEBUG": "WARN",
@@ -18,7 +18,9 @@ VARIABLES = {
 
 def reply(request: wire.AskParticulars, number: int, processes: list[wire.Process], t: float) -> wire.Reply:
     """The answer of node `number`, on whose processes the ranks are."""
-    variables = {k: v for k, v in VARIABLES.items() if k != "NCCL_IB_TIMEOUT" or number != FORGETFUL}
+    variables = {
+        k: v for k, v in VARIABLES.items() if k != "NCCL_IB_TIMEOUT" or number != NODE_WITHOUT_VARIABLE
+    }
     told = wire.Particulars(
         shm_total_bytes=512 << 30,
         shm_used_bytes=9 << 30,

@@ -15,7 +15,7 @@ from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 
-_LOGINS = 8  # nodes that log in through one jump host at once; more only makes each slower
+_MAX_LOGINS = 8  # nodes that log in through one jump host at once; more only makes each slower
 
 
 class JumpHost:
@@ -23,7 +23,7 @@ class JumpHost:
 
     def __init__(self, host: ResolvedHost, connect: Callable[[], Connection]) -> None:
         self.host = host
-        self.logins = ConnectSlots(_LOGINS)
+        self.logins = ConnectSlots(_MAX_LOGINS)
         self._connect = connect
         self._lock = threading.Lock()
         self._connection: Connection | None = None

@@ -18,7 +18,7 @@ from gpuwatch.plain import plain
 
 _JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>\d+))?/?")
 _MAX_JUMPS = 8
-_RESOLVERS = 4  # `ssh -G` takes 3.4 ms; more at once only queue for the cores
+_MAX_RESOLVERS = 4  # `ssh -G` takes 3.4 ms; more at once only queue for the cores
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Routes:
 
     def find(self, specs: Sequence[NodeSpec]) -> dict[str, Route | CarrierError]:
         """The route of every node by its name, or why it has none."""
-        with ThreadPoolExecutor(_RESOLVERS) as pool:
+        with ThreadPoolExecutor(_MAX_RESOLVERS) as pool:
             return dict(zip((spec.name for spec in specs), pool.map(self._find_one, specs), strict=True))
 
     def _find_one(self, spec: NodeSpec) -> Route | CarrierError:

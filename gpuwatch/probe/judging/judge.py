@@ -18,7 +18,7 @@ from gpuwatch.probe.judging.checks.gpu_peers import slow_checks, told_gpus
 from gpuwatch.probe.judging.checks.missing_ranks import told_gone
 from gpuwatch.probe.judging.links.attribution import Attribution
 from gpuwatch.probe.judging.links.link_assessment import make_case
-from gpuwatch.probe.judging.links.links import BAD, MeasuredLink
+from gpuwatch.probe.judging.links.links import BAD_RATIO, MeasuredLink
 from gpuwatch.probe.judging.one_cause import one_each
 from gpuwatch.probe.judging.overall import (
     all_bad,
@@ -32,10 +32,10 @@ from gpuwatch.probe.judging.text.verdict_text import NamedCulprit, told
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Status, Verdict
 
-SAMPLES = 4
+MAX_SAMPLE_LINKS = 4
 """Links of one culprit that are measured again alone: they stand for the others."""
 MOST_SUSPECTS = 64
-TOLD = 2
+MAX_STATEMENTS = 2
 """Statements that the sentence takes in; the others are counted."""
 
 
@@ -73,7 +73,7 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     beside = [results.reason] if gone and results.reason else []
     beside += evidence(case)
     beside += waits.culprit.evidence if waits is not None and results.pairs else ()
-    beside += [each.sentence for each in slow if each.ratio >= BAD]
+    beside += [each.sentence for each in slow if each.ratio >= BAD_RATIO]
     beside += doubtful if bad or broken else ()
     return Verdict(
         status=status,
@@ -116,12 +116,12 @@ def _samples(blame: Attribution) -> list[MeasuredLink]:
     mixed = [
         link for pair in zip_longest(ways[True], reversed(ways[False])) for link in pair if link is not None
     ]
-    return mixed[:SAMPLES]
+    return mixed[:MAX_SAMPLE_LINKS]
 
 
 def _in_one(said: Sequence[str]) -> str:
-    more = len(said) - TOLD
-    return "; and ".join(said[:TOLD]) + (f"; and {more} more" if more > 0 else "")
+    more = len(said) - MAX_STATEMENTS
+    return "; and ".join(said[:MAX_STATEMENTS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _so_far(results: Results) -> str:

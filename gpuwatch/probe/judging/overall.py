@@ -8,14 +8,14 @@ from statistics import median_low
 
 from gpuwatch.probe.judging.checks.collective_signs import failed
 from gpuwatch.probe.judging.links.link_assessment import LinkAssessment
-from gpuwatch.probe.judging.links.links import BAD, NOISY, OK, MeasuredLink
+from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, MeasuredLink
 from gpuwatch.probe.judging.text.verdict_text import named, numbers
 from gpuwatch.probe.judging.text.words import percent, plural, rate_of, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
 
 TOO_FEW = 2
 """The links of two ranks: nothing could be called their best tenth."""
-TOLD = 3
+MAX_EVIDENCE = 3
 """Blames of one kind that are evidence with their numbers; the others are counted."""
 
 
@@ -89,7 +89,7 @@ def fine(case: LinkAssessment, results: Results) -> str:
     if len(under) > len(vary):
         low = some(len(under) - len(vary), len(links), "link")
         most = f" (mostly {named(case.low[0].part)[1]})" if case.low else ""
-        said.append(f"{low} at {percent(BAD)} to {percent(OK)} of their peers{most}")
+        said.append(f"{low} at {percent(BAD_RATIO)} to {percent(OK_RATIO)} of their peers{most}")
     if vary:
         why = " between ranks that share a machine's cores" if all(link.shares_cores for link in vary) else ""
         said.append(f"{some(len(vary), len(links), 'link')}{why} vary")
@@ -128,11 +128,11 @@ def evidence(case: LinkAssessment) -> Iterator[str]:
         classes[link.link].append(link)
     for name, links in classes.items():
         yield from _of_class(name, links)
-    for blame in case.low[:TOLD]:
+    for blame in case.low[:MAX_EVIDENCE]:
         yield f"low but not bad: {numbers(blame)[0]}"
-    if len(case.low) > TOLD:
-        yield f"low but not bad: {len(case.low) - TOLD} more"
-    for blame in case.inside[:TOLD]:
+    if len(case.low) > MAX_EVIDENCE:
+        yield f"low but not bad: {len(case.low) - MAX_EVIDENCE} more"
+    for blame in case.inside[:MAX_EVIDENCE]:
         yield numbers(blame)[0]
     if case.inside:
         pairs = plural(len(case.inside), "pair")
@@ -142,9 +142,9 @@ def evidence(case: LinkAssessment) -> Iterator[str]:
 def _of_class(name: LinkClass, links: list[MeasuredLink]) -> Iterator[str]:
     grades = Counter(link.grade for link in links)
     best = max((link.reference or 0.0 for link in links), default=0.0)
-    said = [f"{grades['bad']} under {BAD:g} of that"] if grades["bad"] else []
-    said += [f"{grades['low']} under {OK:g} of that"] if grades["low"] else []
-    said += [f"{grades['noisy']} vary by over {percent(NOISY)}"] if grades["noisy"] else []
+    said = [f"{grades['bad']} under {BAD_RATIO:g} of that"] if grades["bad"] else []
+    said += [f"{grades['low']} under {OK_RATIO:g} of that"] if grades["low"] else []
+    said += [f"{grades['noisy']} vary by over {percent(NOISY_SPREAD)}"] if grades["noisy"] else []
     said += [f"{grades['dead']} let nothing through"] if grades["dead"] else []
     if said:
         every = plural(len(links), f"{class_name(name)} link")

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-_RESERVED = 64
+_RESERVED_DESCRIPTORS = 64
 """Descriptors that are not used for tries."""
 
 _WORDS = {
@@ -125,10 +125,10 @@ def _room(wanted):
         import resource  # noqa: PLC0415 - not on every system
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft != resource.RLIM_INFINITY and soft < wanted + 2 * _RESERVED:
-            most = wanted + 2 * _RESERVED
+        if soft != resource.RLIM_INFINITY and soft < wanted + 2 * _RESERVED_DESCRIPTORS:
+            most = wanted + 2 * _RESERVED_DESCRIPTORS
             soft = most if hard == resource.RLIM_INFINITY else min(hard, most)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - _RESERVED))
+        return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - _RESERVED_DESCRIPTORS))
     except (ImportError, OSError, ValueError):
-        return min(wanted, _RESERVED) or 1
+        return min(wanted, _RESERVED_DESCRIPTORS) or 1

@@ -20,7 +20,7 @@ from gpuwatch.probe.work.base.orders import Raw, SeatFields, part_of
 from gpuwatch.probe.work.rank import SAID_WHY
 
 _PR_SET_PDEATHSIG = 1
-_READ = 1 << 16
+_READ_BYTES = 1 << 16
 _KEPT_WORDS = 8
 _LONGEST_WORD = 1 << 16
 """Bytes of a line on stderr that are kept."""
@@ -151,7 +151,7 @@ class RankSupervisor:
             while selector.get_map():
                 for key, _ in selector.select():
                     place, fd = key.data, key.fd
-                    piece = os.read(fd, _READ)
+                    piece = os.read(fd, _READ_BYTES)
                     if piece:
                         self._hear(place, fd, piece)
                         continue

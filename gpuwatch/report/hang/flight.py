@@ -18,7 +18,7 @@ from gpuwatch.report.output.line import ReportLine
 from gpuwatch.runs.flight.dumps import RankDump
 from gpuwatch.runs.flight.files import FoundDumps
 
-SHOWN = 8
+MAX_LISTED_FILES = 8
 """Dumps and folders that are left out, told one by one."""
 
 
@@ -40,10 +40,10 @@ def flight_lines(read: FoundDumps, verdict: FlightVerdict) -> Iterator[ReportLin
         yield ReportLine(
             f"several dumps of {ranks_text(read.twice)}: only the newest of each is used", "warning"
         )
-    for words in read.apart[:SHOWN]:
+    for words in read.apart[:MAX_LISTED_FILES]:
         yield ReportLine(words, "warning")
-    if len(read.apart) > SHOWN:
-        yield ReportLine(f"{len(read.apart) - SHOWN} more skipped for the same reasons", "warning")
+    if len(read.apart) > MAX_LISTED_FILES:
+        yield ReportLine(f"{len(read.apart) - MAX_LISTED_FILES} more skipped for the same reasons", "warning")
     yield ReportLine(summary(read, verdict))
 
 

@@ -13,7 +13,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts
 from gpuwatch.report.output.checkpoints import checkpoint_facts
 
-NAMED = 4
+MAX_NAMED_JOBS = 4
 """Jobs that are written out."""
 
 
@@ -22,8 +22,8 @@ def ended_sentence(jobs: Sequence[EndedJob], incidents: Iterable[Incident], now:
     if not jobs:
         return None
     of_job = {incident.job: incident for incident in incidents}
-    named = "; ".join(outcome_text(job, of_job.get(job.name), now) for job in jobs[:NAMED])
-    more = f"; and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
+    named = "; ".join(outcome_text(job, of_job.get(job.name), now) for job in jobs[:MAX_NAMED_JOBS])
+    more = f"; and {len(jobs) - MAX_NAMED_JOBS} more" if len(jobs) > MAX_NAMED_JOBS else ""
     return plain(f"{plural(len(jobs), 'job')} ended in the last {ENDED_S / 3600:.0f} h: {named}{more}")
 
 

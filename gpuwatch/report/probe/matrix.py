@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from gpuwatch.fleet.nodes.quantities import UNKNOWN
 from gpuwatch.plain import plain
-from gpuwatch.probe.judging.links.links import BAD, NOISY, OK, Grade, MeasuredLink, graded
+from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, Grade, MeasuredLink, graded
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.report.output.line import ReportLine
@@ -127,9 +127,9 @@ def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
     """What the marks mean that stand in the matrix."""
     grades = {link.grade for link in links}
     words: dict[Grade, str] = {
-        "bad": f"under {percent_text(BAD)}",
-        "low": f"under {percent_text(OK)}",
-        "noisy": f"slow, but repeats differ by over {percent_text(NOISY)}",
+        "bad": f"under {percent_text(BAD_RATIO)}",
+        "low": f"under {percent_text(OK_RATIO)}",
+        "noisy": f"slow, but repeats differ by over {percent_text(NOISY_SPREAD)}",
     }
     told = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
     if told:

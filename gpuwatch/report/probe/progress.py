@@ -26,10 +26,10 @@ WORDS: dict[Phase, str] = {
     "retesting": "retests",
     "gpus": "GPU checks",
 }
-LONGEST = max(map(len, WORDS.values()))
+STAGE_COLUMNS = max(map(len, WORDS.values()))
 BAR = 12
 SHOWN_PAIRS = 2
-ROOMY = 120
+WIDE_COLUMNS = 120
 """From this width on it also says which pairs are being measured."""
 
 
@@ -50,10 +50,10 @@ def progress_bars() -> Iterator[Tell]:
             total = results.all_steps or None
             bars.update(
                 task,
-                description=f"{WORDS.get(results.phase, results.phase):{LONGEST}}",
+                description=f"{WORDS.get(results.phase, results.phase):{STAGE_COLUMNS}}",
                 total=total,
                 completed=min(results.done_steps, results.all_steps),
-                told=told(results, pairs=console.width >= ROOMY),
+                told=told(results, pairs=console.width >= WIDE_COLUMNS),
                 refresh=True,
             )
 

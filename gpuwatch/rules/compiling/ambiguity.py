@@ -17,7 +17,7 @@ from typing import Any
 
 from gpuwatch.rules.compiling.check import (
     ANY_OTHER,
-    MANY,
+    UNBOUNDED_REPEAT,
     RulePatternError,
     characters_of,
     inner_parts,
@@ -25,11 +25,11 @@ from gpuwatch.rules.compiling.check import (
     parsed,
 )
 
-WINDOW = 4096
+WINDOW_CHARS = 4096
 """Characters of a line that are searched (`agent/logs/matching/matcher.py`)."""
 MOST_STEPS = 2e9
 """Of a search of one window, estimated: some seconds of CPU time at worst."""
-LARGE = 200
+LARGE_REPEAT = 200
 """Times that a repeat may go on to share the window with the others; fewer are a constant of each."""
 MOST_POSITIONS = 600
 MOST_COPIES = 64
@@ -122,7 +122,7 @@ class _Builder:
         return Automaton(self.reads, [at], [at], nullable)
 
     def _copies(self, low: int, high: int, body: Any) -> Automaton:  # noqa: ANN401
-        if high >= MANY and not (low == high <= MOST_COPIES):
+        if high >= UNBOUNDED_REPEAT and not (low == high <= MOST_COPIES):
             part = self.repeated(self.sequence(body))
             return Automaton(self.reads, part.first, part.last, part.nullable or not low)
         whole = Automaton(self.reads)
@@ -159,7 +159,7 @@ def check_repeats(tree: Any, *, folded: bool) -> None:  # noqa: ANN401
         if code is op.SUBPATTERN:
             check_repeats(argument[3], folded=_is_folded(argument, folded=folded))
             continue
-        if code in _REPEATS and argument[1] >= MANY and not _is_one(argument[2]):
+        if code in _REPEATS and argument[1] >= UNBOUNDED_REPEAT and not _is_one(argument[2]):
             builder = _Builder(folded=folded)
             builder.repeated(builder.sequence(argument[2]))
             if _is_ambiguous(builder):
@@ -231,7 +231,7 @@ class _Element:
 
 
 def estimated_steps(tree: Any, *, folded: bool) -> float:  # noqa: ANN401
-    """About how many steps a search of a window of `WINDOW` characters takes at worst."""
+    """About how many steps a search of a window of `WINDOW_CHARS` characters takes at worst."""
     return max(_steps(path) for path in _paths(tree, folded=folded))
 
 
@@ -256,13 +256,17 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
         low, high, body = argument
         reads = readable_in(body, folded=folded)
         least = low * body.getwidth()[0]
-        if high >= MANY and low != high:
-            return [[_Element(reads, least, min(WINDOW, high * max(1, body.getwidth()[1])))]]
+        if high >= UNBOUNDED_REPEAT and low != high:
+            return [[_Element(reads, least, min(WINDOW_CHARS, high * max(1, body.getwidth()[1])))]]
         paths = _paths(body, folded=folded)
         if high == 1:
             return [*([] if low else [[]]), *paths]
-        endless = [path for path in paths if any(each.most >= WINDOW for each in path)]
-        return [max(endless, key=_steps) * min(high, MANY)] if endless else [[_Element(reads, least, 0)]]
+        endless = [path for path in paths if any(each.most >= WINDOW_CHARS for each in path)]
+        return (
+            [max(endless, key=_steps) * min(high, UNBOUNDED_REPEAT)]
+            if endless
+            else [[_Element(reads, least, 0)]]
+        )
     return [[_Element(readable(code, argument, folded=folded), 1, 0)]]
 
 
@@ -288,8 +292,8 @@ def _anchor(where: Any) -> _Element:  # noqa: ANN401
 
 def _steps(path: list[_Element]) -> float:
     """The largest product over repeats that can share one stretch of text; the search itself is the first."""
-    path = [_Element(frozenset(range(257)), 0, WINDOW), *path]
-    best: dict[int, tuple[float, int]] = {0: (float(WINDOW), 1)}
+    path = [_Element(frozenset(range(257)), 0, WINDOW_CHARS), *path]
+    best: dict[int, tuple[float, int]] = {0: (float(WINDOW_CHARS), 1)}
     """Index of a repeat -> the product up to it, and how many of its factors share the whole window."""
     for index, element in enumerate(path):
         if not element.most or not index:
@@ -298,7 +302,7 @@ def _steps(path: list[_Element]) -> float:
         for earlier, (steps, count) in list(best.items()):
             period = _period(path, earlier, index) if earlier < index else 0
             if period:
-                more = element.most >= LARGE
+                more = element.most >= LARGE_REPEAT
                 best[index] = max(best[index], (steps * element.most / period, count + more))
     return max(steps / math.factorial(count) for steps, count in best.values())
 

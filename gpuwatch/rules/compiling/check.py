@@ -9,16 +9,16 @@ import warnings
 from functools import cache, lru_cache
 from typing import Any
 
-_NEW = sys.version_info >= (3, 11)
-parser = importlib.import_module("re._parser" if _NEW else "sre_parse")
-op = importlib.import_module("re._constants" if _NEW else "sre_constants")
+_HAS_RE_PARSER = sys.version_info >= (3, 11)
+parser = importlib.import_module("re._parser" if _HAS_RE_PARSER else "sre_parse")
+op = importlib.import_module("re._constants" if _HAS_RE_PARSER else "sre_constants")
 
 ANY_OTHER = 256
 """Stands for all characters from 256 on."""
-MANY = 10
+UNBOUNDED_REPEAT = 10
 """A quantifier that may repeat so often counts as unbounded."""
 
-_ALL = frozenset(range(257))
+_ALL_CHARACTERS = frozenset(range(257))
 _DIGITS = frozenset(range(48, 58))
 _REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT)
 _CATEGORIES = {op.CATEGORY_DIGIT: r"\d", op.CATEGORY_SPACE: r"\s", op.CATEGORY_WORD: r"\w"}
@@ -107,15 +107,15 @@ def characters_of(code: Any, argument: Any) -> frozenset[int]:  # noqa: ANN401
     if code is op.LITERAL:
         return frozenset({min(argument, ANY_OTHER)})
     if code is op.NOT_LITERAL:
-        return _ALL - {argument}
+        return _ALL_CHARACTERS - {argument}
     if code is op.ANY:
-        return _ALL - {10}
+        return _ALL_CHARACTERS - {10}
     if code is op.IN:
         return _class(argument)
     inner = inner_parts(code, argument)
     if code in (op.AT, op.ASSERT, op.ASSERT_NOT):
         return frozenset()
-    return frozenset().union(*(_characters(each) for each in inner)) if inner else _ALL
+    return frozenset().union(*(_characters(each) for each in inner)) if inner else _ALL_CHARACTERS
 
 
 def _class(items: Any) -> frozenset[int]:  # noqa: ANN401
@@ -130,12 +130,12 @@ def _class(items: Any) -> frozenset[int]:  # noqa: ANN401
             found.update(min(c, ANY_OTHER) for c in range(argument[0], min(argument[1], ANY_OTHER) + 1))
         else:
             found |= _category(argument)
-    return _ALL - found if negated else frozenset(found)
+    return _ALL_CHARACTERS - found if negated else frozenset(found)
 
 
 @cache
 def _category(category: Any) -> frozenset[int]:  # noqa: ANN401
     if category in _NEGATED:
-        return _ALL - _category(_NEGATED[category]) | {ANY_OTHER}
+        return _ALL_CHARACTERS - _category(_NEGATED[category]) | {ANY_OTHER}
     found = frozenset(c for c in range(256) if re.match(_CATEGORIES[category], chr(c)))
     return found | {ANY_OTHER} if category is op.CATEGORY_WORD else found

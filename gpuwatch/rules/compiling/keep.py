@@ -17,7 +17,7 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.whole_file import read_own, write_whole
 
 MOST_BYTES = 64 << 20
-KEPT = 4
+MAX_CACHE_FILES = 4
 """Files that stay: the packs of this version with and without one's own, and those of the version before."""
 _CODE = ("check.py", "compile.py", "literals.py", "../model/dialect.py")
 
@@ -62,5 +62,5 @@ def _write(folder: Path, file: Path, data: bytes) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(file, data)
     files = sorted(folder.glob("rules-*.json"), key=lambda each: each.stat().st_mtime)
-    for old in files[:-KEPT]:
+    for old in files[:-MAX_CACHE_FILES]:
         old.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from gpuwatch.rules.model.time_limit import scanned
 
 BENIGN = "benign"
 ALARMING = frozenset({"warning", "error", "critical"})
-ARRIVED = 1_750_000_000.0
+ARRIVAL_TIME = 1_750_000_000.0
 """When the lines of an excerpt arrive; only lines without a time of their own are told so."""
 
 
@@ -123,7 +123,9 @@ def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]
         return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
 
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
-        newest = {finding["id"]: finding for finding in [*scanner.feed(data, 0, ARRIVED), *scanner.end()]}
+        newest = {
+            finding["id"]: finding for finding in [*scanner.feed(data, 0, ARRIVAL_TIME), *scanner.end()]
+        }
         return list(newest.values())
 
     return scanned(ruleset, "excerpt.log", new, scan) or []

@@ -14,7 +14,7 @@ from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import scanned
-from gpuwatch.rules.scoring.score import ARRIVED
+from gpuwatch.rules.scoring.score import ARRIVAL_TIME
 
 FIELDS = tuple(dict.fromkeys(name for name, _, _ in QUANTITIES.values()))
 EXACT = frozenset({"step", "total_steps", "skipped", "rank"})
@@ -135,7 +135,7 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
         return Scanner(ruleset, "excerpt.log", itertools.count(1).__next__)
 
     def scan(scanner: Scanner) -> list[dict[str, Any]]:
-        scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVED)
+        scanner.feed(line.encode("utf-8", "replace") + b"\n", 0, ARRIVAL_TIME)
         scanner.end()
         return scanner.progress()
 

@@ -16,9 +16,9 @@ UNDECIDED_BYTES = 256
 MOST_HELD = 1 << 16
 MOST_WITHOUT_NUL = 1024
 """Bytes of UTF-16 without a space, digit or line end."""
-_WIDE = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+_MULTIBYTE_UTF8 = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 _ASCII = rb"[\t\n\r\x1b\x20-\x7e]"
-PLAIN = rb"(?=(?:%s|%s){24})(?:%s+|%s)+" % (_ASCII, _WIDE, _ASCII, _WIDE)
+PLAIN = rb"(?=(?:%s|%s){24})(?:%s+|%s)+" % (_ASCII, _MULTIBYTE_UTF8, _ASCII, _MULTIBYTE_UTF8)
 """ASCII or UTF-8. UTF-16 has NUL bytes in Latin text and in every line end; 12 other characters that read
 like this by chance are less likely than 1e-6."""
 STRETCH = {

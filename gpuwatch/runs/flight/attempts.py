@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from gpuwatch.plain import plain
 from gpuwatch.runs.flight.dumps import RankDump
 
-MANY = 3
+MIN_ATTEMPT_DUMPS = 3
 """A single dump that somebody copied, or that another job left, does not outweigh so many."""
 GAP_S = 120.0
 """More than clocks of one cluster differ, less than a restart after a timeout takes."""
@@ -17,7 +17,7 @@ def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[Ran
     """The dumps of the series that can be one job's, and words about those that are left out.
 
     Nodes may have series of their own. Two that hold the same rank are of two jobs or attempts: the one with
-    the younger dumps counts, unless that is a single dump beside `MANY` of the other.
+    the younger dumps counts, unless that is a single dump beside `MIN_ATTEMPT_DUMPS` of the other.
 
     Args:
         found: Series (`gpuwatch.runs.flight.files.series_of`) and dump, the youngest last.
@@ -28,7 +28,7 @@ def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[Ran
     kept: list[RankDump] = []
     words = []
     ranks: dict[int, str] = {}
-    many = max(map(len, every.values()), default=0) >= MANY
+    many = max(map(len, every.values()), default=0) >= MIN_ATTEMPT_DUMPS
     for series, dumps in sorted(every.items(), key=lambda each: many and len(each[1]) == 1):
         twice = next((ranks[dump.rank] for dump in dumps if dump.rank in ranks), None)
         if twice is None:
@@ -43,9 +43,9 @@ def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[Ran
 def of_the_last_attempt(dumps: Sequence[RankDump]) -> tuple[list[RankDump], list[str]]:
     """The dumps of the attempt that began last, and words about those that are left out.
 
-    A single dump beside `MANY` older ones is itself left out. A dump is an earlier attempt's where its rank
-    was beyond a collective that another rank came to only minutes after the dump's last entry: nobody gets
-    past a collective alone.
+    A single dump beside `MIN_ATTEMPT_DUMPS` older ones is itself left out. A dump is an earlier attempt's
+    where its rank was beyond a collective that another rank came to only minutes after the dump's last entry:
+    nobody gets past a collective alone.
     """
     begun = {id(dump): _began_s(dump) for dump in dumps if not dump.wrapped}
     last = max(
@@ -60,7 +60,7 @@ def of_the_last_attempt(dumps: Sequence[RankDump]) -> tuple[list[RankDump], list
     earlier: list[RankDump] = []
     for dump in dumps:
         (earlier if _ended_s(dump) < before_s and _went_past(dump, last) else kept).append(dump)
-    if len(kept) == 1 and len(earlier) >= MANY:
+    if len(kept) == 1 and len(earlier) >= MIN_ATTEMPT_DUMPS:
         return earlier, [f"{kept[0].file}: left out, another attempt's: it began after the end of the others"]
     return kept, [
         f"{dump.file}: left out, an earlier attempt's: the others began after its end" for dump in earlier

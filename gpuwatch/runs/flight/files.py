@@ -19,7 +19,7 @@ from gpuwatch.runs.scan.scan import usable_cores
 from gpuwatch.runs.scan.workers import Dial, Workers, limit_memory
 
 MAX_FILES = 20_000
-ALONE = 8
+MAX_FILES_IN_PROCESS = 8
 """So few files are read in this process."""
 FILE_CPU_S = 15
 """CPU time for one file; the largest dump that is read takes about 5 s."""
@@ -149,7 +149,7 @@ def _task(path: Path, root: Path | None, found: FoundDumps) -> _Task | None:
 def _results(
     tasks: Sequence[_Task], tell: Callable[[int], None], file_cpu_s: int
 ) -> list[tuple[_Task, RankDump | str]]:
-    count = min(usable_cores(), max(1, len(tasks) // ALONE))
+    count = min(usable_cores(), max(1, len(tasks) // MAX_FILES_IN_PROCESS))
     workers: Workers[_Task, RankDump | str] = Workers(count, _reader, file_cpu_s)
     try:
         return [

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from gpuwatch.agent.logs.lines.rank_words import NAMED, SCOPES
+from gpuwatch.agent.logs.lines.rank_words import RANK_NAMED, SCOPES
 from gpuwatch.runs.ranks.owners import ATTEMPT
 from gpuwatch.runs.ranks.rank_census import Census
 
@@ -85,7 +85,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
 def _numbers_in(part: str) -> Iterator[tuple[str, int, str]]:
     """Give the word, the number and the rest of each number in one component of a path."""
     plain = part.replace("workerlog.", "worker.").replace("_", " ").replace(".", " ")
-    found = list(NAMED.finditer(plain))
+    found = list(RANK_NAMED.finditer(plain))
     for name in found:
         word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
         yield word, int(name["n"]), plain[: name.start()] + "#" + plain[name.end() :]

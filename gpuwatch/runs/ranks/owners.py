@@ -85,7 +85,7 @@ NOT_HOSTS = re.compile(
 """Words with a number behind that are no hosts; `gpu-003` is one, an index has no 0 in front."""
 WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
 """A letter with a digit or an accelerator's model: a file of this name alone is of no known host."""
-FAMILY = 2
+MIN_FAMILY_FILES = 2
 """So many files named alike, with other numbers, are of nodes: `n1.log`, `n2.log`."""
 LETTERED = re.compile(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
 """Nodes that are told apart by a letter."""
@@ -143,7 +143,7 @@ def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...
     """
     bare = {path: hosts[0] for path, hosts in files.items() if hosts and stem(path) == hosts[0]}
     families = Counter(name[0].lower() for name in set(bare.values()))
-    alone = {path for path, name in bare.items() if families[name[0].lower()] < FAMILY}
+    alone = {path for path, name in bare.items() if families[name[0].lower()] < MIN_FAMILY_FILES}
     weak = {path for path in alone if WEAK.fullmatch(bare[path])}
     return {path: tuple(hosts[1:] if path in weak else hosts) for path, hosts in files.items()}
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 _ORDINAL = re.compile(
     r"(?P<stem>[a-z0-9][a-z0-9.-]{0,200}?)-?(?P<kind>[a-z]{2,20})?-(?P<n>\d{1,5})(?:-[a-z0-9]{5})?$"
 )
-_FIRST = frozenset(("master", "chief", "coordinator", "launcher"))
+_FIRST_ROLES = frozenset(("master", "chief", "coordinator", "launcher"))
 _POOL = re.compile(r"workerpool(?P<pool>\d)-(?P<n>\d{1,5})$")
 _INSTANCE = re.compile(r"algo-(?P<n>\d{1,5})$")
-LEAST = 2
+MIN_PODS = 2
 """Pods of a job."""
 
 
@@ -30,7 +30,7 @@ def ranks_of_pods(hosts: Iterable[str], world: int | None, *, one_per_host: bool
     """
     names = sorted({host.partition(".")[0] for host in hosts})
     for found in (_of_pools(names), _of_instances(names), _of_family(names)):
-        whole = len(found) >= LEAST and set(found.values()) == set(range(len(found)))
+        whole = len(found) >= MIN_PODS and set(found.values()) == set(range(len(found)))
         if whole and (world == len(found) or (world is None and one_per_host)):
             return {host: found[host.partition(".")[0]] for host in hosts if host.partition(".")[0] in found}
     return {}
@@ -58,7 +58,7 @@ def _of_family(names: Iterable[str]) -> dict[str, int]:
         found = _ORDINAL.match(name)
         if found is None:
             continue
-        if found["kind"] in _FIRST:
+        if found["kind"] in _FIRST_ROLES:
             firsts[found["stem"]] = name
         else:
             families[found["stem"]][name] = int(found["n"])

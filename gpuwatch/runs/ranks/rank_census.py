@@ -15,7 +15,7 @@ from gpuwatch.agent.base.rank_environment import is_rank
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
-from gpuwatch.agent.logs.lines.rank_words import NAMED, OTHER_COUNTS, WORLD_NEEDED
+from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED, WORLD_NEEDED
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.ranks.pod_ranks import ranks_of_pods
@@ -48,7 +48,7 @@ OWN = re.compile(
     re.IGNORECASE,
 )
 """What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
-BESIDE = re.compile(
+HOST_AFTER_RANK = re.compile(
     r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
     r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
     r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
@@ -92,10 +92,10 @@ LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
 WORLD_RANK = re.compile(r"\bworld_rank=\d")
 """Ray Train's table of its workers, which it calls by their world ranks."""
 ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
-OPENING = 12
+OPENING_LINES = 12
 """Lines at the beginning of a file in which its process states its rank."""
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
-INTERLEAVED = 2
+INTERLEAVED_FALLS = 2
 """A number that falls so often from one line to the next names who writes; steps and epochs rise."""
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
 MOST_TASKS = 100_000
@@ -176,7 +176,7 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
             if reading.word is not None and reading.index is not None:
                 found.falls[reading.word] += reading.index < last.get(reading.word, 0)
                 last[reading.word] = reading.index
-            if number < OPENING:
+            if number < OPENING_LINES:
                 found.openings[file] |= set(_mentioned(text)) | (
                     {by.rank} - {None} if by.rank is not None else set()
                 )
@@ -186,7 +186,7 @@ def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
 
 def _mentioned(text: str) -> Iterator[int]:
     """Give the ranks that a line mentions as ranks of the job, whosever they are."""
-    for named in NAMED.finditer(text[:2000]):
+    for named in RANK_NAMED.finditer(text[:2000]):
         other = OTHER_COUNTS.search(text[max(0, named.start() - 40) : named.start()])
         if named["rank"] is not None and other is None and is_rank(int(named["n"])):
             yield int(named["n"])
@@ -289,8 +289,8 @@ def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
 
 def _find_host(found: Census, text: str, rank: int) -> None:
     """Keep the host that stands behind the rank in a line."""
-    for named in NAMED.finditer(text):
-        beside = BESIDE.match(text, named.end())
+    for named in RANK_NAMED.finditer(text):
+        beside = HOST_AFTER_RANK.match(text, named.end())
         if beside is not None and named["rank"] is not None and int(named["n"]) == rank:
             found.hosts["rank", rank].add(beside["host"])
             return
@@ -323,7 +323,7 @@ def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
         found.clues.add(Clue(file, OWN_LINE, bound[1], int(bound[3]), pid=int(bound[2])))
         found.ranks[file].add(int(bound[3]))
         return
-    for named in NAMED.finditer(text):
+    for named in RANK_NAMED.finditer(text):
         if named["rank"] is not None and OWN.search(text[: named.start()][-40:]):
             found.banners[file].add(int(named["n"]))
 
@@ -341,7 +341,7 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
     most, world = max(numbers) + 1, found.world
     if len(numbers) * 2 < most:
         return False  # too scattered for ranks
-    interleaved = found.falls[word] >= INTERLEAVED
+    interleaved = found.falls[word] >= INTERLEAVED_FALLS
     if word in WORLD_NEEDED:
         return len(numbers) == most and (most == world or (word == "inner" and interleaved and world is None))
     if word == "bare" and not interleaved and not found.numbered[word]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.splitter import shown
-from gpuwatch.agent.logs.lines.timestamps import HEAD, time_of
+from gpuwatch.agent.logs.lines.timestamps import TIME_CHARS, time_of
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
@@ -19,7 +19,7 @@ BYTES_PER_LINE = 512 << 10
 """One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
 FIRST_LINES, LEAST_FIRST_LINES = 1_000, 40
 """Lines that are read besides, shared out over the files of a scan: of a small log every line is read."""
-LARGE = 8 << 20
+LARGE_FILE_BYTES = 8 << 20
 """Of a file of more bytes than this the least number of first lines is read: its blocks give enough steps."""
 KEPT_POINTS = 2_000
 """Steps of one series; twice as many are thinned to every second one."""
@@ -33,7 +33,7 @@ RANK_LINES = 512
 """In a file of many ranks so many lines at the end of a stretch are told apart by their prefix."""
 KNOWN_ENDS = 4
 """Of the shapes of earlier blocks so many are read to their last line in a block: a bar has dozens."""
-NEIGHBOURS = 2
+NEIGHBOUR_LINES = 2
 """Lines above the last one of a block and of each new shape: they show how many steps lie between two."""
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
 """In the shape of a line whose loss is no number; `INFO` is none."""
@@ -203,7 +203,7 @@ class StepRecorder:
         """Read what was chosen into the series; nothing is sent."""
         while self._waiting:
             offset, arrived, line, shape, dialects = self._waiting.popleft()
-            at = time_of(shown(line[:HEAD]), arrived)
+            at = time_of(shown(line[:TIME_CHARS]), arrived)
             for reading, by, text in self._readings(line, shape, dialects, local_ranks):
                 who = self._progress.whose(reading.fields, by, read_message(text, by, line))
                 key = tuple(who.get(name) for name in WRITER)
@@ -248,7 +248,7 @@ class StepRecorder:
         )
         ends = sorted(set(ends).difference(known[:-KNOWN_ENDS]))
         wide = [index for index in ends if index == newest or shapes[index] not in self._seen]
-        chosen = {near for index in wide for near in range(max(0, index - NEIGHBOURS), index + 1)}
+        chosen = {near for index in wide for near in range(max(0, index - NEIGHBOUR_LINES), index + 1)}
         chosen.update(ends)
         chosen = {index for index in chosen if shapes[index] in paced}
         step = len(lines) / max(1, wanted)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.matching.record_rank import read_message
 
-PEERS = 3
+MIN_FINISHED_PEERS = 3
 """So many ranks must have come to the end of an operation, and all but one of those that began it."""
 _MAY = re.compile(rb"(?i)\b(?:start|begin|enter|complet|finish|done|leav|left|exit)")
 _WHAT = r"(?P<{}>[A-Za-z][A-Za-z_-]{{2,30}}(?: [A-Za-z_-]{{2,20}}){{0,2}}?)"
@@ -70,7 +70,7 @@ def _alone(
 ) -> Unfinished | None:
     inside = [rank for rank, count in begun.items() if count > ended[rank]]
     out = [rank for rank, count in begun.items() if 0 < count <= ended[rank]]
-    if len(inside) != 1 or len(out) < PEERS:
+    if len(inside) != 1 or len(out) < MIN_FINISHED_PEERS:
         return None
     found = last[key, inside[0]]
     return Unfinished(found.what, found.rank, len(out), found.host, found.file, found.text)

@@ -28,7 +28,13 @@ from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
 from gpuwatch.runs.ranks.job_ranks import of_ranks, with_census
 from gpuwatch.runs.ranks.owners import path_says
 from gpuwatch.runs.ranks.rank_map import FileOwner, RankMap, rank_map
-from gpuwatch.runs.ranks.step_series import FIRST_LINES, LARGE, LEAST_FIRST_LINES, StepSeries, joined
+from gpuwatch.runs.ranks.step_series import (
+    FIRST_LINES,
+    LARGE_FILE_BYTES,
+    LEAST_FIRST_LINES,
+    StepSeries,
+    joined,
+)
 from gpuwatch.runs.ranks.steps_between import steps_in
 from gpuwatch.runs.ranks.unfinished import Unfinished, unfinished
 from gpuwatch.runs.scan import hyper
@@ -174,7 +180,7 @@ def scan(
     parts = [part for log in found.files for part in parts_of(log)]
     first_lines = max(LEAST_FIRST_LINES, FIRST_LINES // max(1, len(parts)))
     parts = [
-        replace(part, first_lines=LEAST_FIRST_LINES if part.log.size > LARGE else first_lines)
+        replace(part, first_lines=LEAST_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines)
         for part in parts
     ]
     parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first

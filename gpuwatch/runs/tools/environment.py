@@ -7,7 +7,7 @@ import re
 from gpuwatch.agent.base.rank_environment import identity, variables
 from gpuwatch.runs.model.clues import RANK_ON_HOST
 
-LEAST = 2
+MIN_VARIABLES = 2
 """So many variables of a launcher in a file's first bytes make it a dump."""
 _LAUNCHER = re.compile(
     rb"(?m)^(?:export |declare -x )?(?:RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_JOB_ID"
@@ -18,7 +18,7 @@ _LINE = re.compile(rb"(?m)^(?:export |declare -x )?([A-Za-z_]\w{0,100})=[\"']?([
 
 def is_dump(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a dump of a rank's environment."""
-    return len(set(_LAUNCHER.findall(head))) >= LEAST
+    return len(set(_LAUNCHER.findall(head))) >= MIN_VARIABLES
 
 
 def rank_clue(head: bytes) -> dict[str, object] | None:

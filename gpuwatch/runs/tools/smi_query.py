@@ -21,7 +21,7 @@ MAX_GPUS = 256
 _GPU = re.compile(r"\s*GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _VALUE = re.compile(r"(?P<indent>\s*)(?P<name>\S.{0,79}?)\s+: ?(?P<value>.*)$")
 _HEADING = re.compile(r"[A-Z][\w /().+-]{1,60}$")
-_TOP = ("Timestamp", "Driver Version", "CUDA Version", "Attached GPUs")
+_HEADER_KEYS = ("Timestamp", "Driver Version", "CUDA Version", "Attached GPUs")
 """What stands above the first GPU."""
 _LOST = re.compile(r"\[?(?:GPU requires reset|GPU is lost|Unknown Error|ERR!)\]?$", re.IGNORECASE)
 _SLOWED = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
@@ -72,7 +72,7 @@ class SmiQuery:
         if value is None:
             return self._heading(text)
         indent, name = len(value["indent"]), value["name"]
-        if indent == 0 and name not in _TOP and not self._flat:
+        if indent == 0 and name not in _HEADER_KEYS and not self._flat:
             return False
         self._headings = [each for each in self._headings if each[0] < indent or self._flat]
         self._value(name, value["value"].strip(), line)

@@ -14,7 +14,7 @@ MARK = "| NVIDIA-SMI "
 HEADING = re.compile(r"\| NVIDIA-SMI \d")
 _ROW = re.compile(r"\|\s{0,4}(?P<gpu>\d{1,3})\s{1,3}(?!\d)\S")
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
-ECC = 3
+ECC_CELL = 3
 """The cell with the uncorrectable errors since the driver was loaded; the address stands before it."""
 _LOST = re.compile(r"\bERR!|Unknown Error|GPU is lost|requires reset", re.IGNORECASE)
 
@@ -61,8 +61,13 @@ class SmiTable:
         if not self._own:
             return
         cells = [cell.strip() for cell in text.split("|")]
-        if row and len(cells) > ECC and _ADDRESS.match(cells[ECC - 1]) and cells[ECC].isdigit():
-            errors = int(cells[ECC])
+        if (
+            row
+            and len(cells) > ECC_CELL
+            and _ADDRESS.match(cells[ECC_CELL - 1])
+            and cells[ECC_CELL].isdigit()
+        ):
+            errors = int(cells[ECC_CELL])
             if errors > 0:
                 self._add(ToolFinding("gpu.xid.ecc", "critical", line, {**self._own, "errors": errors}))
         lost = _LOST.search(text)

@@ -23,7 +23,7 @@ LONGEST_S = 10.0
 """A node that has not answered by then is given up."""
 AGAIN_S = 20.0
 """Between two questions: a rank that works moves in that time."""
-MOST = 3
+MAX_QUERIES = 3
 """Questions about one silence."""
 
 
@@ -43,7 +43,7 @@ class AutomaticQuery:
     @property
     def settled(self) -> bool:
         """Whether asking again would tell no more."""
-        return self.asked >= MOST or (
+        return self.asked >= MAX_QUERIES or (
             self.answer is not None and (self.answer.settles or self.answer.repeated)
         )
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.wire import UploadResult
 
-PIECE = 44_000
+PIECE_BYTES = 44_000
 """In base64 and with its keys a request stays under the agent's 64 KiB."""
 MOST_BYTES = 32 << 20
 """An agent holds no larger program; py-spy has 8 MB."""
@@ -99,14 +99,14 @@ class PySpyUpload:
 
     def _send(self) -> None:
         packed = self._program.packed
-        piece = base64.b64encode(packed[self._sent : self._sent + PIECE]).decode("ascii")
+        piece = base64.b64encode(packed[self._sent : self._sent + PIECE_BYTES]).decode("ascii")
         self._asked_at = self._clock()
         self._asked = self._session.lend_py_spy(
             self.node, piece, self._sent, len(packed), self._program.digest
         )
 
     def _take(self, asked: Asked) -> None:
-        self._sent = min(self._sent + PIECE, len(self._program.packed))
+        self._sent = min(self._sent + PIECE_BYTES, len(self._program.packed))
         told, self.why = asked.read(UploadResult)
         self.ready = told is not None and told.ready
         if not self.over and self._sent == len(self._program.packed):

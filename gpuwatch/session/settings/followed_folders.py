@@ -12,9 +12,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.whole_file import read_own, write_whole
 
-FOLDERS = 16
+MAX_FOLDERS = 16
 """Kept of each node, the newest last."""
-NODES = 4096
+MAX_NODES = 4096
 MOST_BYTES = 64 << 20
 _decoder = msgspec.json.Decoder(dict[str, list[str]])
 
@@ -44,7 +44,7 @@ class FollowedFolders:
             known = self._folders.get(node.name, [])
             followed = [home(file.path) for file in node.logs if file.source not in ("kernel", "found")]
             new = dict.fromkeys(filter(_lasts, followed))
-            kept = [*(folder for folder in known if folder not in new), *new][-FOLDERS:]
+            kept = [*(folder for folder in known if folder not in new), *new][-MAX_FOLDERS:]
             if set(kept) != set(known):
                 self._folders.pop(node.name, None)
                 self._folders[node.name] = kept
@@ -53,7 +53,7 @@ class FollowedFolders:
     def write(self) -> None:
         """Keep them for the next session, if they can be kept."""
         if self._changed:
-            newest = dict(list(self._folders.items())[-NODES:])
+            newest = dict(list(self._folders.items())[-MAX_NODES:])
             with suppress(OSError):
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_whole(self._path, msgspec.json.encode(newest) + b"\n")

@@ -25,7 +25,7 @@ SIGNS: tuple[tuple[Severity, str], ...] = (
     ("unknown", "unknown"),
 )
 
-KEY = 16
+KEY_COLUMNS = 16
 """Width of the keys' column."""
 
 
@@ -61,7 +61,7 @@ class HelpPage(RebuiltPage):
         for title, bindings in keys.SECTIONS:
             rows += [(), heading(title, width, look)]
             for binding in bindings:
-                name = Segment(fit(" ".join(keys.shown(binding)), KEY) + " ", look.strong)
+                name = Segment(fit(" ".join(keys.shown(binding)), KEY_COLUMNS) + " ", look.strong)
                 rows += hanging((name,), keys.meaning(binding), width, look.text)
         return rows
 

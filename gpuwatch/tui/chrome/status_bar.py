@@ -16,7 +16,7 @@ from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
-ROOMY = 100
+WIDE_COLUMNS = 100
 """Columns from which on there are whole sentences on the first line."""
 
 
@@ -128,7 +128,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         look, scene, pace = self.look, self.scene, self.cockpit.pace
         left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
         if scene.demo:
-            words = " simulated, nothing here is real  " if width >= ROOMY else " simulated  "
+            words = " simulated, nothing here is real  " if width >= WIDE_COLUMNS else " simulated  "
             left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
         elif scene.plan.source:
             left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))

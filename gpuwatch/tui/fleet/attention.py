@@ -21,7 +21,7 @@ from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, highlighte
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, event_title, evidence_text
 
-MOST = 100
+MAX_LISTED = 100
 """Conditions, and events, that are listed."""
 LONGEST_PLACE = 24
 
@@ -80,7 +80,7 @@ class ActiveProblems(RebuiltPage):
     def conditions(self) -> Iterator[ProblemItem]:
         """The worst first; a link that keeps failing is one while it dials again, too."""
         overview, now = self.cockpit.overview, self.scene.now
-        for name, condition in islice(self.cockpit.totals.worst, MOST):
+        for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
             view = overview.views[name]
             evidence = evidence_text(condition.evidence, now - view.judged_at)
             next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
@@ -94,7 +94,7 @@ class ActiveProblems(RebuiltPage):
                 remedy_for(condition, view.node),
             )
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
-        for view in islice(failing, MOST):
+        for view in islice(failing, MAX_LISTED):
             words = attempt_words(view.node, now)
             yield ProblemItem(
                 (view.name, "node_lost", None), "warning", view.name, None, view.node.link.reason, words, ""
@@ -104,7 +104,7 @@ class ActiveProblems(RebuiltPage):
         """Those that ended before we connected; how, and what failed first."""
         told, wall = self.scene.told, self.scene.wall()
         of_job = {incident.job: incident for incident in told.incidents if not incident.over}
-        for job in islice(told.ended, MOST):
+        for job in islice(told.ended, MAX_LISTED):
             incident = of_job.get(job.name)
             yield ProblemItem(
                 ("ended", job.name),
@@ -120,7 +120,7 @@ class ActiveProblems(RebuiltPage):
     def events(self) -> Iterator[ProblemItem]:
         """The newest first."""
         views = self.cockpit.overview.views
-        for number, told in enumerate(islice(reversed(self.scene.fleet.events), MOST)):
+        for number, told in enumerate(islice(reversed(self.scene.fleet.events), MAX_LISTED)):
             event = told.event
             gpu = views[told.node].node.gpus.get(event.gpu) if event.gpu else None
             yield ProblemItem(
@@ -170,7 +170,7 @@ class ActiveProblems(RebuiltPage):
         rows.append(heading("Active problems", width, self.look, self._tally()))
         for index, entry in enumerate(wrong, len(first)):
             self._add(rows, entry, index, place, width)
-        left = len(self.cockpit.totals.worst) - MOST
+        left = len(self.cockpit.totals.worst) - MAX_LISTED
         if left > 0:
             rows.append(note(f"and {left} more; ! shows unhealthy nodes only", self.look))
         if not wrong:

@@ -120,7 +120,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
     NodeColumn("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
 )
 """In the order of the screen; the last one takes the room that is left."""
-SENTENCE = 16
+PROBLEM_EXTRA_COLUMNS = 16
 """What the trouble column wants beyond its width before the state gets a column of its own."""
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
@@ -131,7 +131,7 @@ def choose(width: int, name_width: int) -> list[tuple[NodeColumn, int]]:
     left = width - 2
     for column in sorted(COLUMNS, key=lambda c: -c.keep):
         need = (name_width if column.name == "node" else column.width) + 1
-        if column.name == "state" and left < need + SENTENCE:
+        if column.name == "state" and left < need + PROBLEM_EXTRA_COLUMNS:
             continue  # a sentence about the trouble says more than the word for the state
         if need <= left or not chosen:
             chosen.append((column, min(need, max(2, left)) - 1))

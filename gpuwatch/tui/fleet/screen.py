@@ -24,14 +24,14 @@ from gpuwatch.tui.toolkit.line_view import SelectableLines, text_of
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.styles import clean
 
-WIDE = 100
-BESIDE = 150
+WIDE_COLUMNS = 100
+BESIDE_COLUMNS = 150
 """From this width on the list of what is wrong may stand beside the table."""
 FRAME_LINES = 4
 """Status (2), the line about a cell, footer."""
 SITUATION_LINES = 4
 """What the list of what is wrong gets at least, where the screen has this many lines:"""
-ROOMY = 20
+TALL_ROWS = 20
 LEAST_HOST = 5
 LEGIBLE_SITUATION = 10
 """Under this it is better placed beside the table."""
@@ -88,7 +88,7 @@ class FleetScreen(LiveScreen):
         cockpit = self.cockpit
         self.shown.refresh(cockpit.overview, cockpit.scene.fleet.nodes, cockpit.scene.now)
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
-        least = SITUATION_LINES if self.size.height >= ROOMY else 0
+        least = SITUATION_LINES if self.size.height >= TALL_ROWS else 0
         whole_table = len(self.shown.views) + 1
         self.heat.room = max(3, body - least - min(whole_table, max(4, (body - least) * 4 // 10)))
         self.heat.spare = 0 if self.panels else body - whole_table - LEGIBLE_SITUATION
@@ -100,7 +100,11 @@ class FleetScreen(LiveScreen):
 
     def _share(self, rest: int, whole_table: int, least: int) -> None:
         """Give the table and the list of what is wrong their places under the map."""
-        beside = self.size.width >= BESIDE and self.panels is None and rest - whole_table < LEGIBLE_SITUATION
+        beside = (
+            self.size.width >= BESIDE_COLUMNS
+            and self.panels is None
+            and rest - whole_table < LEGIBLE_SITUATION
+        )
         self.lower.set_class(beside, "-beside")
         table = rest if beside else min(whole_table, rest - least)
         set_height(self.table, table)
@@ -135,7 +139,7 @@ class FleetScreen(LiveScreen):
             known = sum(len(node.gpus) for node in fleet.nodes.values())
             text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
             text += ", unhealthy only" if shown.unhealthy else ""
-            if self.focused is self.field and self.size.width >= WIDE:
+            if self.focused is self.field and self.size.width >= WIDE_COLUMNS:
                 text += "   enter applies, esc clears"
         self.note.set_class(bool(shown.error), "-error")
         text = clean(text)

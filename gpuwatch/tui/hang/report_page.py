@@ -16,7 +16,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
 from gpuwatch.diagnose.hang.stacks.compare import JobStacks, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import plural, ranges, ranks_text
-from gpuwatch.tui.incidents.incident_detail import SURE
+from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
@@ -24,7 +24,7 @@ from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
 
-FRAMES = 4
+MAX_FRAMES = 4
 """Of a place where many ranks are; of the few all are shown."""
 FEW_RANKS = 4
 MOST_SPOTS = 12
@@ -84,7 +84,7 @@ class HangReportPage(ItemPage):
         rows = hanging(head, said.sentence, width, look.severity[severity] if said.wrong else look.text)
         yield PageItem("sentence", rows, text=clean(said.sentence))
         if said.wrong:
-            mark, words = SURE[said.confidence]
+            mark, words = CONFIDENCE_TEXT[said.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
     def _grounds(self, said: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
@@ -171,7 +171,7 @@ class HangReportPage(ItemPage):
         head = (Segment(f" {len(spot.ranks):>4} ", look.title),)
         rows = [*hanging(head, f"{spot.what}  {'(waiting)' if spot.waits else ''}", width, style)]
         rows += wrapped(f"rank{'s' * (len(spot.ranks) > 1)} {who}", width, look.text, indent=6)
-        for frame in spot.frames if few else spot.frames[:FRAMES]:
+        for frame in spot.frames if few else spot.frames[:MAX_FRAMES]:
             rows += wrapped(frame, width, look.dim, indent=8)
         return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 

@@ -18,10 +18,10 @@ from gpuwatch.tui.toolkit.line_view import Row, heading, note
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 
-STANDING, TIMES, AGE = 12, 6, 5
+STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5
 """Widths of the columns."""
 PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
-ROOMY = 100
+WIDE_COLUMNS = 100
 
 
 def place_of(alert: Alert) -> str:
@@ -69,16 +69,16 @@ def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
 
 
 def _row(cells: Cells, width: int, look: StyleSet) -> Row:
-    fires, wide = cells.standing == "firing", width >= ROOMY
+    fires, wide = cells.standing == "firing", width >= WIDE_COLUMNS
     sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
     times = f"x{cells.count}" if cells.count > 1 else ""
-    first, last = (age_text(max(0.0, age)).rjust(AGE) for age in (cells.since_s, cells.last_s))
+    first, last = (age_text(max(0.0, age)).rjust(AGE_COLUMNS) for age in (cells.since_s, cells.last_s))
     head = [
         Segment(" "),
         sign,
-        Segment(f" {fit(cells.standing, STANDING)}", look.text if fires else look.dim),
+        Segment(f" {fit(cells.standing, STATE_COLUMNS)}", look.text if fires else look.dim),
         Segment(first + (last if wide else "") + "  ", look.dim),
-        Segment(fit(times, TIMES) if wide else "", look.text if fires else look.dim),
+        Segment(fit(times, TIMES_COLUMNS) if wide else "", look.text if fires else look.dim),
         Segment(
             fit(cells.place, PLACE_WIDE if wide else PLACE_NARROW) + " ", look.strong if fires else look.dim
         ),
@@ -129,12 +129,12 @@ class AlertList(ItemPage):
         return f"{only}{plural(len(told.alerts), 'alert')}{of}, {fire}" if told.alerts else only.rstrip()
 
     def _columns(self, width: int) -> Row:
-        wide = width >= ROOMY
-        ages = "since".rjust(AGE) + ("last".rjust(AGE) if wide else "")
+        wide = width >= WIDE_COLUMNS
+        ages = "since".rjust(AGE_COLUMNS) + ("last".rjust(AGE_COLUMNS) if wide else "")
         place = fit("where", PLACE_WIDE if wide else PLACE_NARROW)
         code = fit("code", CODE) + " " if wide else ""
-        times = fit("times", TIMES) if wide else ""
-        names = f"   {fit('state', STANDING)}{ages}  {times}{place} {code}what"
+        times = fit("times", TIMES_COLUMNS) if wide else ""
+        names = f"   {fit('state', STATE_COLUMNS)}{ages}  {times}{place} {code}what"
         return (Segment(fit(names, width), self.look.dim),)
 
     def toggle_fold(self) -> bool:

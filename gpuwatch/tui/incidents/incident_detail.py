@@ -23,7 +23,7 @@ PROOF_LINES = 3
 """What is shown of a line that is not the cause's; Enter opens all of it."""
 MOST_PROOFS = 6
 """Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
-SURE: dict[Confidence, tuple[Severity, str]] = {
+CONFIDENCE_TEXT: dict[Confidence, tuple[Severity, str]] = {
     "high": ("ok", "Confidence: high"),
     "medium": ("warning", "Confidence: medium"),
     "low": ("unknown", "Confidence: low"),
@@ -102,7 +102,7 @@ class IncidentHead(ItemPage):
         return PageItem("headline", (*rows, *under), incident.cause, clean(incident.sentence))
 
     def _sureness(self, incident: Incident, width: int) -> Iterator[Row]:
-        severity, words = SURE[incident.confidence]
+        severity, words = CONFIDENCE_TEXT[incident.confidence]
         text = f"{words}; {incident.because}" if incident.because else words
         yield from hanging(
             (Segment(" "), self.look.mark(severity), Segment(" ")), text, width, self.look.text
@@ -158,7 +158,7 @@ class IncidentDetail(ItemPage):
             at, sentence, sure = question.at, question.sentence, ""
         elif heard is not None:
             at, sentence = heard.at, heard.sentence
-            sure = f"{SURE[heard.confidence][1].lower()}; " if heard.wrong else ""
+            sure = f"{CONFIDENCE_TEXT[heard.confidence][1].lower()}; " if heard.wrong else ""
         else:
             return
         look = self.look

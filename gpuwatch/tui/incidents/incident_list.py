@@ -14,7 +14,7 @@ from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 
-NAMED = 5
+MAX_NAMED_PLACES = 5
 """Nodes and files that are named before the rest is counted."""
 
 
@@ -110,6 +110,6 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
 
 
 def _unseen(what: str, names: tuple[str, ...], width: int, look: StyleSet) -> Iterator[Row]:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    text = clean(f"{what} {', '.join(names[:NAMED])}{more}")
+    more = f" and {len(names) - MAX_NAMED_PLACES} more" if len(names) > MAX_NAMED_PLACES else ""
+    text = clean(f"{what} {', '.join(names[:MAX_NAMED_PLACES])}{more}")
     yield from hanging((Segment(" "), look.mark("warning"), Segment(" ")), text, width, look.text)

@@ -24,9 +24,9 @@ from gpuwatch.tui.toolkit.styles import clean
 
 FRAME_LINES = 3
 """Status (2) and footer."""
-BESIDE = 110
+BESIDE_COLUMNS = 110
 """From this width on the time line stands beside the detail."""
-LISTED = 5
+MAX_LISTED = 5
 """Incidents that are seen at once, at most."""
 LEAST_DETAIL = 8
 
@@ -74,9 +74,9 @@ class IncidentsScreen(LiveScreen):
         some = bool(told.incidents)
         self.incidents.prepare()
         self.incidents.display = len(told.incidents) != 1
-        listed = self.incidents.count() if not some else 1 + min(LISTED, len(told.incidents))
+        listed = self.incidents.count() if not some else 1 + min(MAX_LISTED, len(told.incidents))
         self.head.display = self.body.display = some
-        self.moments.display = self.size.width >= BESIDE
+        self.moments.display = self.size.width >= BESIDE_COLUMNS
         self.detail.with_moments = not self.moments.display
         self._choose()
         self.head.prepare()

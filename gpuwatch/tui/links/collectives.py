@@ -16,7 +16,7 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 
 LABEL = 15
 NARROWEST, WIDEST = 7, 11
-LOW = 0.9
+LOW_RATIO = 0.9
 """A GPU under this part of the median of all is named."""
 CHECKS: tuple[tuple[str, str, float, Callable[[GpuResult], float | None]], ...] = (
     ("matmul", "TFLOP/s", 1e12, lambda gpu: gpu.matmul_flops),
@@ -115,7 +115,7 @@ class LinkTable(LinkPage):
         numbers = "".join(rate_text(value).rjust(6) for value, _ in (least, median, most))
         row = [Segment(fit(f" {title}", LABEL + 2), look.text), Segment(numbers, look.text)]
         row.append(Segment(f" {unit}", look.dim))
-        if least[0] < LOW * median[0]:
+        if least[0] < LOW_RATIO * median[0]:
             seat = next((seat for seat in results.seats if seat.rank == least[1]), None)
             name = clean(seat_text(seat)) if seat else f"rank {least[1]}"
             text = f"  {look.glyphs.down} {name}"

@@ -11,7 +11,7 @@ from rich.style import Style
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.matrix import LinkMatrix
 from gpuwatch.tui.links.matrix_cells import sign
-from gpuwatch.tui.links.matrix_model import CODES, NOTHING, UNREACHED, Peers
+from gpuwatch.tui.links.matrix_model import CODES, NOT_MEASURED, UNREACHED, Peers
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, rate_text, share_text
 from gpuwatch.tui.model.severity import Severity
@@ -21,7 +21,7 @@ from gpuwatch.tui.toolkit.styles import fit
 
 CLASS = {"same_node": "inside the node", "same_rail": "same rail", "cross_rail": "across rails"}
 LABEL, RAIL = 10, 5
-BARE = 60
+BARE_COLUMNS = 60
 """Under this width numbers stand without the words around them."""
 
 
@@ -67,7 +67,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         inside = a == b
         title = f"inside {names[a]}" if inside else f"{names[a]} {self.look.glyphs.slope} {names[b]}"
         there, back = self.links(), [] if inside else self.links(back=True)
-        note = CLASS[there[0].pair.link] if len(there) == 1 and width >= BARE else ""
+        note = CLASS[there[0].pair.link] if len(there) == 1 and width >= BARE_COLUMNS else ""
         yield heading(title, width, self.look, note)
         if not there and not back:
             yield from self._nothing(width)
@@ -88,7 +88,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         if place == UNREACHED:
             why = self.view.board.unreached[a, b]
             yield from wrapped(f"{why.src} cannot connect to {why.dst}: {why.error}", width, self.look.text)
-        elif place == NOTHING:
+        elif place == NOT_MEASURED:
             same = self.view.view == "ranks" and a == b
             words = "no link: same rank" if same else "not measured"
             yield (Segment(f" {words}", self.look.dim),)
@@ -105,7 +105,7 @@ class LinkCell(RebuiltPage, can_focus=False):
             return (*left, Segment(f"{sign('dead', look)} no data gets through", look.severity["critical"]))
         severity: Severity = {"bad": "critical", "low": "warning", "noisy": "warning"}.get(worst.grade, "ok")  # type: ignore[assignment]
         mark = f" {sign(worst.grade, look)} {worst.grade}" if worst.grade != "ok" else " ok"
-        of = f" of {rate_text(worst.reference)}" if worst.reference and width >= BARE else ""
+        of = f" of {rate_text(worst.reference)}" if worst.reference and width >= BARE_COLUMNS else ""
         row = [
             *left,
             Segment(f"{rate_text(pair.bandwidth_gb_per_s):>5} GB/s", look.strong),

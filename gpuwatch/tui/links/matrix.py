@@ -19,12 +19,12 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 
 WIDTHS = (6, 5, 4, 3, 2, 1)
 """Columns of a cell, from roomy to dense."""
-LEGIBLE = 3
+LEGIBLE_COLUMNS = 3
 """A cell of so many columns holds a number; smaller ones are taken only where scrolling would hide most."""
 LONGEST_LABEL = 18
 MOST_HEADER = 5
-LEAST = 8
-TALLEST = 2
+MIN_LABEL_COLUMNS = 8
+MAX_CELL_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height
     label = min(LONGEST_LABEL, max((len(text) for text in labels), default=0)) + 3
     longest = max((len(text) for text in shorts), default=1)
     fitting = [cell for cell in WIDTHS if label + size * cell <= width]
-    cell = fitting[0] if fitting else LEGIBLE if (width - label) // LEGIBLE * 2 >= size else 1
+    cell = fitting[0] if fitting else LEGIBLE_COLUMNS if (width - label) // LEGIBLE_COLUMNS * 2 >= size else 1
     header = 1 if longest <= number_width(cell) else min(MOST_HEADER, longest)
     room = height - 1 - header
-    tall = TALLEST if cell > LEGIBLE and size * TALLEST <= room else 1
+    tall = MAX_CELL_ROWS if cell > LEGIBLE_COLUMNS and size * MAX_CELL_ROWS <= room else 1
     return MatrixGeometry(size, cell, tall, label, header, max(1, min(size, (width - label) // cell)))
 
 
@@ -70,7 +70,7 @@ class LinkMatrix(SelectableLines):
         self.measure: Measure = MEASURES[0]
         self.place = (0, 0)
         """(source, destination) of the cursor, as numbers of nodes or ranks."""
-        self.room = LEAST
+        self.room = MIN_LABEL_COLUMNS
         """Lines that it may take; the screen sets it."""
         self.left = 0
         """The first column in sight."""

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from rich.style import Style
 
 from gpuwatch.probe.judging.links.links import Grade
-from gpuwatch.tui.links.matrix_model import NOTHING, UNREACHED, LinkBoard, View, kind_of
+from gpuwatch.tui.links.matrix_model import NOT_MEASURED, UNREACHED, LinkBoard, View, kind_of
 from gpuwatch.tui.model.probe_text import rate_text
 from gpuwatch.tui.toolkit.line_view import Cell
 from gpuwatch.tui.toolkit.styles import StyleSet
@@ -16,9 +16,9 @@ from gpuwatch.tui.toolkit.styles import StyleSet
 Measure: TypeAlias = Literal["share", "rate", "latency"]
 MEASURES: tuple[Measure, ...] = ("share", "rate", "latency")
 TITLES: dict[Measure, str] = {"share": "% of peers", "rate": "GB/s", "latency": "latency us"}
-CALM = 5
+CALM_STEP = 5
 """The ramp's step of a link that is as good as its peers: trouble stands out."""
-EVEN = 0.95
+EVEN_RATIO = 0.95
 """Under this an ok link is a little darker."""
 LEAST_MARKED = 3
 """Cells wider than this have room for a sign beside the number."""
@@ -66,7 +66,7 @@ class LinkCells:
         return [self._valued(kind, place) for kind, place in zip(kinds, places, strict=True)]
 
     def _make(self, kind: int) -> Cell:
-        if kind == NOTHING:
+        if kind == NOT_MEASURED:
             cell = self.nothing
         elif kind == UNREACHED or kind_of(kind)[0] == "dead":
             cell = self.dead
@@ -115,4 +115,4 @@ class LinkCells:
             return look.badge["warning"]
         if grade == "noisy":
             return look.severity["warning"]
-        return look.ramp[CALM if math.isnan(ratio) or ratio >= EVEN else CALM - 2]
+        return look.ramp[CALM_STEP if math.isnan(ratio) or ratio >= EVEN_RATIO else CALM_STEP - 2]

@@ -16,20 +16,28 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuwatch.probe.judging.links.links import BAD, BEST_TENTH, ENOUGH_NODES, NOISY, OK, Grade, grade_of
+from gpuwatch.probe.judging.links.links import (
+    BAD_RATIO,
+    BEST_TENTH,
+    ENOUGH_NODES,
+    NOISY_SPREAD,
+    OK_RATIO,
+    Grade,
+    grade_of,
+)
 from gpuwatch.probe.results import PairResult, Results, Seat, Unreachable
 
 View: TypeAlias = Literal["nodes", "ranks"]
 GRADES: tuple[Grade, ...] = ("ok", "low", "noisy", "bad", "dead")
 """From the best to what wants to be looked at first; `codes` holds places in it."""
 CODES = {grade: code for code, grade in enumerate(GRADES)}
-NOTHING = -1
+NOT_MEASURED = -1
 """No link was measured there."""
 UNREACHED = -2
 """Nothing can be measured there: the nodes cannot connect."""
 NAN = float("nan")
 STEP, UNKNOWN_PERCENT = 1024, 1023
-FEW = 256
+FEW_CHANGES = 256
 """Changes up to which each is read by itself."""
 
 
@@ -94,7 +102,7 @@ class LinkBoard:
         for pair in pairs[known:]:
             self._append(pair)
         self.pairs = pairs
-        if len(changed) > FEW:
+        if len(changed) > FEW_CHANGES:
             self._read_all()
         else:
             for index in changed:
@@ -131,8 +139,8 @@ class LinkBoard:
 
     def _append(self, pair: PairResult) -> None:
         place = self._place
-        self._src.append(place.get(pair.src, NOTHING))
-        self._dst.append(place.get(pair.dst, NOTHING))
+        self._src.append(place.get(pair.src, NOT_MEASURED))
+        self._dst.append(place.get(pair.dst, NOT_MEASURED))
         self._group.append(self._group_of(pair))
         src = self._place.get(pair.src)
         own_cores = pair.link == "same_node" and src is not None and self.seats[src].device == "cpu"
@@ -146,14 +154,14 @@ class LinkBoard:
         rate = pair.bandwidth_gb_per_s
         self._dead[index] = not pair.ok
         self._rate[index] = rate if pair.ok and rate is not None else NAN
-        self._varies[index] = pair.spread is not None and pair.spread > NOISY
+        self._varies[index] = pair.spread is not None and pair.spread > NOISY_SPREAD
 
     def _read_all(self) -> None:
         pairs = self.pairs
         rates = np.array([pair.bandwidth_gb_per_s for pair in pairs], np.float64)  # None becomes NaN
         dead = np.array([not pair.ok for pair in pairs], np.int8)
         rates[dead != 0] = NAN
-        varies = np.array([pair.spread for pair in pairs], np.float64) > NOISY
+        varies = np.array([pair.spread for pair in pairs], np.float64) > NOISY_SPREAD
         self._rate = array("d", rates.tobytes())
         self._dead = array("b", dead.tobytes())
         self._varies = array("b", varies.astype(np.int8).tobytes())
@@ -179,8 +187,8 @@ class LinkBoard:
                 reference[number] = np.partition(values, at)[at]
         self._references = [None if np.isnan(each) else float(each) for each in reference]
         self._ratios = rate / reference[group] if len(rate) else np.zeros(0)
-        codes = np.where(self._ratios < BAD, CODES["bad"], CODES["low"]).astype(np.int8)
-        codes[~(self._ratios < OK)] = CODES["ok"]
+        codes = np.where(self._ratios < BAD_RATIO, CODES["bad"], CODES["low"]).astype(np.int8)
+        codes[~(self._ratios < OK_RATIO)] = CODES["ok"]
         varies = np.frombuffer(self._varies, np.int8) != 0
         for index in np.nonzero(varies & (codes != CODES["ok"]))[0].tolist():
             codes[index] = CODES[grade_of(float(self._ratios[index]), self.pairs[index].spread)]
@@ -198,7 +206,7 @@ class LinkBoard:
 
     def _worst(self, view: View) -> NDArray[np.int32]:
         size = self.size(view)
-        flat = np.full(size * size, NOTHING, np.int32)
+        flat = np.full(size * size, NOT_MEASURED, np.int32)
         src, dst = np.frombuffer(self._src, np.int32), np.frombuffer(self._dst, np.int32)
         known = np.nonzero((src >= 0) & (dst >= 0))[0]
         src, dst = src[known], dst[known]
@@ -211,7 +219,7 @@ class LinkBoard:
         cells: NDArray[np.int32] = flat.reshape(size, size)
         if view == "nodes":
             for a, b in self.unreached:
-                if cells[a, b] == NOTHING:
+                if cells[a, b] == NOT_MEASURED:
                     cells[a, b] = UNREACHED
         return cells
 

@@ -9,16 +9,16 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.model.text import clock
-from gpuwatch.probe.judging.links.links import BAD, OK
+from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO
 from gpuwatch.probe.probe_request import Wish
-from gpuwatch.tui.links.matrix_cells import CALM, sign
+from gpuwatch.tui.links.matrix_cells import CALM_STEP, sign
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, sentence_of, standing_of
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, fit
 
-ROOMY = 70
+WIDE_COLUMNS = 70
 WISHES: tuple[tuple[str, str, str, Wish], ...] = (
     (
         "full",
@@ -82,11 +82,11 @@ def legend(width: int, look: StyleSet) -> Iterator[Row]:
     cells: tuple[tuple[str, Style, str], ...] = (
         (
             " 98 ",
-            look.ramp[CALM],
-            f"ok: at least {OK:.0%} of the 90th percentile of its link class",
+            look.ramp[CALM_STEP],
+            f"ok: at least {OK_RATIO:.0%} of the 90th percentile of its link class",
         ),
-        (f" 81{sign('low', look)}", look.badge["warning"], f"low: {BAD:.0%} to {OK:.0%} of that"),
-        (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD:.0%}; retested alone"),
+        (f" 81{sign('low', look)}", look.badge["warning"], f"low: {BAD_RATIO:.0%} to {OK_RATIO:.0%} of that"),
+        (f" 26{sign('bad', look)}", look.badge["critical"], f"bad: under {BAD_RATIO:.0%}; retested alone"),
         (
             f" 63{sign('noisy', look)}",
             look.severity["warning"],
@@ -121,14 +121,14 @@ class LinkProbes(ItemPage):
             "Probes of this session",
             width,
             look,
-            "enter shows a probe, ctrl+n sets up a new one" if width >= ROOMY else "",
+            "enter shows a probe, ctrl+n sets up a new one" if width >= WIDE_COLUMNS else "",
         )
         for number, probing in reversed(list(enumerate(probes))):
             results = probing.results
             severity, word = standing_of(results)
             here = look.glyphs.cursor if number == self.view.at else " "
             nodes = len({seat.node for seat in list(results.seats)}) or len(results.nodes)
-            size = f"{counted(nodes, 'node'):>9}  " if width >= ROOMY else ""
+            size = f"{counted(nodes, 'node'):>9}  " if width >= WIDE_COLUMNS else ""
             head = [
                 Segment(here, look.title),
                 look.mark(severity),

@@ -33,11 +33,11 @@ Stage: TypeAlias = Literal["start", "ground", "results"]
 Pane: TypeAlias = Literal["link", "verdict", "collectives", "nodes", "probes"]
 FRAME_LINES = 3
 """Status (2) and footer."""
-BESIDE = 120
+BESIDE_COLUMNS = 120
 """From this width on the verdict stands beside the matrix."""
-SHORT = 32
+SHORT_ROWS = 32
 """Under this height there is room for one thing beneath the matrix."""
-LISTED = 6
+MAX_LISTED = 6
 """Probes that are seen at once, at most."""
 RIGHT_LEAST = 46
 """Columns that the verdict beside the matrix needs."""
@@ -102,7 +102,7 @@ class LinksScreen(LiveScreen):
     def panes(self) -> tuple[Pane, ...]:
         """What `v` leads through: what has no place of its own."""
         some = ("probes",) if len(self.cockpit.scene.session.probes) > 1 else ()
-        if self.size.width >= BESIDE:
+        if self.size.width >= BESIDE_COLUMNS:
             return "verdict", "nodes", *some
         return (*(("link",) if self._short() else ()), "verdict", "collectives", "nodes", *some)
 
@@ -112,7 +112,7 @@ class LinksScreen(LiveScreen):
         return self.pane if self.pane in panes else panes[0]
 
     def _short(self) -> bool:
-        return self.size.height < SHORT
+        return self.size.height < SHORT_ROWS
 
     def arrange_parts(self) -> None:
         """Give every part its room."""
@@ -124,7 +124,7 @@ class LinksScreen(LiveScreen):
         self.start.display = stage == "start"
         some = len(self.cockpit.scene.session.probes)
         self.body.display = stage != "start" or bool(some)
-        self.body.set_class(stage == "results" and self.size.width >= BESIDE, "-beside")
+        self.body.set_class(stage == "results" and self.size.width >= BESIDE_COLUMNS, "-beside")
         self.left.display = stage == "results" and self._has_links()
         if stage == "results":
             self._arrange_results(room)
@@ -146,7 +146,7 @@ class LinksScreen(LiveScreen):
         return results is not None and len(results.seats) > 1 and results.wish.pairs != "none"
 
     def _arrange_results(self, room: int) -> None:
-        pane, beside = self.shown_pane(), self.size.width >= BESIDE
+        pane, beside = self.shown_pane(), self.size.width >= BESIDE_COLUMNS
         links = self._has_links()
         self.table.prepare()
         tabled = bool(self.table.count())
@@ -158,7 +158,9 @@ class LinksScreen(LiveScreen):
         if self.table.display:
             set_height(self.table, min(self.table.count(), room * 3 // 5) if beside else self.table.count())
         some = len(self.cockpit.scene.session.probes) > 1
-        self._arrange_probes(shown=some and (pane == "probes" or (beside and room > SHORT)), room=room // 3)
+        self._arrange_probes(
+            shown=some and (pane == "probes" or (beside and room > SHORT_ROWS)), room=room // 3
+        )
         if links:
             self._arrange_links(room, beside=beside)
 
@@ -190,7 +192,7 @@ class LinksScreen(LiveScreen):
         self.probes.display = shown
         if shown:
             self.probes.prepare()
-            set_height(self.probes, max(2, min(LISTED + 1, self.probes.count(), room)))
+            set_height(self.probes, max(2, min(MAX_LISTED + 1, self.probes.count(), room)))
 
     def _focus_main(self) -> None:
         """Enter answers what the screen is about."""

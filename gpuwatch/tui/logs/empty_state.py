@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.tui.toolkit.styles import clean
 
-LISTED = 6
+MAX_LISTED = 6
 HOW_FOUND = (
     "gpuwatch finds the log files that training processes write, and the kernel log where it is readable.",
     "Name output that passes through a launcher's pipe or that another node writes in the hosts file:",
@@ -34,8 +34,8 @@ def why_empty(fleet: Fleet, now: float) -> list[str]:
     out = [f"No readable log file on {len(told)} of {len(nodes)} nodes."]
     out += [
         f"  {name} {clean(file.path)}: {clean(file.reason or 'unreadable')}"
-        for name, file in unreadable[:LISTED]
+        for name, file in unreadable[:MAX_LISTED]
     ]
-    if len(unreadable) > LISTED:
-        out.append(f"  and {len(unreadable) - LISTED} more unreadable files")
+    if len(unreadable) > MAX_LISTED:
+        out.append(f"  and {len(unreadable) - MAX_LISTED} more unreadable files")
     return [*out, *HOW_FOUND]

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-ABOVE = 10
+LINES_ABOVE = 10
 """Lines that are shown above the one that it is about."""
 
 
@@ -35,7 +35,7 @@ def page(lines: Iterable[str], line: int, command: Sequence[str]) -> int:
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.writelines(f"{text}\n" for text in lines)
-        at = [f"+{max(1, line - ABOVE)}"] if Path(command[0]).name in ("less", "more", "most") else []
+        at = [f"+{max(1, line - LINES_ABOVE)}"] if Path(command[0]).name in ("less", "more", "most") else []
         return subprocess.run([*command, *at, name], check=False).returncode
     finally:
         Path(name).unlink(missing_ok=True)

@@ -18,9 +18,9 @@ from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
 from gpuwatch.tui.toolkit.styles import StyleSet, fit
 from gpuwatch.tui.training.job_view import TrainingView
 
-GAP, LEAST = 2, 22
+GAP_CELLS, MIN_CURVE_CELLS = 2, 22
 """Cells between two curves, and of the narrowest one."""
-AXIS = 6
+AXIS_ROWS = 6
 """From so many lines on one of them says which steps they are."""
 
 
@@ -100,21 +100,21 @@ class TrainingCurves(RebuiltPage, can_focus=False):
 
     def _draw(self, facts: JobFacts, width: int) -> list[Row]:
         look, steps = self.look, facts.speaker.curve() if facts.speaker else []
-        curves = told(steps)[: max(1, (width - 2 + GAP) // (LEAST + GAP))]
+        curves = told(steps)[: max(1, (width - 2 + GAP_CELLS) // (MIN_CURVE_CELLS + GAP_CELLS))]
         if not curves:
             return []
-        cells = (width - 2 - GAP * (len(curves) - 1)) // len(curves)
+        cells = (width - 2 - GAP_CELLS * (len(curves) - 1)) // len(curves)
         late = facts.late(facts.stepped_at, self.scene.now)
-        height = self.lines - (self.lines >= AXIS)
+        height = self.lines - (self.lines >= AXIS_ROWS)
         columns = [drawn(curve, values, cells, height, look, late) for curve, values in curves]
         rows: list[Row] = []
         for line in range(height):
             parts = [Segment(" ")]
             for number, column in enumerate(columns):
-                parts += [Segment(" " * GAP)] if number else []
+                parts += [Segment(" " * GAP_CELLS)] if number else []
                 parts += column[line]
             rows.append(tuple(parts))
-        if self.lines >= AXIS:
+        if self.lines >= AXIS_ROWS:
             rows.append((Segment(f" steps {steps[0].step:,} to {steps[-1].step:,}", look.dim),))
         return rows
 

@@ -33,7 +33,7 @@ STATISTICS = ("imbalance", "mean", "std", "min", "max")
 WORST = "worst"
 """The order that puts on top who stands out."""
 SEVERITIES: tuple[Severity, ...] = ("ok", "info", "unknown", "warning", "error", "critical")
-PLAIN = 70
+WIDE_COLUMNS = 70
 """A wider table has room for longer node names."""
 
 
@@ -62,7 +62,7 @@ class RankTable(SelectableLines):
         made_for = (self.view.version, self.sort_name, self.falling, self.only_flagged)
         self.pinned = 1 + self.statistics
         self._width = self.columns
-        self._place = PLACE + max(0, min(9, (self._width - PLAIN) // 8))
+        self._place = PLACE + max(0, min(9, (self._width - WIDE_COLUMNS) // 8))
         self._columns, left = choose(self._width - 3 - RANK - self._place)
         self._trend = trend_width(left)
         if made_for == self._made_for:

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 from gpuwatch.agent.logs.ipc import child_process
-from gpuwatch.agent.logs.ipc.child_process import BESIDE
+from gpuwatch.agent.logs.ipc.child_process import SHIPPED_PACKAGES
 
 LOGS = Path(child_process.__file__).parents[1]
 
@@ -23,4 +23,4 @@ def imported(path: Path) -> set[str]:
 
 def test_every_module_that_the_log_reader_imports_is_shipped_with_it() -> None:
     found = {name for path in LOGS.rglob("*.py") for name in imported(path)}
-    assert found == set(BESIDE)
+    assert found == set(SHIPPED_PACKAGES)

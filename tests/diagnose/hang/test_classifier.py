@@ -14,7 +14,7 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.answer import HangAnswer, confirmed
 from gpuwatch.diagnose.hang.classifier import verdict
 from gpuwatch.diagnose.hang.monitor import EVERY_S, LAST_S, HangWatch, Usual
-from gpuwatch.diagnose.hang.patience import PAUSES
+from gpuwatch.diagnose.hang.patience import PAUSE_WINDOWS
 from gpuwatch.diagnose.hang.signals import RankSigns
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import HangCheck
@@ -281,7 +281,7 @@ def test_an_answer_that_may_be_a_pause_only_refines_what_is_told_in_its_time() -
     story.silent(still, 80)
     story.watch.answer("job-1", asked((3,), settles=False))
     for tick in range(41, 160):
-        assert not story.told or tick * EVERY_S > PAUSES * 60
+        assert not story.told or tick * EVERY_S > PAUSE_WINDOWS * 60
         story.tick(aged(tuple(still), tick * EVERY_S, steps=True))
     assert [alert.rank for alert in story.watch.alerts.values()] == [3]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuwatch.diagnose.hang.patience import PAUSES
+from gpuwatch.diagnose.hang.patience import PAUSE_WINDOWS
 from tests.end_to_end.trainings import LIMITS, WHOM, Scene, name_of, need_py_spy, trainings
 from tests.parts import SEEN_BY_EVERY_AGENT
 
@@ -29,7 +29,7 @@ def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
     assert (incident.rank, incident.confidence) == (WHOM, "high")
     assert "in data_loader_next (training_job.py:" in incident.sentence
     # asked, and told, before silence alone would tell
-    assert incident.heard.at - incident.first < PAUSES * LIMITS.hang_s, (
+    assert incident.heard.at - incident.first < PAUSE_WINDOWS * LIMITS.hang_s, (
         "asked, and told, before silence alone would tell"
     )
     told = scene.asked("stall")

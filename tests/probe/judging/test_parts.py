@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwatch.probe.conducting.planning.nearness import device_of
-from gpuwatch.probe.judging.judge import SAMPLES, judge, suspects
+from gpuwatch.probe.judging.judge import MAX_SAMPLE_LINKS, judge, suspects
 from gpuwatch.probe.protocol import Ground, GroundGpu, GroundPort
 from gpuwatch.probe.results import Seat
 from tests.probe.judging.fabric import Fabric, both_ways, one_way, out_of, through
@@ -196,7 +196,7 @@ def test_a_few_fast_links_are_a_doubt() -> None:
 def test_a_few_links_of_a_culprit_are_measured_again_and_settle_it() -> None:
     fabric = Fabric(8).slow(through("host-5"))
     asked = suspects(fabric.results())
-    assert len(asked) == SAMPLES
+    assert len(asked) == MAX_SAMPLE_LINKS
     assert {5 in pair for pair in asked} == {True}
     assert {src == 5 for src, _ in asked} == {True, False}
 

@@ -124,7 +124,7 @@ def test_errors_are_one_harmless_line() -> None:
     assert words.first_line(error) == "Connection closed by peer [10.0.0.1]:4711"
     assert words.first_line(ValueError("\x1b]0;title\x07 red \x1b[31m")) == "]0;title  red  [31m"
     assert words.first_line(ValueError()) == "ValueError"
-    assert len(words.first_line(ValueError("x" * 10_000))) == words.LONGEST
+    assert len(words.first_line(ValueError("x" * 10_000))) == words.MAX_ERROR_CHARS
     assert (words.ending(6), words.ending(3 << 8)) == ("killed by SIGABRT", "exit code 3")
     assert words.ranks([4]) == "rank 4" and words.ranks([4, 5, 9]) == "ranks 4, 5 and 9"
     assert words.ranks(list(range(12))) == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"

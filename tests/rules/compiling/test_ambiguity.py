@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gpuwatch.rules.compiling.ambiguity import WINDOW, check_pattern
+from gpuwatch.rules.compiling.ambiguity import WINDOW_CHARS, check_pattern
 from gpuwatch.rules.compiling.check import RulePatternError
 
 ENDLESS = [
@@ -144,4 +144,4 @@ def search_all(pattern: str) -> None:
         costs[word] = process_time() - began
     worst = max(WORDS, key=costs.__getitem__)
     with at_most(LONG_S):
-        compiled.search((worst * WINDOW)[:WINDOW] + "!")
+        compiled.search((worst * WINDOW_CHARS)[:WINDOW_CHARS] + "!")

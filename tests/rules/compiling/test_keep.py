@@ -39,7 +39,7 @@ def test_a_damaged_file_is_made_anew_and_other_rules_have_another(folder: Path) 
     for number in range(6):
         others = [each for each, _ in parse_pack(rule(f"frobnicator {number}"), "a.yaml")]
         assert keep.compiled_or_kept(others)[0]["match"] == [f"frobnicator {number}"]
-    assert len(list(folder.iterdir())) == keep.KEPT
+    assert len(list(folder.iterdir())) == keep.MAX_CACHE_FILES
 
 
 def test_a_folder_that_cannot_be_made_costs_only_the_time(folder: Path) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gpuwatch.agent.logs.matching.matcher import SEARCHED
+from gpuwatch.agent.logs.matching.matcher import SEARCHED_CHARS
 from gpuwatch.rules.load import load_packs
 from tests.packs import patterns_of
 
@@ -86,8 +86,8 @@ def test_no_pattern_is_worse_than_linear() -> None:
         for text in patterns_of(entry):
             pattern = re.compile(text)
             for piece in REPEATED:
-                line = (piece * SEARCHED)[:SEARCHED]
+                line = (piece * SEARCHED_CHARS)[:SEARCHED_CHARS]
                 long = cost_s(pattern, line)
-                if long >= NOISE_S and long > MOST * cost_s(pattern, line[: SEARCHED // SHARE]):
+                if long >= NOISE_S and long > MOST * cost_s(pattern, line[: SEARCHED_CHARS // SHARE]):
                     slow.append((entry.id, text[:60], piece, long))
     assert not slow

@@ -11,7 +11,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
-from gpuwatch.session.hang.hang_queries import LONGEST_S, MOST, HangQueries
+from gpuwatch.session.hang.hang_queries import LONGEST_S, MAX_QUERIES, HangQueries
 from gpuwatch.wire import Process, Ranks
 
 
@@ -72,7 +72,7 @@ def test_ranks_that_gave_no_sure_answer_are_asked_a_few_times(
     now = 0.0
     queries = HangQueries(session, session.book, lambda: now)
     session.hanging = {"b"}
-    for _ in range(3 * MOST):
+    for _ in range(3 * MAX_QUERIES):
         now += LONGEST_S  # no node answers
         queries.update()
-    assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * MOST
+    assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * MAX_QUERIES

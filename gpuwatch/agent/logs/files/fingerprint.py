@@ -3,7 +3,7 @@
 import os
 import zlib
 
-BLOCK = 4096
+HEAD_BYTES = 4096
 
 
 def fingerprint(descriptor):
@@ -11,8 +11,8 @@ def fingerprint(descriptor):
     """Inode, size, time of the last write (ns), checksums of both ends; None: empty or unreadable."""
     try:
         found = os.fstat(descriptor)
-        first = os.pread(descriptor, BLOCK, 0)
-        last = os.pread(descriptor, BLOCK, max(0, found.st_size - BLOCK))
+        first = os.pread(descriptor, HEAD_BYTES, 0)
+        last = os.pread(descriptor, HEAD_BYTES, max(0, found.st_size - HEAD_BYTES))
     except OSError:
         return None
     if not found.st_size:

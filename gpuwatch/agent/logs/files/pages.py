@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 20000
 MAX_BYTES = 4 << 20
 """Looked through in one direction at most: a bar's thousand states are one line."""
-_BLOCK = 64 * 1024
-_NEAR = 4096
+_BLOCK_BYTES = 64 * 1024
+_NEAR_BYTES = 4096
 _OWN_TIME = 3
 """Of a row (`wire.LogLine`): the line's own time."""
 
@@ -31,7 +31,7 @@ def around(read_at, size, offset, before, after):
 def line_start(read_at, offset):
     # type: (ReadAt, int) -> int
     """Where the line begins that holds the byte at `offset`."""
-    reach = _NEAR
+    reach = _NEAR_BYTES
     while True:
         begin = max(0, offset - reach)
         data = read_at(begin, offset - begin)
@@ -46,7 +46,7 @@ def line_start(read_at, offset):
 def tail_start(read_at, size, count):
     # type: (ReadAt, int, int) -> int
     """Where to begin reading so that at least the last `count` lines come, as far as `MAX_BYTES` reach."""
-    reach = _BLOCK
+    reach = _BLOCK_BYTES
     while True:
         begin = max(0, size - reach)
         data = read_at(begin, size - begin)
@@ -60,7 +60,7 @@ def tail_start(read_at, size, count):
 def above(read_at, start, count):
     # type: (ReadAt, int, int) -> list[list[Any]]
     """The last `count` lines that end at `start`."""
-    reach = _BLOCK
+    reach = _BLOCK_BYTES
     while count > 0 and start > 0:
         begin = max(0, start - reach)
         data = read_at(begin, start - begin)
@@ -77,7 +77,7 @@ def below(read_at, size, start, count):
     """The first `count` lines from `start` on; one without an end at the end of the file is among them."""
     splitter, rows, at = Splitter(), [], start  # type: Splitter, list[tuple[int, int, str]], int
     while len(rows) < count and at < min(size, start + MAX_BYTES):
-        data = read_at(at, _BLOCK)
+        data = read_at(at, _BLOCK_BYTES)
         if not data:
             break
         rows += splitter.feed(data, at)
@@ -95,9 +95,9 @@ def offset_of_time(read_at, size, wanted):
     A bisection: times are taken to rise. Lines without a time belong to the one before them.
     """
     low, high, any_time = 0, size, False
-    while high - low > _BLOCK:
+    while high - low > _BLOCK_BYTES:
         middle = line_start(read_at, (low + high) // 2)
-        found = _first_time(read_at, size, max(middle, low), _BLOCK)
+        found = _first_time(read_at, size, max(middle, low), _BLOCK_BYTES)
         if found is None:
             high = (low + high) // 2
             continue
@@ -106,7 +106,7 @@ def offset_of_time(read_at, size, wanted):
             low = max(found[0], low + 1)
         else:
             high = (low + high) // 2
-    for one in _split(read_at(low, min(size, high + 2 * _BLOCK) - low), low):
+    for one in _split(read_at(low, min(size, high + 2 * _BLOCK_BYTES) - low), low):
         told = row(*one, arrived=None)[_OWN_TIME]
         any_time = any_time or told is not None
         if told is not None and told >= wanted:

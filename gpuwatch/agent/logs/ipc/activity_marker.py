@@ -7,10 +7,10 @@ system call and wakes nobody; when it is full the reader empties it.
 import os
 from collections import namedtuple
 
-_ALL = 1 << 20
-_WHOLE = 4096
+_READ_BYTES = 1 << 20
+_ATOMIC_BYTES = 4096
 """A pipe takes so many bytes whole or not at all."""
-_LONGEST = 3600
+_MAX_PATH_BYTES = 3600
 """Bytes of a path."""
 
 Crumb = namedtuple("Crumb", ("what", "path", "stretch", "rule"))
@@ -63,13 +63,15 @@ class ActivityMarker(object):
         try:
             os.write(self._write_end, crumb)
         except BlockingIOError:
-            os.read(self._read_end, _ALL)
+            os.read(self._read_end, _READ_BYTES)
             os.write(self._write_end, crumb)
 
 
 def _path(path):
     # type: (str) -> bytes
-    return path.replace("\n", "\0").encode("utf-8", "surrogateescape")[:_LONGEST]  # no path holds a NUL
+    return path.replace("\n", "\0").encode("utf-8", "surrogateescape")[
+        :_MAX_PATH_BYTES
+    ]  # no path holds a NUL
 
 
 def last_crumb(read_end):
@@ -79,10 +81,10 @@ def last_crumb(read_end):
     data = b""
     try:
         while True:
-            piece = os.read(read_end, _ALL)
+            piece = os.read(read_end, _READ_BYTES)
             if not piece:
                 break
-            data = data[-2 * _WHOLE :] + piece
+            data = data[-2 * _ATOMIC_BYTES :] + piece
     except OSError:
         pass
     crumb = data[:-1].rpartition(b"\n")[2].decode("utf-8", "surrogateescape").replace("\0", "\n")

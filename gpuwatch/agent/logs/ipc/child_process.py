@@ -25,8 +25,8 @@ STALL_S = 20.0
 """Silence while it waits for something else."""
 START_CPU_S = 20.0
 """Until its first word: an old machine compiles a few hundred patterns."""
-_PIECE = 1 << 18
-BESIDE = ("base",)
+_PIECE_BYTES = 1 << 18
+SHIPPED_PACKAGES = ("base",)
 """Packages of the agent besides `logs` that the reader imports."""
 
 
@@ -72,7 +72,7 @@ class Child(object):
         # type: () -> bool
         """Write what its pipe takes; False when it does not listen any more."""
         try:
-            written = os.write(self.input, self.unsent[:_PIECE])
+            written = os.write(self.input, self.unsent[:_PIECE_BYTES])
         except BlockingIOError:
             return True
         except OSError:
@@ -84,7 +84,7 @@ class Child(object):
         # type: () -> list[str] | None
         """The whole lines that have come; None at its end."""
         try:
-            data = os.read(self.output, _PIECE)
+            data = os.read(self.output, _PIECE_BYTES)
         except BlockingIOError:
             return []
         if not data:
@@ -146,7 +146,7 @@ def _program():
     make = getattr(shipped, "program", None)
     if make is None:
         raise RuntimeError("the log reader is shipped by the agent, and the agent was not shipped")
-    needed = (package,) + tuple(agent + "." + name for name in BESIDE)
+    needed = (package,) + tuple(agent + "." + name for name in SHIPPED_PACKAGES)
     text = make(package + ".worker", needed)
     body = zlib.compress(text.encode("utf-8"), 1)
     return str(len(body)).encode("ascii") + b"\n" + body

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .prefixes import Speaker  # noqa: F401 - used in type comments
 
-HEAD = 200
+MAX_PREFIX_CHARS = 200
 """Characters of prefixes in front of the object."""
 MAX_TEXTS = 200
 """Lines of one record."""
@@ -47,7 +47,7 @@ _LINES = re.compile(r"[\r\n]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _LEVEL = re.compile(r"[^\W\d_]{2,12}$")
 _ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
-_SHORT = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
+_ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 
 
 def object_at(text):
@@ -55,7 +55,7 @@ def object_at(text):
     """Where the JSON object begins that fills the rest of a line; -1: it has none."""
     if text.rstrip()[-1:] != "}":
         return -1
-    found = _BEGIN.search(text, 0, HEAD)
+    found = _BEGIN.search(text, 0, MAX_PREFIX_CHARS)
     return found.start() if found else -1
 
 
@@ -140,7 +140,7 @@ def _plain(found):
     # type: (re.Match[bytes]) -> bytes
     escape = found.group()
     if len(escape) == 2:
-        return _SHORT.get(escape, b"  ")
+        return _ONE_CHARACTER_ESCAPES.get(escape, b"  ")
     code = int(escape[2:], 16)
     if code < 32 or 0xD800 <= code < 0xE000:  # a control character, half of a pair
         return b"      "

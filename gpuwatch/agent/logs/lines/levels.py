@@ -6,7 +6,7 @@ The same word inside a sentence, a name or a value (`errors=0`, `ErrorHandler`) 
 
 import re
 
-HEAD = 240
+LEVEL_CHARS = 240
 """Characters of a line in which its level is looked for."""
 MAX_NAMES = 4
 """Words (month, host, logger, thread) that stand before a level."""
@@ -124,12 +124,12 @@ def is_fatal(text, raw):
 def has_stamp(text):
     # type: (str) -> bool
     """Whether a logger or collector put a time into the head of a line."""
-    return _STAMP.search(text, 0, HEAD) is not None
+    return _STAMP.search(text, 0, LEVEL_CHARS) is not None
 
 
 def _in_head(text):
     # type: (str) -> str | None
-    head = text[:HEAD]
+    head = text[:LEVEL_CHARS]
     letter = _LETTER.search(head) if head[:1] in _LETTERS or "] " in head else None
     if letter is not None:
         return _LETTERS[letter.group(letter.lastindex or 0)]

@@ -16,28 +16,28 @@ from .rank_words import (
     FROM,
     INDEX,
     JSON_PAIR,
-    LAST,
+    LAST_IN_LINE,
     LOCAL,
     MPI_NAME,
-    NAMED,
     NOT_OF_A_JOB,
     OTHER_COUNTS,
     OTHERS,
     PAIR,
     PEER,
     RANK,
+    RANK_NAMED,
     SCOPES,
     SRUN_TASK,
     SUFFIX,
     TASK_PATH,
 )
 
-READ = 2000
+RANK_CHARS = 2000
 """Characters of a line that are read."""
 MAX_TOKENS = 14
 MAX_MENTIONS = 12
 """Numbered words of a sentence that are looked at."""
-_BEFORE = 40
+_CHARS_BEFORE = 40
 
 _TOKEN = re.compile(
     r"[\s|>:,;*#\]-]{1,12}"
@@ -115,7 +115,7 @@ class LineRanks(object):
 def line_ranks(text):
     # type: (str) -> LineRanks
     """Read one line; a phrase that names a failed rank goes before the writer in the head."""
-    text = text[:READ]
+    text = text[:RANK_CHARS]
     head = LineRanks()
     bare = BARE.match(text.lstrip())
     if bare is None and _WORD.search(text) is None:
@@ -141,7 +141,7 @@ def record_ranks(text):
     # type: (str) -> LineRanks
     """Read the fields of a record alone: of JSON, or of several `key=value`."""
     reading = LineRanks()
-    text = text[:READ]
+    text = text[:RANK_CHARS]
     pattern = JSON_PAIR if _OBJECT.search(text) is not None else PAIR
     for found in pattern.finditer(text):
         reading.take(_word(found), int(found.group("n")))
@@ -158,14 +158,14 @@ def _read_head(text, reading):
     """Walk over what stands before the message; where it ends."""
     at = 0
     for _ in range(MAX_TOKENS):
-        named = NAMED.match(text, at)
+        named = RANK_NAMED.match(text, at)
         if named is not None and _closes(named, text):
             _take(named, text, reading)
             at = named.end()
             continue
         group = _GROUP.match(text, at)
         if group is not None:
-            named = NAMED.search(group.group())
+            named = RANK_NAMED.search(group.group())
             number = _NUMBER.match(text, at) if at else None
             if named is not None:
                 _take(named, group.group(), reading)
@@ -173,7 +173,7 @@ def _read_head(text, reading):
                 reading.take("inner", int(number.group("n")), number.group("world"))
             at = group.end()
             continue
-        nested = NAMED.match(text, at + 1) if text[at : at + 1] in _OPENS else None
+        nested = RANK_NAMED.match(text, at + 1) if text[at : at + 1] in _OPENS else None
         if nested is not None:
             _take(nested, text, reading)
             break
@@ -187,21 +187,21 @@ def _read_head(text, reading):
 def _read_subject(text, at, reading):
     # type: (str, int, LineRanks) -> None
     """Take the rank that a message begins with, if it is its only one: `rank 0 sub-batch 3 loss 5.1`."""
-    named = NAMED.match(text, at)
+    named = RANK_NAMED.match(text, at)
     if named is None or named.group("rank") is None or text[named.end() : named.end() + 1] != " ":
         return
-    if not any(other.group("rank") for other in islice(NAMED.finditer(text, named.end()), MAX_MENTIONS)):
+    if not any(other.group("rank") for other in islice(RANK_NAMED.finditer(text, named.end()), MAX_MENTIONS)):
         _take(named, text, reading)
 
 
 def _read_suffix(text, at, reading):
     # type: (str, int, LineRanks) -> None
     """Take the rank that a line ends with, if it is the only one in it: `out of memory, rank 3`."""
-    ranks = [found for found in islice(NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
+    ranks = [found for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS) if found.group("rank")]
     if len(ranks) != 1:
         return
-    before = text[max(0, ranks[0].start() - _BEFORE) : ranks[0].start()]
-    ends = SUFFIX.search(before) is not None and LAST.match(text, ranks[0].end()) is not None
+    before = text[max(0, ranks[0].start() - _CHARS_BEFORE) : ranks[0].start()]
+    ends = SUFFIX.search(before) is not None and LAST_IN_LINE.match(text, ranks[0].end()) is not None
     if ends and PEER.search(before) is None and OTHERS.search(text) is None:
         _take(ranks[0], text, reading)
 
@@ -229,7 +229,7 @@ def _read_sentence(text, at, anonymous):
     `anonymous`: the head names nobody, so that the place of an error (`on rank 3`) counts, too.
     """
     failed = {}  # type: dict[tuple[str, int], str | None]
-    for found in islice(NAMED.finditer(text, at), MAX_MENTIONS):
+    for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS):
         word = _word(found)
         if (
             word not in ("letter", "pe")
@@ -258,10 +258,10 @@ def _read_mention(text, at, reading):
     """
     ranks = {
         int(found.group("n"))
-        for found in islice(NAMED.finditer(text, at), MAX_MENTIONS)
+        for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS)
         if _word(found) == "rank"
         and not _counts_other(found, text)
-        and PEER.search(text[max(0, found.start() - _BEFORE) : found.start()]) is None
+        and PEER.search(text[max(0, found.start() - _CHARS_BEFORE) : found.start()]) is None
         and not text[: found.start()].endswith(" of ")
         and not _PATH.search(text[max(0, found.start() - 1) : found.end() + 2])
     }
@@ -272,7 +272,7 @@ def _read_mention(text, at, reading):
 def _failed(found, text, anonymous):
     # type: (re.Match[str], str, bool) -> bool
     """Whether the sentence says that this rank has failed, or that something failed there."""
-    before = text[max(0, found.start() - _BEFORE) : found.start()]
+    before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     if FROM.search(before) is not None:
         return True
     if PEER.search(before) is not None:
@@ -298,5 +298,5 @@ def _word(found):
 def _counts_other(found, text):
     # type: (re.Match[str], str) -> bool
     """Whether the number counts something else than processes: `tp rank 3`, `rank 4 tensor`."""
-    before = text[max(0, found.start() - _BEFORE) : found.start()]
+    before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     return OTHER_COUNTS.search(before) is not None or NOT_OF_A_JOB.match(text, found.end()) is not None

@@ -36,15 +36,15 @@ _NO_HOST = (
     r"|exp|attempt|seed|fold|batch|mb|group|pg|rank|local_rank|[\w.-]{1,80}\.py)[_:-]?\d{0,9}(?![\w.-]))"
 )
 _AT = r" ?(?:@ ?|on )" + _NO_HOST + r"(?P<host>[A-Za-z][\w.-]{0,80})"
-_BESIDE = r" ?[/|] ?" + _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})"
+_HOST_AFTER_MARK = r" ?[/|] ?" + _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})"
 _OF_HOST = _NO_HOST + r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}?)(?: ?[/@|,:] ?| )"
 
 
 def _tags(begin, end, bare):
     # type: (str, str, str) -> tuple[str, ...]
     """The forms of a tag between two patterns; `bare`: `?` where a number without a word is a task, too."""
-    whose = [_RANK + _AT, _RANK + _BESIDE, r"(?:" + _WORD + r")" + bare + _TASK + _AT]
-    whose += [_WORD + _TASK + _BESIDE, _OF_HOST + _RANK, _OF_HOST + _WORD + _TASK]
+    whose = [_RANK + _AT, _RANK + _HOST_AFTER_MARK, r"(?:" + _WORD + r")" + bare + _TASK + _AT]
+    whose += [_WORD + _TASK + _HOST_AFTER_MARK, _OF_HOST + _RANK, _OF_HOST + _WORD + _TASK]
     return tuple(r"(?i:" + begin + each + end + r")" for each in whose)
 
 
@@ -112,7 +112,7 @@ NUMBERED_STAMPS = _forms(
     _CLOCK + r"(?=[ ])(?! ?[|\]]| <\d\d:)",
     r"\d{10}(?:\.\d{1,9}|\d{3})?(?=[ :])[:| ]?(?=\s{0,4}[^\s\d.,+*/=-]|\d{4}[-.])",
 )
-NAMED = _forms(
+HOST_NAMED = _forms(
     r"(?P<host>" + HOST + r") \[std(?:err|out)\] ",
     r"std(?:err|out): ",
     r"(?P<host>workerpool\d-\d{1,5})(?:[ :|]{1,3})(?=\S)",  # Vertex AI
@@ -154,7 +154,7 @@ _TABLE = (
     ("0", STAMP, NUMBERED_STAMPS),
     ("a", SYSTEM, KERNEL),
     ("a", STAMP, NAMED_STAMPS),
-    ("a", PLAIN, LABELS + NAMED_TAGS + NAMED),
+    ("a", PLAIN, LABELS + NAMED_TAGS + HOST_NAMED),
     (">-<", PLAIN, OTHERS),
 )
 FORMS = {}  # type: dict[str, list[tuple[str, re.Pattern[str]]]]

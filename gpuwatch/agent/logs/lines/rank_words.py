@@ -25,7 +25,7 @@ SCOPES = {
     "bare": INDEX,
     "inner": INDEX,
 }
-"""Name of a word (a group of `NAMED`) -> its scope.
+"""Name of a word (a group of `RANK_NAMED`) -> its scope.
 
 `bare` is a number in brackets that begins a line, `inner` one that stands behind a time or a level.
 """
@@ -53,7 +53,7 @@ _WORDS = (
 )
 _END = r"(?![0-9A-Za-z_]|\.\d|-\d)"
 
-NAMED = re.compile(
+RANK_NAMED = re.compile(
     r"(?<![A-Za-z0-9_.-])"
     + _WORDS
     + r"(?P<sep>['\"]?\s{0,4}[:=#]\s{0,4}['\"\[]?|[ _-]?|\[)"
@@ -134,6 +134,6 @@ SUFFIX = re.compile(r"(?:[,;@|]|\s[-\u2013])\s{0,2}(?:on |for )?$")
 """What stands before the rank of the writer at the end of a line: `..., rank 3`, `... @ rank 3`."""
 OTHERS = re.compile(r"\b(?:ranks|peer|remote)\b", re.IGNORECASE)
 """A word of a line whose last rank may be somebody else."""
-LAST = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
+LAST_IN_LINE = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
 """What stands behind it."""
 BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")

@@ -10,7 +10,7 @@ _MONTHS = {
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     )
 }
-HEAD = 160
+TIME_CHARS = 160
 """Characters from the line's start in which a time is looked for."""
 
 _CLOCK = r"(?P<{0}H>\d\d):(?P<{0}M>\d\d):(?P<{0}S>\d\d)"
@@ -67,14 +67,14 @@ def time_of(text, arrived):
 
     A year that is missing is the newest one that does not bring the time over a day after `arrived`.
     """
-    record = _JSON.search(text) if '{"' in text[:HEAD] else None
+    record = _JSON.search(text) if '{"' in text[:TIME_CHARS] else None
     if record is not None:
         if record.group("number"):
             return _epoch(record.group("number"))
         text = record.group("text")
         if text.isdigit():
             return _epoch(text)
-    found = _STAMP.search(text, 0, HEAD)
+    found = _STAMP.search(text, 0, TIME_CHARS)
     if found is None:
         return None
     groups = {key: value for key, value in found.groupdict().items() if value is not None}

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
 
-PAST = 16 * 1024
+PAST_BYTES = 16 * 1024
 """Bytes of what came before that are kept, for context and conditions."""
 MAX_TRACEBACK = 30
 SHORT_TRACEBACK = 12
 """Lines that are looked at before those of a long traceback."""
-NEIGHBOURS = 256
+CACHED_LINES = 256
 """Lines that are kept as they were read: those around one finding are mostly around the next one, too."""
 
 _TRACEBACK = b"Traceback (most recent call last)"
@@ -33,14 +33,14 @@ _RAISED = re.compile(
 )
 
 
-@lru_cache(maxsize=NEIGHBOURS)
+@lru_cache(maxsize=CACHED_LINES)
 def _last_message(line):
     # type: (bytes) -> tuple[str, Speaker]
     """The last message of a physical line, and who says it; not to be changed."""
     return messages(line)[0][-1]
 
 
-@lru_cache(maxsize=NEIGHBOURS)
+@lru_cache(maxsize=CACHED_LINES)
 def _time_of(line, arrived):
     # type: (bytes, float) -> float | None
     return time_of(shown(line), arrived)
@@ -110,7 +110,7 @@ class Chunk(object):
             if not whole:
                 del lines[0]  # may be cut
             last = list(islice((line for line in reversed(lines) if line.strip()), most))
-            if len(last) >= most or whole or size >= PAST:
+            if len(last) >= most or whole or size >= PAST_BYTES:
                 return last[::-1]
             size *= 4
 
@@ -133,7 +133,7 @@ class Chunk(object):
             if end + size < len(self.clean) and lines:
                 lines.pop()  # may be cut
             lines = [line for line in lines if line.strip()]
-            if len(lines) >= most or size > 16 * PAST or end + size >= len(self.clean):
+            if len(lines) >= most or size > 16 * PAST_BYTES or end + size >= len(self.clean):
                 return lines[:most]
             size *= 4
 
@@ -205,11 +205,15 @@ class Chunk(object):
     def end_of_text(self):
         # type: () -> bytes
         """What the next chunk needs to know of this one."""
-        return (self._past + self.clean)[-PAST:] if len(self.clean) < PAST else self.clean[-PAST:]
+        return (
+            (self._past + self.clean)[-PAST_BYTES:]
+            if len(self.clean) < PAST_BYTES
+            else self.clean[-PAST_BYTES:]
+        )
 
     def _from_start(self, most):
         # type: (int) -> list[bytes]
-        lines = _END.split(self.clean[: 16 * PAST])
+        lines = _END.split(self.clean[: 16 * PAST_BYTES])
         return [line for line in lines if line.strip()][:most]
 
     def _traceback(self, start, by):

@@ -1,7 +1,7 @@
 """A match as it is told: where, when, whose, with the lines around it."""
 
 from ...base.rank_environment import is_rank
-from ..lines.levels import HEAD, MILD, own_level
+from ..lines.levels import LEVEL_CHARS, MILD, own_level
 from ..lines.programs import KERNEL
 from ..lines.timestamps import time_of
 from .event_form import says_it_gave_up
@@ -26,7 +26,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     # type: (CompiledRule, Chunk, CandidateLine, str, Speaker, dict[str, Any], float, bool) -> dict[str, Any]
     """The keys of `wire.Finding` that the match itself gives."""
     raw = chunk.text(line.start, line.end)
-    kernel = by.program == KERNEL or " kernel: " in raw[:HEAD]  # its level is that of a system log
+    kernel = by.program == KERNEL or " kernel: " in raw[:LEVEL_CHARS]  # its level is that of a system log
     own = time_of(raw, arrived)
     if text.lstrip().startswith(_TABLE):
         row, when = chunk.failure_table(line.start)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
     from .ruleset import CompiledRule, LazyPattern, RuleSet  # noqa: F401 - used in type comments
 
-SEARCHED = 4096
+SEARCHED_CHARS = 4096
 """Characters of a line that are searched, around the phrase that led there."""
 SLOW_S = 0.05
 """CPU seconds that one rule may take for one line."""
@@ -61,7 +61,7 @@ class LineMatcher(object):
         """The fields of an exception that ends a traceback; None: the rule does not know it."""
         if rule.raised is None or self._is_off(rule):
             return None
-        text = text[:SEARCHED]
+        text = text[:SEARCHED_CHARS]
         found = self._first(rule, [rule.raised], text)
         if found is None or self._first(rule, rule.unless, text) or not is_event(text, 0):
             return None
@@ -76,12 +76,12 @@ class LineMatcher(object):
         raw = line.raw(chunk)
         if self._is_off(rule):
             return False
-        if not raised and own_level(text[:SEARCHED], raw[:SEARCHED]) not in GRAVE:
+        if not raised and own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS]) not in GRAVE:
             return False
         self.matched = True
         return (
             is_event(text, 0)
-            and not self._first(rule, rule.unless, text[:SEARCHED])
+            and not self._first(rule, rule.unless, text[:SEARCHED_CHARS])
             and not is_quoted_above(chunk, line.start, text, raw)
         )
 
@@ -101,7 +101,7 @@ class LineMatcher(object):
         # type: (CompiledRule, LazyPattern, list[bytes], dict[str, Any], Any) -> bool
         for line in [None] + lines[::-1]:
             for text, _ in messages(line)[0] if line is not None else record[::-1]:
-                found = self._first(rule, [pattern], text[:SEARCHED])
+                found = self._first(rule, [pattern], text[:SEARCHED_CHARS])
                 if found is not None:
                     for name, value in fields_of(found.groupdict()).items():
                         fields.setdefault(name, value)
@@ -113,13 +113,13 @@ class LineMatcher(object):
         """The fields of a line that ends what the rule found."""
         if rule.recovery is None or self._is_off(rule):
             return None
-        found = self._first(rule, [rule.recovery], text[:SEARCHED])
+        found = self._first(rule, [rule.recovery], text[:SEARCHED_CHARS])
         return None if found is None else fields_of(found.groupdict())
 
     def ends_block(self, rule, text):
         # type: (CompiledRule, str) -> bool
         """Whether a line is the last one of the rule's block."""
-        return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED]) is not None
+        return rule.until is not None and self._first(rule, [rule.until], text[:SEARCHED_CHARS]) is not None
 
     def reading(self, dialects, text):
         # type: (list[CompiledDialect], str) -> ProgressReading | None
@@ -183,7 +183,7 @@ def fields_of(groups):
 
 def _window(text, hit):
     # type: (str, int) -> str
-    if len(text) <= SEARCHED:
+    if len(text) <= SEARCHED_CHARS:
         return text
-    begin = max(0, min(hit - SEARCHED // 4, len(text) - SEARCHED))
-    return text[begin : begin + SEARCHED]
+    begin = max(0, min(hit - SEARCHED_CHARS // 4, len(text) - SEARCHED_CHARS))
+    return text[begin : begin + SEARCHED_CHARS]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 50000
 MAX_SHAPES = 40000
-FEW = 60
+FEW_TEXTS = 60
 """So many texts are looked for one after another; with more of them, the words of a line are."""
 MAX_BYTES = 4 << 20
 """Of all shapes that are remembered."""
@@ -27,7 +27,7 @@ MAX_SHAPE = 2000
 MAX_PACED = 8000
 """The same of shapes that may tell progress: a line may name hundreds of metrics."""
 
-_NONE = []  # type: list[Any]
+_NO_HITS = []  # type: list[Any]
 _DIGITS = b"0123456789"
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
 _GONE = _CONTROLS + _DIGITS
@@ -122,18 +122,18 @@ class Sieve(object):
             telling -= self._harmless
         few = self._few(telling, anywhere)
         for shape in fresh:
-            phrases = _NONE
+            phrases = _NO_HITS
             if (telling or anywhere) and (few is None or _holds(shape, few)):
                 phrases = self._phrases(shape, telling, anywhere)
             if not phrases:
-                self._remember(shape, phrases, _NONE)
+                self._remember(shape, phrases, _NO_HITS)
                 continue
             searched = [phrase for phrase in phrases if phrase.leads_to_findings]
             if searched:
                 hot[shape] = searched
             led = {each for phrase in phrases for each in phrase.dialects}
             self._remember(
-                shape, searched, [each for each in self._dialects if each in led] if led else _NONE
+                shape, searched, [each for each in self._dialects if each in led] if led else _NO_HITS
             )
         return hot
 
@@ -142,7 +142,7 @@ class Sieve(object):
         """The texts of which one must stand in a shape, if they are so few that this is quicker to see."""
         phrases = {phrase for word in telling for phrase in self._telling[word]}
         phrases.update(anywhere)
-        if len(phrases) > FEW or any(phrase.fold for phrase in phrases):
+        if len(phrases) > FEW_TEXTS or any(phrase.fold for phrase in phrases):
             return None
         return [self._bare[phrase] for phrase in phrases]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .quantities import Fields  # noqa: F401 - used in type comments
 
-READ = 8192
+READ_CHARS = 8192
 """Characters of a line that are read."""
 MAX_PHASES = 64
 MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
@@ -91,7 +91,7 @@ class CompiledDialect(object):
         if not self._match:
             self._unless = [re.compile(each) for each in self._plain.get("unless", ())]
             self._match = [re.compile(each) for each in self._plain["match"]]
-        text = text[:READ]
+        text = text[:READ_CHARS]
         for pattern in self._match:
             found = pattern.search(text)
             if found is not None:

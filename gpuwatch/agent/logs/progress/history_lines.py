@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
     from .dialect import CompiledDialect  # noqa: F401 - used in type comments
 
-STEPS = 200
+HISTORY_STEPS = 200
 """Told of one voice."""
-KEPT = 2 * STEPS
+MAX_SHAPE_LINES = 2 * HISTORY_STEPS
 """Lines of one shape, at most; and half as many at least, where there were more."""
-KEPT_IN_ALL = 4 * KEPT
+KEPT_IN_ALL = 4 * MAX_SHAPE_LINES
 """Lines of all shapes: some 60 ms to read."""
 MAX_SHAPES = 512
 MAX_LINE = 4096
@@ -77,7 +77,7 @@ class Past(object):
             if kept.seen % kept.stride == 0:
                 kept.lines.append(kept.last)
                 self._lines += 1
-                if len(kept.lines) > KEPT:
+                if len(kept.lines) > MAX_SHAPE_LINES:
                     self._lines -= kept.thin()
                 if self._lines > KEPT_IN_ALL:
                     self._lines -= sum([each.thin() for each in self._kept.values()])
@@ -116,11 +116,11 @@ class Past(object):
 
 def evenly(points):
     # type: (list[Any]) -> list[Any]
-    """At most `STEPS` of them, among these the first, the last, and both sides of the loss's turn to NaN."""
-    if len(points) <= STEPS:
+    """At most `HISTORY_STEPS` points, with the first, the last, and both sides of the loss's turn to NaN."""
+    if len(points) <= HISTORY_STEPS:
         return points
     last = len(points) - 1
-    chosen = {at * last // (STEPS - 3) for at in range(STEPS - 2)}
+    chosen = {at * last // (HISTORY_STEPS - 3) for at in range(HISTORY_STEPS - 2)}
     turn = _turn(points)
     if turn is not None:
         chosen.update((max(0, turn - 1), turn))

@@ -32,7 +32,7 @@ _PAIR = re.compile(
 _PARTING = re.compile(
     r"[|,;{}\[\]<>=:\u2502\u2503]|\)[\s,]|\s--?\s|\s{3,}|\((?=[^()]*$)|(?:^|\s)(?:INFO|DEBUG|WARN|WARNING|ERROR)\s"
 )
-_NEXT = re.compile(r"\s{1,4}[-+]?(?:" + NUMBER + r")(?!\w|\s?(?:" + RATE + r"|" + UNIT + r"))", re.I)
+_NEXT_NUMBER = re.compile(r"\s{1,4}[-+]?(?:" + NUMBER + r")(?!\w|\s?(?:" + RATE + r"|" + UNIT + r"))", re.I)
 _OF_A_RATE = re.compile(r"speed|throughput|(?:^|_)(?:ips|fps)")
 _AROUND = " \t\"'`:=([{~*#_-"
 _BEFORE = " \t\"'`)%.,;*#>_-\u2022\u2514\u2500\u251c"
@@ -41,7 +41,7 @@ _BRACKETED = re.compile(r"(?:^|[\s,|])\[([A-Za-z][\w .-]{0,40})\]\s?[:=]\s{0,4}$
 _VALUE = re.compile(r"(?:\"[^\"]{0,120}\"|[^\s\"]{1,80})\s{1,4}(?=\S)")
 """Of logfmt: what stands behind a sign `=` without a blank, and before the next name."""
 _WRAPPING = ("tensor", "np.float32", "np.float64")
-_LONG = 120
+_MAX_VALUE_CHARS = 120
 
 
 def pairs(text):
@@ -55,9 +55,9 @@ def pairs(text):
         if number >= MAX_PAIRS:
             return
         rate = found.group("rate") or ""
-        words = _words(text[max(end, found.start() - _LONG) : found.start()])
+        words = _words(text[max(end, found.start() - _MAX_VALUE_CHARS) : found.start()])
         behind, end = found.end() - len(rate), found.end()
-        if rate and words and _NEXT.match(text, end) and not _OF_A_RATE.search(words):
+        if rate and words and _NEXT_NUMBER.match(text, end) and not _OF_A_RATE.search(words):
             end, rate = behind, ""
         yield words, text[found.start() : behind], canonical(rate)
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from .dialect import CompiledDialect  # noqa: F401 - used in type comments
     from .history_lines import Past  # noqa: F401 - used in type comments
 
-MOST = 64
+MAX_CHUNK_LINES = 64
 """Lines taken of one stretch of a file; the last one of each shape."""
 MANY_VOICES = 1024
 """In a file of many ranks so many lines at the end are told apart by who says them."""
 FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 16
 """In a flood only so many: the next stretch brings other ones."""
-KEPT = 256
+MAX_WAITING_LINES = 256
 """Lines that wait to be read."""
 
 _MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}(?![A-Za-z])")
@@ -50,7 +50,7 @@ class Newest(object):
         turns = self._turns(lines, shapes, paced, last)
         wanted.update(turns)
         before, at = 0, 0
-        for index in sorted(wanted)[-KEPT if len(wanted) > len(last) else -MOST :]:
+        for index in sorted(wanted)[-MAX_WAITING_LINES if len(wanted) > len(last) else -MAX_CHUNK_LINES :]:
             at += sum(map(len, lines[before:index])) + index - before
             before = index
             shape = shapes[index]
@@ -81,7 +81,7 @@ class Newest(object):
             self._waiting.pop(key, None)
             self._waiting[key] = (offset_of(at), arrived, backlog, line, shape, dialects)
         del self._found[:]
-        while len(self._waiting) > KEPT:
+        while len(self._waiting) > MAX_WAITING_LINES:
             self._waiting.popitem(last=False)
 
     def drain(self):

@@ -26,10 +26,10 @@ SPELLED = (
 )
 ODD = r"nan|[-+]?inf(?:inity)?"
 
-_S, _MS, _US, _MIN, _H, _DAY = 1.0, 1e-3, 1e-6, 60.0, 3600.0, 86400.0
+_S, _MS, _US, _MINUTE, _H, _DAY = 1.0, 1e-3, 1e-6, 60.0, 3600.0, 86400.0
 SECONDS = {
     "s": _S, "sec": _S, "secs": _S, "second": _S, "seconds": _S, "ms": _MS, "msec": _MS, "us": _US,
-    "m": _MIN, "min": _MIN, "mins": _MIN, "minute": _MIN, "minutes": _MIN,
+    "m": _MINUTE, "min": _MINUTE, "mins": _MINUTE, "minute": _MINUTE, "minutes": _MINUTE,
     "h": _H, "hr": _H, "hrs": _H, "hour": _H, "hours": _H, "d": _DAY, "day": _DAY, "days": _DAY,
 }  # fmt: skip
 GIB = {
@@ -40,9 +40,9 @@ GIB = {
 """What frameworks print as MB and GB they have divided by powers of 1024."""
 THOUSANDS = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
-MOST = 1e18
+MAX_QUANTITY = 1e18
 """A larger number is none that anybody counted or measured."""
-_UNSURE = 0.0
+_UNIT_REQUIRED = 0.0
 """A default of a quantity that is not taken without a unit of its own."""
 QUANTITIES = {
     "step": ("step", "of", 1.0),
@@ -53,7 +53,7 @@ QUANTITIES = {
     "grad_norm": ("grad_norm", "any", 1.0),
     "loss_scale": ("loss_scale", "plain", 1.0),
     "skipped": ("skipped", "count", 1.0),
-    "step_time": ("step_time_s", "time", _UNSURE),
+    "step_time": ("step_time_s", "time", _UNIT_REQUIRED),
     "step_time_s": ("step_time_s", "time", _S),
     "step_time_ms": ("step_time_s", "time", _MS),
     "step_time_us": ("step_time_s", "time", _US),
@@ -65,15 +65,15 @@ QUANTITIES = {
     "tflops": ("tflops", "plain", 1.0),
     "gflops": ("tflops", "plain", 1e-3),
     "flops": ("tflops", "plain", 1e-12),
-    "mfu": ("mfu", "share", _UNSURE),
+    "mfu": ("mfu", "share", _UNIT_REQUIRED),
     "mfu_pct": ("mfu", "share", 0.01),
-    "mem": ("mem_gib", "size", _UNSURE),
+    "mem": ("mem_gib", "size", _UNIT_REQUIRED),
     "mem_bytes": ("mem_gib", "size", GIB["b"]),
     "mem_mib": ("mem_gib", "size", GIB["m"]),
     "mem_gib": ("mem_gib", "size", GIB["g"]),
-    "eta": ("eta_s", "time", _UNSURE),
+    "eta": ("eta_s", "time", _UNIT_REQUIRED),
     "eta_s": ("eta_s", "time", _S),
-    "eta_min": ("eta_s", "time", _MIN),
+    "eta_min": ("eta_s", "time", _MINUTE),
     "eta_h": ("eta_s", "time", _H),
     "eta_days": ("eta_s", "time", _DAY),
     "rank": ("rank", "count", 1.0),
@@ -82,7 +82,7 @@ QUANTITIES = {
 NOTHING = "-"
 """Said of a word that means nothing in this dialect, whatever it means elsewhere."""
 
-_READ = re.compile(
+_QUANTITY = re.compile(
     r"\s*[\"']?(?:(?P<clock>" + CLOCK + r")(?![\d:])|(?P<odd>" + ODD + r")|(?P<number>[-+]?" + NUMBER + r"))"
     r"(?:\s*(?:/|(?:out )?of)\s*(?P<of>" + NUMBER + r"))?(?:\s?(?P<unit>[A-Za-z%]+))?",
     re.I,
@@ -103,7 +103,7 @@ def put(fields, quantity, text):
             value = None
     else:
         value = _value(fields, text, kind, factor)
-    if value is None or not (isinstance(value, str) or abs(value) < MOST):
+    if value is None or not (isinstance(value, str) or abs(value) < MAX_QUANTITY):
         return False
     fields.setdefault(name, value)
     return True
@@ -111,14 +111,14 @@ def put(fields, quantity, text):
 
 def _value(fields, text, kind, factor):
     # type: (Fields, str, str, float) -> Value | None
-    found = _READ.match(text)
+    found = _QUANTITY.match(text)
     if found is None or found.group("clock"):
         return None
     odd, unit = found.group("odd"), (found.group("unit") or "").lower()
     if odd:
         return _odd(odd) if kind == "any" else None
     number = float(found.group("number").replace(",", ""))
-    if not abs(number) < MOST:
+    if not abs(number) < MAX_QUANTITY:
         return None
     if kind in ("count", "of"):
         return _count(fields, number * THOUSANDS.get(unit, 1.0), found.group("of") if kind == "of" else None)
@@ -140,7 +140,7 @@ def _count(fields, number, of):
     if number < 0 or number != int(number):
         return None
     total = None if of is None else float(of.replace(",", ""))
-    if total is not None and total < MOST and "step" not in fields:
+    if total is not None and total < MAX_QUANTITY and "step" not in fields:
         fields.setdefault("total_steps", int(total))
     return int(number)
 
@@ -166,7 +166,7 @@ def _duration(text, factor):
     if spelled is not None and len(_PART.findall(spelled.group("spelled").lower())) > 1:
         parts = _PART.findall(spelled.group("spelled").lower())
         return sum(float(number) * SECONDS[letter] for number, letter in parts)
-    found = _READ.match(text)
+    found = _QUANTITY.match(text)
     if found is None or found.group("odd"):
         return None
     clock = found.group("clock")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 STALL_CPU_S = 3.0
 STALL_S = 15.0
 PROGRESS_S = 0.25
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 MAX_FOUND = 20000
-_ROWS = 200
+_MAX_ROWS = 200
 """Sent together at most."""
 
 
@@ -123,7 +123,7 @@ class _Teller(object):
         self._file = path
         self._rows.append(row(*one, arrived=None))
         self.left -= 1
-        if len(self._rows) >= _ROWS:
+        if len(self._rows) >= _MAX_ROWS:
             self._flush()
 
     def went(self, count):
@@ -152,13 +152,13 @@ def _search_file(plan, path, size, teller):
     try:
         at, rest = 0, b""
         while at < size and teller.left > 0:
-            data = os.pread(descriptor, min(BLOCK, size - at), at)
+            data = os.pread(descriptor, min(BLOCK_BYTES, size - at), at)
             if not data:
                 break
             last = at + len(data) >= size
             block, begin = rest + data, at - len(rest)
             cut = len(block) if last else block.rfind(b"\n") + 1
-            if not cut and len(block) >= 2 * BLOCK:
+            if not cut and len(block) >= 2 * BLOCK_BYTES:
                 cut = len(block)  # no line is as long as this
             rest = block[cut:]
             _search_block(plan, path, block[:cut], begin, teller)

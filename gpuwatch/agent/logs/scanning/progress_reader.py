@@ -5,7 +5,7 @@ from math import isfinite
 
 from ..lines.normalise import messages
 from ..lines.splitter import shown
-from ..lines.timestamps import HEAD, time_of
+from ..lines.timestamps import TIME_CHARS, time_of
 from ..matching.finding import whose
 from ..matching.record_rank import read_message
 from ..progress.history_lines import Past, evenly
@@ -28,7 +28,7 @@ TOLD_AT_ONCE = 64
 MAX_VOICES = 1024
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 """Fields of a step of the past, in the order of `wire.PastStep`."""
-BARS = 4
+MAX_BAR_STATES = 4
 """States of a bar on one line that are tried."""
 
 _BAR = re.compile(r"\[[\d:]+<[^\[\]]{0,2000}(?:\[[^\[\]]{0,200}\][^\[\]]{0,2000}){0,8}\]")
@@ -73,7 +73,7 @@ class ProgressReader(object):
         for offset, arrived, backlog, line, shape, dialects in self.newest.drain():
             known = False
             # of what is live the arrival is as exact, and right whatever time zone the line is of
-            own = time_of(shown(line[:HEAD]), arrived) if backlog else None
+            own = time_of(shown(line[:TIME_CHARS]), arrived) if backlog else None
             said = {}  # type: dict[Any, set[str]]
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 known = True
@@ -92,7 +92,7 @@ class ProgressReader(object):
         past, self._past, self.newest.past, self._past_told = self._past, None, None, True
         voices = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
-            own = time_of(shown(line[:HEAD]), arrived)
+            own = time_of(shown(line[:TIME_CHARS]), arrived)
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 key, who = self._voice(reading.fields, by, read_message(text, by, line))
                 if key not in voices and len(voices) < TOLD_AT_ONCE:
@@ -194,7 +194,7 @@ def newest_first(said):
                 begin = record.end()
             bars.append((text[begin:end], by, True))
             begin = end
-    return bars[: -BARS - 1 : -1] + others
+    return bars[: -MAX_BAR_STATES - 1 : -1] + others
 
 
 class Steps(object):

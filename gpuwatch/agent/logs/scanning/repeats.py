@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SEARCHED_FIRST = 8
 """Lines of one shape and rank that are searched and shown with the lines around them."""
-MANY = 400
+MANY_ERRORS = 400
 """After so many error lines of a file, one of each shape is enough."""
 MAX_SHAPES = 2000
 _RANK = re.compile(
@@ -45,7 +45,7 @@ class Repeats(object):
         # type: (int | None, bytes, int, float) -> tuple[CompiledRule, dict[str, Any], str] | None
         """Rule, finding and message of one more line of a shape that is known; None: search it."""
         known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
-        if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY else 1):
+        if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY_ERRORS else 1):
             return None
         text = shown(line)
         at = time_of(text, arrived)

@@ -9,7 +9,7 @@ from ..matching.candidate import CandidateLine
 from ..matching.chunk import Chunk
 from ..matching.event_form import is_quoted_above, says_it_goes_on
 from ..matching.finding import described, whose
-from ..matching.matcher import SEARCHED, LineMatcher
+from ..matching.matcher import SEARCHED_CHARS, LineMatcher
 from ..matching.prefilter import Sieve
 from ..matching.record_rank import read_around
 from ..matching.ruleset import Phrase
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_BLOCK = 60
 MAX_TAIL = 64 * 1024
-OVERLAP = 1024
+OVERLAP_BYTES = 1024
 """Bytes at the end of an unfinished part of a longer line that are searched with the next part."""
 MAX_DULL = 4000
 """Shapes of lines without a match that are remembered: a training log says the same with other numbers."""
@@ -85,7 +85,7 @@ class Scanner(object):
         cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
         again = 0
         if len(whole) - cut > MAX_TAIL:
-            cut, again = len(whole), OVERLAP
+            cut, again = len(whole), OVERLAP_BYTES
         elif cut:
             cut -= broken_end(whole[:cut])
         self._tail, self._tail_at = whole[cut - again :], base + cut - again
@@ -311,7 +311,7 @@ class Scanner(object):
                 about = is_about(rule.programs, by.program)
                 if about and self._search.is_error(rule, text, chunk, line, raised is not None):
                     fields = {"goes_on": "yes"} if says_it_goes_on(text) else {}
-                    if not fields and is_fatal(text[:SEARCHED], line.raw(chunk)[:SEARCHED]):
+                    if not fields and is_fatal(text[:SEARCHED_CHARS], line.raw(chunk)[:SEARCHED_CHARS]):
                         fields = {"level": "critical"}
                     finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
                     if finding is not None:

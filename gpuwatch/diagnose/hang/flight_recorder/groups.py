@@ -18,10 +18,10 @@ Kind: TypeAlias = Literal[
     "absent",  # all that left a dump are together, and some left none
     "stalled",  # all are in it and it does not end
 ]
-WINDOW = 16
+WINDOW_COLLECTIVES = 16
 """Collectives before the last common one that are compared, and as many again while they differ."""
 NO_LANE = Lane({}, 0, None, tells_states=False, p2p=())
-SURE = 2 / 3
+SURE_MAJORITY = 2 / 3
 """Share of a group that a majority needs to be believed without doubt."""
 
 
@@ -169,16 +169,16 @@ def _mismatch(crew: ProcessGroup, first_open: int | None, low: int, *, tells: bo
     oldest = max(min(lane.collectives, default=1) for lane in crew.lanes.values())
     if tells:
         begin = first_open if first_open is not None else low + 1
-        steps: Iterable[int] = range(max(begin, oldest), min(begin + WINDOW, low + 1))
+        steps: Iterable[int] = range(max(begin, oldest), min(begin + WINDOW_COLLECTIVES, low + 1))
     else:
         steps = range(low, max(oldest, 1) - 1, -1)
-    found, left = None, WINDOW
+    found, left = None, WINDOW_COLLECTIVES
     for seq in steps:
         if tells and found is not None:
             break
         differing = _vote(crew, seq)
         if differing is not None:
-            found, left = differing, WINDOW
+            found, left = differing, WINDOW_COLLECTIVES
         left -= 1
         if not left:
             break

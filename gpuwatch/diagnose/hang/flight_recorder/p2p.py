@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.runs.flight.dumps import Op, elements
 
-HALF = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
+SEND_OR_RECV = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
 """`send 0->1` on rank 0, `recv 1<-0` on rank 1: ranks within the group."""
 
 
@@ -19,7 +19,7 @@ def p2p_problems(crew: ProcessGroup) -> Iterator[Problem]:
     receives: dict[tuple[int, int], list[Op]] = defaultdict(list)
     for rank, lane in crew.lanes.items():
         for op in lane.p2p:
-            match = HALF.match(op.name)
+            match = SEND_OR_RECV.match(op.name)
             peer = _global(crew, int(match[3])) if match is not None else None
             if match is None or peer is None:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gpuwatch.diagnose.hang.flight_recorder.groups import SURE, Problem, ProcessGroup
+from gpuwatch.diagnose.hang.flight_recorder.groups import SURE_MAJORITY, Problem, ProcessGroup
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, plural, ranks_text
@@ -14,7 +14,7 @@ from gpuwatch.runs.flight.dumps import Op, RankDump
 Newest = Mapping[int, Op]
 """Rank -> the last entry of its dump."""
 
-SHOWN = 8
+MAX_SHOWN_RANKS = 8
 """Ranks of which the evidence tells one by one."""
 SAME_MOMENT = "whether all dumps were written at the same moment: a job that runs on looks like this too"
 
@@ -38,7 +38,7 @@ def healthy_testimony(dumps: Sequence[RankDump], crews: Sequence[ProcessGroup]) 
     text = f"nothing wrong: the {len(dumps)} dumps agree in {groups} up to the last collective"
     if len(dumps) == 1:
         text = "nothing wrong in the only dump: what the other ranks did is not known"
-    lasts = [(crew, max(lane.last for lane in crew.lanes.values())) for crew in list(crews)[:SHOWN]]
+    lasts = [(crew, max(lane.last for lane in crew.lanes.values())) for crew in list(crews)[:MAX_SHOWN_RANKS]]
     evidence = tuple(f"{crew.title}: {plural(len(crew.lanes), 'rank')} at #{last}" for crew, last in lasts)
     return SourceVerdict("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
 
@@ -190,7 +190,7 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
             f"{crew.title}: {plural(len(problem.waiting), 'rank')} of {members} in {_called(problem)}"
             + (f" at {problem.op.frame}" if problem.op.frame else "")
         )
-    for rank in problem.culprits[:SHOWN]:
+    for rank in problem.culprits[:MAX_SHOWN_RANKS]:
         op = newest.get(rank)
         own = problem.odd.get(rank)
         if problem.kind in {"mismatch", "behind", "late"} and own is not None:
@@ -201,8 +201,8 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
             proofs.append(f"rank {rank}: {op.name} #{op.seq}, {op.state}{began}{frame}")
         elif rank in crew.lanes:
             proofs.append(f"rank {rank}: its dump has no entry")
-    if len(problem.culprits) > SHOWN:
-        proofs.append(f"and {plural(len(problem.culprits) - SHOWN, 'more rank')}")
+    if len(problem.culprits) > MAX_SHOWN_RANKS:
+        proofs.append(f"and {plural(len(problem.culprits) - MAX_SHOWN_RANKS, 'more rank')}")
     if problem.held:
         proofs.append(f"{ranks_text(problem.held)} did not enter it either: blocked in another group")
     if crew.without and problem.kind != "absent":
@@ -215,8 +215,8 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
 
 
 def _further(problems: Sequence[Problem], word: str) -> list[str]:
-    told = [f"{word}: {_sentence(each, {})}" for each in problems[:SHOWN]]
-    left = len(problems) - SHOWN
+    told = [f"{word}: {_sentence(each, {})}" for each in problems[:MAX_SHOWN_RANKS]]
+    left = len(problems) - MAX_SHOWN_RANKS
     return told + ([f"{word}: {plural(left, 'group')} more"] if left > 0 else [])
 
 
@@ -230,7 +230,7 @@ def _confidence(problem: Problem) -> Confidence:
         case "mismatch":
             if not problem.culprits:
                 return "low"
-            return "high" if problem.share >= SURE and not absent else "medium"
+            return "high" if problem.share >= SURE_MAJORITY and not absent else "medium"
         case "p2p":
             return "medium"
         case "absent":

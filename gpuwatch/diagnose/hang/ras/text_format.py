@@ -18,7 +18,9 @@ OLD_RANKS = re.compile(r"  The missing ranks?: ([\d, ]+)")
 PROCESS = re.compile(r"GPUs? (\d+).*? managed by process (\d+) on node (\S+)")
 LOST = re.compile(r"  Process (\d+) on node (\S+) managing GPUs? (\d+)")
 COUNTS = re.compile(r"  Communicator ranks have different (\w+) operation counts")
-MANY = re.compile(r"  (\d+) ranks have (?:launched up to operation (\d+)|not launched any operations)")
+RANKS_LAUNCHED = re.compile(
+    r"  (\d+) ranks have (?:launched up to operation (\d+)|not launched any operations)"
+)
 LAUNCHED = re.compile(r"has (?:launched up to operation (\d+)|not launched any operations)")
 STATUS = re.compile(r"  (?:(\d+) ranks have|Rank (\d+) has) status ([A-Z]+)")
 REPORTED = re.compile(r"(?:ranks|Rank \d+) reported (.*?)(?: --|$)")
@@ -132,7 +134,7 @@ def _mismatch(draft: _Draft, lines: list[str]) -> None:
     buckets: list[Bucket] | None = None
     state, usual = None, True
     for line in lines:
-        counts, many, status = COUNTS.match(line), MANY.match(line), STATUS.match(line)
+        counts, many, status = COUNTS.match(line), RANKS_LAUNCHED.match(line), STATUS.match(line)
         peer = _ranked(line)
         if counts is not None:
             buckets, state = draft.launched.setdefault(counts[1], []), None

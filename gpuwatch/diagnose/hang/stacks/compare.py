@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD, kernel_wait
+from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait
 from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE, line, place_of
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
 
-FEW = 0.25
+MAX_ODD_SHARE = 0.25
 """Share of a job up to which ranks are believed to be the odd ones out."""
 STILL_PCT = 10.0
 """Of one core: a rank whose threads use less moves no data."""
@@ -113,7 +113,7 @@ def _spots(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup, ...]
             continue
         key = place_of(thread.frames)
         below = kernel_thread(each)
-        if below is not None and below.state in HELD:  # it does nothing there, whatever its frames are
+        if below is not None and below.state in HELD_STATES:  # it does nothing there, whatever its frames are
             key = (f"{kernel_wait(below)[0]} {key[0]}", False, None)
         found.setdefault(key, []).append(each)
     spots = []
@@ -164,7 +164,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
     rest = waiting if alone and waiting else [usual]
     ranks = sorted((each for spot in odd for each in spot.ranks), key=lambda each: each.rank)
     others = sum(len(spot.ranks) for spot in rest)
-    few = len(ranks) <= FEW * total or (len(ranks) == 1 and total > 2)
+    few = len(ranks) <= MAX_ODD_SHARE * total or (len(ranks) == 1 and total > 2)
     whole = not unseen and all(each.world in (None, total) for each in ranks)
     of_two = total == 2 and whole and rest[0].call is not None and not odd[0].waits
     if (others * 2 <= total or not few) and not of_two:
@@ -309,7 +309,7 @@ def _held(each: RankStack) -> Iterator[str]:
 def held_children(each: RankStack) -> list[KernelThread]:
     """Processes that a rank has started and that are stopped or stuck; not those that have ended."""
     started = each.stack.children if each.stack is not None else []
-    return [child for child in started if child.state in HELD and child.state != "Z"]
+    return [child for child in started if child.state in HELD_STATES and child.state != "Z"]
 
 
 def _call(spot: StackGroup) -> str:

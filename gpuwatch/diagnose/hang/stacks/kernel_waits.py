@@ -21,7 +21,7 @@ CALLS = (
 SLEEPS = ("clock_nanosleep", "nanosleep")
 STOPPED = ("T", "t")
 """By SIGSTOP, or by a debugger."""
-HELD = ("D", "Z", *STOPPED)
+HELD_STATES = ("D", "Z", *STOPPED)
 """States in which a process does nothing at all, wherever in its program it is."""
 FOR_OTHERS = ("futex",)
 """gloo's ranks wait so for their threads, which wait for the other ranks."""

@@ -14,7 +14,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import Job
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.wire import GpuState
 
-RECENT = 50
+RECENT_STEPS = 50
 """Told steps that a pace, a gap and an ETA are worked out from."""
 IMBALANCE, MEMORY_IMBALANCE = 0.10, 0.20
 """(max - min) / mean over which ranks count as unequal."""
@@ -155,7 +155,7 @@ def step_times(times: Sequence[float]) -> StepTimes | None:
 
 def usual_gap(told: Sequence[float]) -> float | None:
     """The median distance from one of the last values to the next where they grow; None: they never do."""
-    gaps = [later - before for before, later in pairwise(told[-RECENT:]) if later > before]
+    gaps = [later - before for before, later in pairwise(told[-RECENT_STEPS:]) if later > before]
     return median(gaps) if gaps else None
 
 

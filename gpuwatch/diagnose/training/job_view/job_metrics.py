@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuwatch.diagnose.training.job_view.facts import RECENT, Fact, JobFacts, Share
+from gpuwatch.diagnose.training.job_view.facts import RECENT_STEPS, Fact, JobFacts, Share
 from gpuwatch.diagnose.training.job_view.mfu import TFLOPS_PER_GPU, mfu, scope_of
 from gpuwatch.diagnose.training.job_view.peak_flops import TERA, peak_flops
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Voice
-from gpuwatch.diagnose.training.throughput import COMMUNICATION, LOADING, SHARE, share_of, step_s
+from gpuwatch.diagnose.training.throughput import COMMUNICATION, LOADING, WAITING_SHARE, share_of, step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.hosts.plan import Model
@@ -100,7 +100,7 @@ def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:
 def _eta(made: JobFacts, voice: RankProgress, now: float) -> None:
     """Seconds to the end, from the told steps and how long one takes; nothing of a run that stands still."""
     step, total = made.facts.get("step"), made.facts.get("total_steps")
-    recent = voice.step_times(RECENT)
+    recent = voice.step_times(RECENT_STEPS)
     if "eta_s" in made.facts or step is None or total is None or not recent or made.late(step.at, now):
         return
     if total.value > step.value and not voice.per_epoch:
@@ -114,4 +114,4 @@ def _shares(voice: RankProgress, whole_s: float) -> Iterator[Share]:
     for what, words in (("communication", COMMUNICATION), ("loading data", LOADING)):
         part = share_of(phases, words) / whole_s if whole_s else 0.0
         if 0.0 < part <= 1.0:
-            yield Share(what, part, part > SHARE)
+            yield Share(what, part, part > WAITING_SHARE)

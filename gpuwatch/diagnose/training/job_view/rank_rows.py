@@ -13,7 +13,7 @@ from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.readings import slowdown_pct
 
-ROUNDED = 20
+MIN_STEP_GAPS = 20
 """Times between told steps that a rank's own is a mean of: stamps of whole seconds round each."""
 
 
@@ -94,7 +94,7 @@ def _hear(row: RankRow, voice: RankProgress) -> None:
     tokens = voice.values.get("tokens_per_s")
     row.tokens_per_s = None if tokens is None else tokens.value
     row.step_s = voice.value("step_time_s")
-    if row.step_s is None and (lately := voice.step_times(ROUNDED)):
+    if row.step_s is None and (lately := voice.step_times(MIN_STEP_GAPS)):
         row.step_s = step_s(lately)
 
 

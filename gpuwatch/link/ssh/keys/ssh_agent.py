@@ -17,7 +17,7 @@ _SIGN, _SIGNATURE = 13, 14
 _FLAGS = {"rsa-sha2-256": 2, "rsa-sha2-512": 4}
 _LIST_TIMEOUT_S = 5.0
 _SIGN_TIMEOUT_S = 60.0  # an agent may ask its person to confirm
-_LIMIT = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 20
 
 
 class AgentError(paramiko.SSHException):
@@ -82,7 +82,7 @@ def _ask(agent_socket: str, request: bytes, timeout_s: float) -> paramiko.Messag
             sock.connect(agent_socket)
             sock.sendall(_string(request))
             (length,) = struct.unpack(">I", _exactly(sock, 4))
-            if length > _LIMIT:
+            if length > _MAX_ANSWER_BYTES:
                 raise AgentError("the agent's answer is too long")
             return paramiko.Message(_exactly(sock, length))
     except OSError as error:

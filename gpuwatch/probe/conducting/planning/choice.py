@@ -15,7 +15,7 @@ from gpuwatch.probe.protocol import Ground, GroundNic
 Network: TypeAlias = IPv4Network | IPv6Network
 
 LOOPBACK = "lo"
-NAMED = 12
+MAX_NAMED_INTERFACES = 12
 """Interfaces that are named where the wanted one is missing; the most common first."""
 INWARD = re.compile(r"docker|br-|veth|cni|virbr|flannel|cali|cilium|lxc|tailscale|podman")
 """Interfaces that seldom lead to another node; they are taken only where nothing else is common."""
@@ -102,7 +102,9 @@ def _by_name(grounds: Mapping[str, Ground], name: str) -> AddressChoice:
             without[node] = f"it has no interface {name} with an address; there are: {names}"
     if not found:
         named = Counter(nic for ground in grounds.values() for nic in {nic.name for nic in ground.nics})
-        there = ", ".join(each for each, _ in named.most_common(NAMED)) or "none with an address"
+        there = (
+            ", ".join(each for each, _ in named.most_common(MAX_NAMED_INTERFACES)) or "none with an address"
+        )
         raise NoNetworkError(f"no node has an interface {name} with an address; there are: {there}")
     return AddressChoice(_addresses(found), _words(found), without)
 

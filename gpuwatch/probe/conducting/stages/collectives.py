@@ -16,11 +16,11 @@ from gpuwatch.probe.results import CollectiveResult
 CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3
 ITERATIONS_LEAST = 3
-CLIMB = 16
+LATENCY_SIZE_FACTOR = 16
 """What a small message takes is latency mostly: it tells of sizes up to so many times its own."""
 LONGEST_S = 15.0
 """A row that would take longer is left out, and larger sizes with it."""
-SHARE = 0.45
+COLLECTIVES_SHARE = 0.45
 """Of the budget, when pairs are to be measured too."""
 BAD_OPS = 2
 """So many operations in a row that end in errors, and the group is taken for broken."""
@@ -50,7 +50,7 @@ class CollectiveStage:
         plan = run.plan
         assert plan is not None  # noqa: S101 - the preflight has made it
         run.enter("collectives")
-        until = run.clock() + run.left_s() * (SHARE if plan.rounds else 1.0)
+        until = run.clock() + run.left_s() * (COLLECTIVES_SHARE if plan.rounds else 1.0)
         for op in plan.checks:
             if op not in self._given_up:
                 self._check(op)
@@ -85,7 +85,7 @@ class CollectiveStage:
         iterations, warmup, takes_s = self._amount(op, size)
         while takes_s > min(left_s, LONGEST_S):
             known, _ = self._known.get(op, (size, 0.0))
-            if known * CLIMB >= size or not self._try(op, known * CLIMB):
+            if known * LATENCY_SIZE_FACTOR >= size or not self._try(op, known * LATENCY_SIZE_FACTOR):
                 break
             iterations, warmup, takes_s = self._amount(op, size)
         if op in self._given_up:

@@ -22,7 +22,7 @@ CONTACT_S = 15.0
 """The first contact of a pair carries 8 bytes: longer than this is dead."""
 SLOW_S = 8.0
 """One direction of a round over gloo: a very slow link holds the others up no longer; alone it has more."""
-RESERVE = 0.1
+RESERVE_SHARE = 0.1
 RESERVE_S = 6.0
 """Kept of the budget for suspects and GPU checks: this share of it, but no more than so many seconds."""
 JUDGE_EVERY_S = 3.0
@@ -62,7 +62,7 @@ class Pairs:
         run.enter("pairs")
         rounds = list(plan.rounds)
         for at, each in enumerate(rounds):
-            left_s = run.left_s() - min(RESERVE * run.results.wish.budget_s, RESERVE_S)
+            left_s = run.left_s() - min(RESERVE_SHARE * run.results.wish.budget_s, RESERVE_S)
             if left_s <= 0:
                 run.leave_out(f"{len(rounds) - at} of {plan.round_count} rounds of pairs")
                 break

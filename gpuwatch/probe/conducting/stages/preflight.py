@@ -20,7 +20,7 @@ LATE_S = 20.0
 UNSEEN_UTIL_PCT = 10.0
 UNSEEN_MEMORY_BYTES = 3 << 30
 """A container hides other people's processes; a driver alone holds less than 1 GiB."""
-NAMED = 6
+MAX_NAMED_NODES = 6
 
 
 def preflight(run: ProbeRun) -> None:
@@ -159,8 +159,8 @@ def _need_nodes(run: ProbeRun) -> None:
 def _busy_words(busy: Mapping[str, Sequence[GpuUser]], grounds: Mapping[str, Ground]) -> str:
     told = []
     for node, users in busy.items():
-        who = [_user_words(user, grounds[node]) for user in users[:NAMED]]
-        more = [f"{len(users) - NAMED} more"] if len(users) > NAMED else []
+        who = [_user_words(user, grounds[node]) for user in users[:MAX_NAMED_NODES]]
+        more = [f"{len(users) - MAX_NAMED_NODES} more"] if len(users) > MAX_NAMED_NODES else []
         told.append(f"{node}: " + ", ".join(who + more))
     return (
         f"GPUs are busy, and a probe would disturb what runs there ({_some(told)}); "
@@ -187,6 +187,6 @@ def _torch_notes(grounds: Mapping[str, Ground]) -> list[str]:
     return [f"the nodes have different versions of torch, which may not understand each other: {told}"]
 
 
-def _some(texts: Sequence[str], between: str = "; ", most: int = NAMED) -> str:
+def _some(texts: Sequence[str], between: str = "; ", most: int = MAX_NAMED_NODES) -> str:
     more = [f"and {len(texts) - most} more"] if len(texts) > most else []
     return between.join([*texts[:most], *more])

@@ -12,7 +12,7 @@ from gpuwatch.probe.protocol import GroundPort
 from gpuwatch.probe.results import CounterChange, Results
 
 TCP = "NET/Socket"
-RETRANSMITS = 100.0
+MIN_RETRANSMITS = 100.0
 RETRANSMITS_OF_OTHERS = 10.0
 """TCP segments that a node sent again: at least so many, and so many times the median of the other nodes.
 Every full queue costs some, so that only a node that stands out is told."""
@@ -100,7 +100,7 @@ def _counters(results: Results) -> Iterator[NodeAlert]:
         where, _, what = rest.rpartition(":")
         if name == "tcp:retransmits":
             others = [grown.get((each, name), 0.0) for each in nodes if each != node]
-            if others and more >= max(RETRANSMITS, RETRANSMITS_OF_OTHERS * median(others)):
+            if others and more >= max(MIN_RETRANSMITS, RETRANSMITS_OF_OTHERS * median(others)):
                 usual = f"the other nodes {digits(median(others))} (median)"
                 yield NodeAlert(node, f"{node}: TCP sent {digits(more)} segments again, {usual}")
         elif kind == "ib" and what not in CONGESTION:

@@ -16,7 +16,7 @@ from gpuwatch.whole_file import write_whole
 
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
-REGRESSION = 0.05
+REGRESSION_SHARE = 0.05
 """SuperBench's rule: a node that varies by more than 5 % from its baseline is defective."""
 
 
@@ -169,7 +169,7 @@ class Change:
     @property
     def regressed(self) -> bool:
         """Slower by more than 5 % and by more than either run varies by itself."""
-        return -self.delta > max(REGRESSION, self.now.spread, self.before.spread)
+        return -self.delta > max(REGRESSION_SHARE, self.now.spread, self.before.spread)
 
     @property
     def text(self) -> str:

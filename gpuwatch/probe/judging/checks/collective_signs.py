@@ -17,8 +17,8 @@ from gpuwatch.probe.verdict import Culprit
 
 SYMMETRIC = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
 """Where all ranks do the same; the root of a broadcast waits least by nature."""
-MOST = 0.75
-ENOUGH = 4
+MIN_SHARE = 0.75
+MIN_RESULTS = 4
 """Results that name somebody, before this is more than chance."""
 
 
@@ -48,7 +48,7 @@ def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] 
         return None
     rank, count = votes.most_common(1)[0]
     several_ops = len({each.op for each in done if each.least_waiting == rank}) > 1
-    enough = count >= ENOUGH and count >= MOST * len(done) and several_ops
+    enough = count >= MIN_RESULTS and count >= MIN_SHARE * len(done) and several_ops
     return (rank, count, len(done)) if enough else None
 
 

@@ -15,7 +15,7 @@ from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.judging.text.words import percent, rate_text
 from gpuwatch.probe.results import LinkClass, Results, Seat
 
-FLOOR = 0.8
+FLOOR_SHARE = 0.8
 """Of the data sheet, for pairs with large messages: under it something is worth a look."""
 GBIT = 0.125
 """10^9 bytes in 10^9 bits."""
@@ -103,7 +103,7 @@ def _between_nodes(results: Results, rate: float, *, gloo: bool) -> Iterator[str
 
 def _compared(what: str, rate: float, row: Expected) -> str:
     text = f"{what} reach {rate_text(rate)}: {percent(rate / row.spec)} of {row.name}'s {rate_text(row.spec)}"
-    if rate < FLOOR * min(row.usual, row.spec):
+    if rate < FLOOR_SHARE * min(row.usual, row.spec):
         return f"{text}, little: {rate_text(row.usual)} is usual ({row.source})"
     return f"{text}; usual is {rate_text(row.usual)} ({row.source})"
 

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from gpuwatch.probe.judging.links.attribution import label
-from gpuwatch.probe.judging.links.links import BAD, OK, best_tenth
+from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO, best_tenth
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
 from gpuwatch.probe.judging.text.words import digits, percent
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
-ENOUGH = 4
+MIN_GPUS = 4
 """A GPU and three peers; fewer have no best tenth worth the name."""
 CHECKS = (
     ("matmul_flops", "matrix multiplication", 1e12, "TFLOP/s", "its clock, power limit and temperature"),
@@ -52,7 +52,7 @@ def slow_checks(results: Results) -> list[Slow]:
         for values in models.values():
             best = best_tenth(value for _, value in values)
             for seat, value in values:
-                if len(values) >= ENOUGH and value < OK * best:
+                if len(values) >= MIN_GPUS and value < OK_RATIO * best:
                     numbers = f"{digits(value / unit)} of {digits(best / unit)} {name}"
                     text = f"{what} at {percent(value / best)} of its peers' ({numbers})"
                     found.append(Slow(seat, field, value / best, text, look))
@@ -63,7 +63,7 @@ def told_gpus(slow: list[Slow], results: Results) -> list[NamedCulprit]:
     """A culprit for each GPU with a check under 0.7; one for a node whose GPUs are all so."""
     of_node: defaultdict[str, dict[Seat, list[Slow]]] = defaultdict(dict)
     for each in slow:
-        if each.ratio < BAD:
+        if each.ratio < BAD_RATIO:
             of_node[each.seat.node].setdefault(each.seat, []).append(each)
     checked = Counter(seat.node for seat in results.seats if seat.rank in results.gpus)
     found = []

@@ -17,9 +17,9 @@ from gpuwatch.probe.results import Seat
 Scope: TypeAlias = Literal["rail", "node", "seat", "nic", "gpu", "groups", "nodes", "ranks"]
 Way: TypeAlias = Literal["both", "out", "in"]
 
-MOST = 0.75
+MIN_BAD_SHARE = 0.75
 """The share of its links that must be bad before a node, NIC or direction is blamed for them."""
-WITNESSES = 2
+MIN_NEIGHBOURS = 2
 """One bad link to a single neighbour does not say which of the two ends it is."""
 BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
 """Broadest first: of parts that explain equally many links the broader one is blamed."""
@@ -108,7 +108,7 @@ class FaultAttribution:
 
     def _best(self) -> list[Component]:
         """The parts that explain most of what is left; several only where they are equally good."""
-        able = [part for part, bad in self._bad.items() if bad >= WITNESSES and self._qualifies(part)]
+        able = [part for part, bad in self._bad.items() if bad >= MIN_NEIGHBOURS and self._qualifies(part)]
         best = max(map(self._value, able), default=None)
         return [part for part in able if self._value(part) == best]
 
@@ -125,10 +125,10 @@ class FaultAttribution:
         left = [link for link in self._through[part] if link in self.left]
         if part.scope == "seat" and not all(self._failing.keys() & set(each) for each in _apart(left)):
             return False
-        return len(_others(part, left)) >= WITNESSES + (part.scope == "rail")
+        return len(_others(part, left)) >= MIN_NEIGHBOURS + (part.scope == "rail")
 
     def _mostly(self, part: Component) -> bool:
-        return self._bad[part] > 0 and self._bad[part] >= MOST * self._all[part]
+        return self._bad[part] > 0 and self._bad[part] >= MIN_BAD_SHARE * self._all[part]
 
     def _take(self, found: Iterable[Component]) -> None:
         gone: dict[MeasuredLink, None] = {}

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuwatch.probe.judging.links.attribution import Attribution, FaultAttribution
-from gpuwatch.probe.judging.links.links import BAD, NOISY, MeasuredLink, graded
+from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, MeasuredLink, graded
 from gpuwatch.probe.judging.links.pair_faults import between
 from gpuwatch.probe.results import LinkClass, Results
 
-EVERYONE = 0.9
+MAX_BAD_SHARE = 0.9
 """When more of a class is bad than the best tenth can be good, no single part is to blame."""
 ENOUGH_NODES = 3
 
@@ -24,7 +24,7 @@ class LinkAssessment:
     blamed: tuple[Attribution, ...]
     """Who explains the bad and dead links, most of them first."""
     low: tuple[Attribution, ...]
-    """Who explains those between `BAD` and `OK`; nobody's fault yet."""
+    """Who explains those between `BAD_RATIO` and `OK`; nobody's fault yet."""
     noisy: tuple[MeasuredLink, ...]
     """Those that would be bad if they varied less."""
     crowded: tuple[MeasuredLink, ...]
@@ -70,7 +70,7 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
 
 
 def _doubtful(link: MeasuredLink) -> bool:
-    return link.grade == "noisy" and (link.ratio or 0.0) < BAD and not link.shares_cores
+    return link.grade == "noisy" and (link.ratio or 0.0) < BAD_RATIO and not link.shares_cores
 
 
 def _of_the_gone(link: MeasuredLink, results: Results) -> bool:
@@ -89,7 +89,7 @@ def _all_bad(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, .
         bad = tuple(link for link in each if link.fails)
         nodes = {seat.node for link in each for seat in (link.src, link.dst)}
         slow_pair = all(link.grade == "bad" for link in bad)  # a dead pair of two nodes has a name
-        if bad and len(bad) >= EVERYONE * len(each) and (len(nodes) >= ENOUGH_NODES or slow_pair):
+        if bad and len(bad) >= MAX_BAD_SHARE * len(each) and (len(nodes) >= ENOUGH_NODES or slow_pair):
             found[name] = bad
     return found
 
@@ -112,7 +112,11 @@ def _maybe_layout(blame: Attribution) -> bool:
 def _few_fast(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, ...]]:
     classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in links:
-        if link.link != "same_node" and (link.ratio or 0.0) * BAD > 1.0 and (link.spread or 0.0) <= NOISY:
+        if (
+            link.link != "same_node"
+            and (link.ratio or 0.0) * BAD_RATIO > 1.0
+            and (link.spread or 0.0) <= NOISY_SPREAD
+        ):
             classes[link.link].append(link)
     return {name: tuple(fast) for name, fast in classes.items()}
 

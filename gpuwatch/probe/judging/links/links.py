@@ -12,16 +12,16 @@ from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
 
 Grade: TypeAlias = Literal["ok", "low", "bad", "noisy", "dead"]
 
-OK = 0.9
+OK_RATIO = 0.9
 """From this part of the reference a link is ok: nccl-tests fails a run under 0.9 of NCCL_TESTS_MIN_BW."""
-BAD = 0.7
+BAD_RATIO = 0.7
 """Under this it is bad: NVRx flags a rank under 0.75 (0.7 in its Lightning callback)."""
-NOISY = 0.2
+NOISY_SPREAD = 0.2
 """A link whose repeats lie further apart than this part of their median proves nothing by one median."""
 BEST_TENTH = 0.9
 ENOUGH_NODES = 3
 """From so many nodes on, a link inside a node is compared with the same link of the other nodes."""
-NOBODY = -1
+NO_RANK = -1
 """The rank of a node that has no seat."""
 
 Peers: TypeAlias = tuple[LinkClass, frozenset[int]]
@@ -122,11 +122,15 @@ def grade_of(ratio: float, spread: float | None) -> Grade:
     A link that is under the line even by its best repeat is bad however much it varies: that repeat took
     (1 - spread) of the median time or more.
     """
-    if ratio >= OK:
+    if ratio >= OK_RATIO:
         return "ok"
-    if spread is not None and spread > NOISY and (spread >= 1.0 or ratio / (1.0 - spread) >= BAD):
+    if (
+        spread is not None
+        and spread > NOISY_SPREAD
+        and (spread >= 1.0 or ratio / (1.0 - spread) >= BAD_RATIO)
+    ):
         return "noisy"
-    return "low" if ratio >= BAD else "bad"
+    return "low" if ratio >= BAD_RATIO else "bad"
 
 
 def _unreached(results: Results) -> list[MeasuredLink]:
@@ -138,8 +142,8 @@ def _unreached(results: Results) -> list[MeasuredLink]:
     measured = {(nodes.get(src), nodes.get(dst)) for src, dst in results.pairs}
     return [
         MeasuredLink(
-            first.get(each.src, Seat(NOBODY, each.src, 0)),
-            first.get(each.dst, Seat(NOBODY, each.dst, 0)),
+            first.get(each.src, Seat(NO_RANK, each.src, 0)),
+            first.get(each.dst, Seat(NO_RANK, each.dst, 0)),
             "same_rail",
             "dead",
             None,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
 from gpuwatch.hosts.names import fold
-from gpuwatch.probe.judging.links.attribution import MOST, Attribution, Component, label
+from gpuwatch.probe.judging.links.attribution import MIN_BAD_SHARE, Attribution, Component, label
 from gpuwatch.probe.judging.links.links import MeasuredLink
 
 
@@ -52,7 +52,7 @@ def _groups(outside: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) 
     for one, other in combinations(groups, 2):
         across = tuple(link for link in outside if _crosses(link, one, other))
         bad = tuple(link for link in across if link in failing)
-        if len(bad) < MOST * len(across):
+        if len(bad) < MIN_BAD_SHARE * len(across):
             return []
         if bad:
             found.append(
@@ -73,7 +73,7 @@ def _two_nodes(through: Sequence[MeasuredLink], failing: Collection[MeasuredLink
         ways[link.src.node, link.dst.node].append(link)
     bad = {way: [link for link in each if link in failing] for way, each in ways.items()}
     slow = [way for way, each in bad.items() if each]
-    if any(len(bad[way]) < MOST * len(ways[way]) for way in slow):
+    if any(len(bad[way]) < MIN_BAD_SHARE * len(ways[way]) for way in slow):
         yield from _two_ranks(through, failing)
     elif len(slow) == 2:
         part = Component("nodes", tuple(sorted(slow[0])))

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterator  # noqa: F401 - used in type comments
 
-MOST = 4
+MAX_INTERPRETERS = 4
 """Different interpreters of training processes that are asked."""
 _PATIENCE_S = 2.0
 _MAX_MAPS = 1 << 22
@@ -36,7 +36,7 @@ def interpreters(proc, rows, tried):
         if one is not None and one.same() not in found:
             found.add(one.same())
             yield one
-        if len(found) + len(tried) >= MOST:
+        if len(found) + len(tried) >= MAX_INTERPRETERS:
             return
 
 

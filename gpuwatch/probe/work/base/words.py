@@ -6,7 +6,7 @@ import re
 import signal
 from typing import Iterable, List, Optional
 
-LONGEST = 300
+MAX_ERROR_CHARS = 300
 TORCH_ERRORS = (RuntimeError, OSError)
 """What torch.distributed raises, over versions: time limits of the store are TimeoutError in torch 2.1."""
 _UNSEEN = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]+")
@@ -23,8 +23,8 @@ _SIZES_DIFFER = "preamble.length <= "
 
 
 def plain(text: str) -> str:
-    """One line, without control characters, at most `LONGEST` long."""
-    return _UNSEEN.sub(" ", text).strip()[:LONGEST]
+    """One line, without control characters, at most `MAX_ERROR_CHARS` long."""
+    return _UNSEEN.sub(" ", text).strip()[:MAX_ERROR_CHARS]
 
 
 def first_line(error: BaseException) -> str:
@@ -56,7 +56,7 @@ def last_words(lines: Iterable[str]) -> str:
     text = " | ".join(told[-4:])
     if _SIZES_DIFFER in text:
         text = f"it was sent more bytes than it expected: the ranks do not agree on the size | {text}"
-    return text[: 2 * LONGEST]
+    return text[: 2 * MAX_ERROR_CHARS]
 
 
 def _said(line: str) -> str:

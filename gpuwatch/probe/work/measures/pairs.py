@@ -22,11 +22,11 @@ from gpuwatch.probe.work.measures.pattern import DataPattern
 
 Answer = Dict[str, Any]
 """Fields of `protocol.Done`."""
-KEPT = 16
+MAX_GROUPS = 16
 """Groups of two that stay connected; each costs three threads and some buffers."""
 CONNECT_S = 10.0
 _GO, _DATA, _PING = 0, 1, 2
-_MORE, _ENOUGH = 1.0, 0.0
+_SIGNAL_MORE, _SIGNAL_DONE = 1.0, 0.0
 _SHARE_OF_TIME = 0.5
 """A slow link stops after this part of its time, with the iterations that it has done."""
 _ELEMENT = 4
@@ -104,7 +104,7 @@ class GlooPairs:
 
     def _connect(self, name: str, peer: int, deadline: Deadline) -> None:
         dist = self._torch.distributed
-        while len(self._groups) >= KEPT:
+        while len(self._groups) >= MAX_GROUPS:
             self._groups.popitem(last=False)
         limit = min(deadline.left(), timedelta(seconds=CONNECT_S))
 
@@ -126,7 +126,7 @@ class GlooPairs:
             self._pattern.write(data, self._pattern.wave(self._rank))
         while True:
             end.receive(go, _GO).wait(deadline.left())
-            if go.item() == _ENOUGH:
+            if go.item() == _SIGNAL_DONE:
                 return {}
             end.send(data, _DATA).wait(deadline.left())
 
@@ -138,7 +138,7 @@ class GlooPairs:
             if times and deadline.used() > _SHARE_OF_TIME:
                 break
             coming = end.receive(data, _DATA)
-            go.fill_(_MORE)
+            go.fill_(_SIGNAL_MORE)
             start = time.perf_counter()
             end.send(go, _GO).wait(deadline.left())
             coming.wait(deadline.left())
@@ -147,7 +147,7 @@ class GlooPairs:
                 answer["correct"] = not self._pattern.wrong(data, self._pattern.wave(source))[0]
             elif i >= step.check + step.warmup:
                 times.append(took)
-        end.send(go.fill_(_ENOUGH), _GO).wait(deadline.left())
+        end.send(go.fill_(_SIGNAL_DONE), _GO).wait(deadline.left())
         return dict(answer, times_s=times)
 
     def _latency(self, step: StepFields, end: "End", deadline: Deadline) -> Answer:

@@ -10,7 +10,7 @@ from gpuwatch.tui.logs.data.line_window import Window
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.model.session_protocol import LineRequests
 
-PAGE = 500
+PAGE_LINES = 500
 """Lines that are read at once; fewer where many files are."""
 RATE_S = 5.0
 
@@ -31,7 +31,7 @@ class Buffer(Window):
     """A window that asks the node for what is to be in it."""
 
     def __init__(
-        self, source: LogSource, asker: LineRequests, *, kept: int = KEPT_LINES, page: int = PAGE
+        self, source: LogSource, asker: LineRequests, *, kept: int = KEPT_LINES, page: int = PAGE_LINES
     ) -> None:
         super().__init__(kept)
         self.source = source

@@ -23,9 +23,9 @@ TOGETHER_S = 1.0
 """What ranks say of the same step stands so close together; failures trickle in for minutes."""
 TRICKLE_S = 60.0
 """The same error of another rank belongs to the row while no longer than this passed since the last one."""
-RESUMED = 256
+MAX_RESUMED_ROWS = 256
 """Rows of a list that is continued to which lines of further ranks may still go."""
-_OFTEN = 24
+_MAX_LENGTH_DIFFERENCE = 24
 """Lines that mean the same differ by a few digits in length, not by more."""
 
 
@@ -112,7 +112,7 @@ class Folder:
 
     def resume(self, line: Callable[[int], LogLine]) -> None:
         """Go on behind rows that are there: lines of further ranks go to the newest of them."""
-        for row in self.rows[-RESUMED:]:
+        for row in self.rows[-MAX_RESUMED_ROWS:]:
             if self._across and row.kind != "trace" and row.first_rank is not None and not row.fixed:
                 self._remember(line(row.first), row)
 
@@ -160,7 +160,7 @@ class Folder:
             return False
         if before.text == line.text:
             return True
-        if before.level != line.level or abs(len(before.text) - len(line.text)) > _OFTEN:
+        if before.level != line.level or abs(len(before.text) - len(line.text)) > _MAX_LENGTH_DIFFERENCE:
             return False
         another = rank is not None and bool(row.ranks) and rank not in row.ranks
         if another and at > row.at + TOGETHER_S and line.level in (None, "info"):

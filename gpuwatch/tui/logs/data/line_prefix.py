@@ -12,7 +12,7 @@ _PART = re.compile(
 )
 _TIME = re.compile(_CLOCK)
 MOST_PARTS = 10
-MOST = 240
+PREFIX_CHARS = 240
 """Characters of a line in which its prefix is looked for."""
 LEAST_MESSAGE = 16
 """A shorter rest is no message: what stands in brackets is."""
@@ -22,7 +22,7 @@ def message_at(text: str) -> int:
     """The index of the message in a line; 0 where the line has no prefix."""
     at = 0
     for _ in range(MOST_PARTS):
-        found = _PART.match(text, at, MOST)
+        found = _PART.match(text, at, PREFIX_CHARS)
         if found is None:
             break
         at = found.end()

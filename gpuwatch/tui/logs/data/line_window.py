@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gpuwatch.wire import LogLine
 
-SLACK = 2_000
+SLACK_LINES = 2_000
 """The oldest lines go so many at a time: shifting a list costs its whole length."""
 AHEAD_S = 60.0
 """A line's own time that is so far after its arrival is not believed."""
@@ -96,7 +96,7 @@ class Window:
     @property
     def overfull(self) -> bool:
         """Whether more is loaded than is kept."""
-        return len(self.lines) > self._kept + SLACK
+        return len(self.lines) > self._kept + SLACK_LINES
 
     # ---- changes
 

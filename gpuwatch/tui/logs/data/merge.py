@@ -8,11 +8,11 @@ from itertools import islice
 from typing import TypeAlias
 
 from gpuwatch.tui.logs.data.buffer import Buffer
-from gpuwatch.tui.logs.data.line_window import SLACK, UNKNOWN
+from gpuwatch.tui.logs.data.line_window import SLACK_LINES, UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.wire import LogLine
 
-KEPT = 40_000
+MAX_LINES = 40_000
 MOVED_S = 0.05
 """A clock offset that is estimated anew sorts all lines again when it differs by so much."""
 
@@ -23,7 +23,7 @@ Entry: TypeAlias = "tuple[float, int, int, LogLine]"
 class Merge:
     """A feed over buffers. A second that one of them has not loaded is left out of all."""
 
-    def __init__(self, buffers: Sequence[Buffer], *, kept: int = KEPT) -> None:
+    def __init__(self, buffers: Sequence[Buffer], *, kept: int = MAX_LINES) -> None:
         self.buffers = list(buffers)
         self.base = 0
         self.epoch = 0
@@ -129,7 +129,7 @@ class Merge:
         else:
             self._take_new()
         self._known, self._touched = known, touched
-        if len(self._entries) > self._kept + SLACK and not self.held:
+        if len(self._entries) > self._kept + SLACK_LINES and not self.held:
             gone = len(self._entries) - self._kept
             del self._entries[:gone]
             self.base += gone

@@ -12,9 +12,9 @@ from gpuwatch.tui.incidents.evidence_location import LogLocation, location_of
 from gpuwatch.tui.logs.data.sources import LogSource, rank_sources
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 
-FOLLOWERS = 2
+MAX_FOLLOWERS = 2
 """Ranks that only follow whose logs are shown: the first to report, or the silent ones of a hang."""
-MOST = 8
+MAX_FILES = 8
 """Files of evidence that are shown."""
 _NAME = "incident-"
 
@@ -39,11 +39,11 @@ def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogS
     list them any more.
     """
     found: dict[LogSource, None] = {}
-    for spot in islice(_evidence(incident), MOST):
+    for spot in islice(_evidence(incident), MAX_FILES):
         listed = [each for each in sources if (each.node, each.file) == (spot.node, spot.file)]
         found |= dict.fromkeys(listed or [LogSource(spot.node, spot.file)])
     ranks = [*_suspects(incident), *(alert.rank for alert in _followers(incident))]
-    for rank in [rank for rank in dict.fromkeys(ranks) if rank is not None][: 1 + FOLLOWERS]:
+    for rank in [rank for rank in dict.fromkeys(ranks) if rank is not None][: 1 + MAX_FOLLOWERS]:
         found |= dict.fromkeys(rank_sources(sources, rank))
     return list(found)
 

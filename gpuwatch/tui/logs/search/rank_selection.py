@@ -6,7 +6,7 @@ from gpuwatch.tui.logs.data.sources import LogSource, all_sources, folded, known
 from gpuwatch.tui.logs.search.incident_logs import incident_logs, name_of
 from gpuwatch.tui.model.view_state import ViewState
 
-FEW = 4
+MAX_FIRST_LOGS = 4
 """Logs that are shown before anybody chose."""
 
 
@@ -47,13 +47,13 @@ def first_choice(scene: ViewState) -> tuple[str, list[LogSource], bool]:
     sources = all_sources(scene.fleet)
     if incident := scene.told.leading:
         return name_of(incident), incident_logs(incident, sources) or sources, True
-    ranks, text = failed_ranks(scene)[:FEW], ""
+    ranks, text = failed_ranks(scene)[:MAX_FIRST_LOGS], ""
     chosen: list[LogSource] = []
     if ranks:
         text = "failed"
     elif known := known_ranks(sources):
-        ranks = known if len(known) <= FEW else [known[0], known[-1]]
-        text = folded(ranks) if len(known) > FEW else "all"
+        ranks = known if len(known) <= MAX_FIRST_LOGS else [known[0], known[-1]]
+        text = folded(ranks) if len(known) > MAX_FIRST_LOGS else "all"
     for rank in ranks:
         chosen += rank_sources(sources, rank)
-    return text, list(dict.fromkeys(chosen))[:FEW] or sources, bool(chosen)
+    return text, list(dict.fromkeys(chosen))[:MAX_FIRST_LOGS] or sources, bool(chosen)

@@ -18,9 +18,9 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import LogLine, Severity
 
 LOUD = ("warning", "error", "critical")
-GUTTER = 2
+GUTTER_CELLS = 2
 """Cells of the mark before a line."""
-CLOCK = 14
+CLOCK_CELLS = 14
 """Cells of a time with milliseconds, and of the sign that it is the arrival's."""
 MOST_RANKS = 32
 """Cells for the list of ranks that say the same."""

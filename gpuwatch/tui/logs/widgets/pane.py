@@ -18,8 +18,8 @@ from gpuwatch.tui.logs.data.merge import Merge
 from gpuwatch.tui.logs.data.sources import file_of
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.widgets.line_painter import (
-    CLOCK,
-    GUTTER,
+    CLOCK_CELLS,
+    GUTTER_CELLS,
     Ink,
     fold_badge,
     fold_tail,
@@ -38,7 +38,7 @@ from gpuwatch.tui.toolkit.line_view import LineView, Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 WHEEL_LINES = 3
-SIDEWAYS = 16
+SIDEWAYS_CELLS = 16
 """Cells that an arrow key scrolls to the side."""
 MOST_NAME = 18
 LEAST_MESSAGE = 32
@@ -109,7 +109,7 @@ class LogPane(LineView, can_focus=True):
         return [row for text in self.empty() for row in (wrapped(text, width, dim) if text else [()])]
 
     def _before(self, view: View) -> int:
-        return GUTTER + (CLOCK if self.desk.clocks or view.merged else 0) + self._gutter_cells
+        return GUTTER_CELLS + (CLOCK_CELLS if self.desk.clocks or view.merged else 0) + self._gutter_cells
 
     def _names(self, view: View) -> int:
         """Cells of the gutter that tells whose line it is; the widest name decides."""
@@ -195,9 +195,11 @@ class LogPane(LineView, can_focus=True):
 
     def _clock(self, shown: ShownLine) -> Segment:
         if shown.at == UNKNOWN:
-            return Segment(" " * CLOCK)
+            return Segment(" " * CLOCK_CELLS)
         sign = " " if shown.line.t is not None else "~"
-        return Segment(fit(sign + clock_text(shown.at, fine=True)[: CLOCK - 2], CLOCK), self.look.dim)
+        return Segment(
+            fit(sign + clock_text(shown.at, fine=True)[: CLOCK_CELLS - 2], CLOCK_CELLS), self.look.dim
+        )
 
     def _gutter(self, shown: ShownLine, width: int) -> list[Segment]:
         source = shown.source
@@ -290,7 +292,7 @@ class LogPane(LineView, can_focus=True):
         if view is None:
             return
         if dx:
-            view.left = max(0, view.left + dx * SIDEWAYS) if not view.wrap else 0
+            view.left = max(0, view.left + dx * SIDEWAYS_CELLS) if not view.wrap else 0
             self.pull()
             return
         view.move(dy)

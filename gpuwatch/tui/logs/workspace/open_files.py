@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from gpuwatch.tui.logs.data.buffer import PAGE, Buffer
+from gpuwatch.tui.logs.data.buffer import PAGE_LINES, Buffer
 from gpuwatch.tui.logs.data.finding_marks import Marked
-from gpuwatch.tui.logs.data.merge import KEPT, Merge
+from gpuwatch.tui.logs.data.merge import MAX_LINES, Merge
 from gpuwatch.tui.logs.data.rows import Floor
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import View
@@ -56,7 +56,7 @@ class OpenLogs:
             sources: The files.
             lead: One of them and the offset of its line that the cursor goes to.
         """
-        page = max(40, min(PAGE, KEPT // 2 // max(1, len(sources))))
+        page = max(40, min(PAGE_LINES, MAX_LINES // 2 // max(1, len(sources))))
         known = set(self._buffers)
         buffers = [self._buffer(source, page) for source in sources]
         self._to_open = [buffer for buffer in buffers if buffer.source not in known]
@@ -74,7 +74,7 @@ class OpenLogs:
         """The view of one file; opened when it is first looked at."""
         view = self.views.get(source)
         if view is None:
-            view = self.views[source] = self._fresh_view(self._buffer(source, PAGE))
+            view = self.views[source] = self._fresh_view(self._buffer(source, PAGE_LINES))
             view.sheet.only_rank = source.rank if source.shared else None
             self._begin(view.buffers[0])
         return view

@@ -38,7 +38,7 @@ Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
 MOST_PANES = 16
 MOST_FILES = 1024
-SLOWEST = 4
+SLOWEST_RANKS = 4
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class LogWorkspace:
             return incident_logs(incident, known)
         ranks = failed_ranks(self.scene) if word == "failed" else []
         if word == "slowest":
-            ranks = silent_ranks(self.scene)[:SLOWEST]
+            ranks = silent_ranks(self.scene)[:SLOWEST_RANKS]
         return [source for rank in ranks for source in rank_sources(known, rank)]
 
     def set_mode(self, mode: Mode) -> None:

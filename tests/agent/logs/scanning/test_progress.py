@@ -12,7 +12,7 @@ import pytest
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.progress import history_lines, latest_lines
-from gpuwatch.agent.logs.progress.history_lines import STEPS
+from gpuwatch.agent.logs.progress.history_lines import HISTORY_STEPS
 from gpuwatch.agent.logs.scanning.progress_reader import TOLD_AT_ONCE
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.compiling.compile import compiled
@@ -258,7 +258,7 @@ def test_a_flood_is_read_a_few_lines_a_tick_and_its_newest_is_told() -> None:
         at += len(data)
     (frame,) = one.progress()
     assert frame["fields"]["step"] == 49_999
-    assert len(read) <= latest_lines.KEPT
+    assert len(read) <= latest_lines.MAX_WAITING_LINES
 
 
 def test_a_shape_that_tells_nothing_is_not_read_again() -> None:
@@ -302,7 +302,7 @@ def test_the_past_is_told_thinned_with_its_ends() -> None:
     text = "".join(line(step, 9.0 - step / 1000) + "chatter\n" for step in range(5000))
     (frame,) = past_of(text)
     steps = [each.step for each in frame.past]
-    assert 100 <= len(steps) <= STEPS
+    assert 100 <= len(steps) <= HISTORY_STEPS
     assert steps == sorted(set(steps))
     assert (steps[0], steps[-1]) == (0, 4999)
     assert max(later - before for before, later in itertools.pairwise(steps)) <= 64
@@ -328,7 +328,7 @@ def test_the_past_keeps_where_the_loss_of_each_rank_turns_to_nan(form: str) -> N
     )
     turns = {}
     for frame in past_of(text):
-        assert len(frame.past) <= STEPS
+        assert len(frame.past) <= HISTORY_STEPS
         told = [(each.step, float(each.loss)) for each in frame.past if each.loss is not None]
         first = next(at for at, (_, loss) in enumerate(told) if math.isnan(loss))
         turns[frame.rank] = (told[first - 1][0], told[first][0])
