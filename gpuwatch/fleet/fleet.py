@@ -15,6 +15,7 @@ from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
 from gpuwatch.fleet.logs.twins import Twins
+from gpuwatch.fleet.nodes.last_ranks import LastRanks
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.fleet.progress_sources import ProgressSources
@@ -91,6 +92,7 @@ class Fleet:
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
         self._characters: dict[str, dict[FindingKey, int]] = {}
         """Node -> how much text each of its findings holds."""
+        self._last_ranks = LastRanks()
         self._jobless: dict[str, set[FindingKey]] = {}
         """Findings by node whose job is not known yet."""
         self._contested: set[str] = set()
@@ -192,6 +194,7 @@ class Fleet:
         host = node.own_host or node.name
         changed, renamed = self.jobs.take(node.name, host, processes)
         node.processes = self.jobs.named(node.name, processes)
+        self._last_ranks.take(node)
         if changed:
             self._name_files(node)
             self._look_for_rivals(node)

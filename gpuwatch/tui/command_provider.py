@@ -1,4 +1,4 @@
-"""The command palette's way to any node or GPU by name."""
+"""The command palette's way to any node, GPU or rank by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.tui.toolkit.text import age_text
 
 MAX_HITS = 60
 """Hits that are offered at once."""
@@ -18,7 +19,7 @@ MOST_AT_FIRST = 6
 
 
 class PlaceProvider(Provider):
-    """Nodes as `node`, GPUs as `node gpu N`."""
+    """Nodes as `node`, GPUs as `node gpu N`, ranks as `rank N`, also where their process has ended."""
 
     @property
     def _cockpit(self) -> Cockpit:
@@ -26,6 +27,13 @@ class PlaceProvider(Provider):
 
     def _places(self) -> Iterator[tuple[str, partial[None], str]]:
         app = self._cockpit
+        for job, ranks in app.scene.seats.jobs.items():
+            for key, place in ranks.items():
+                if isinstance(key, int):
+                    age = age_text(max(0.0, app.scene.now - place.seen_at))
+                    ended = "" if place.alive else f", ended; seen {age} ago"
+                    go = partial(app.show_place, place.node, place.uuid)
+                    yield f"rank {key}", go, clean(f"{place.node}, job {job or 'unnamed'}{ended}")
         for node in app.scene.fleet.nodes.values():
             yield clean(node.name), partial(app.show_node, node.name), f"node, {node.state(app.scene.now)}"
             for gpu in node.gpu_list():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpuwatch.fleet.nodes import quantities
+from gpuwatch.fleet.nodes.last_ranks import ended_ranks
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS, Metric, NodeMetric
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.quantities import Quantity
@@ -142,6 +143,16 @@ def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn
     return NumberColumn(quantities.COUNT, read)
 
 
+def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
+    """Ranks that hold a GPU, or the node's; where none does, those that held it last."""
+    processes = _processes(node, gpu)
+    if processes is None:
+        return None
+    own = tuple(float(each.rank) for each in processes if each.rank is not None)
+    ended = (ended_ranks(node, each) for each in (node.gpus.values() if gpu is None else [gpu]))
+    return own + tuple(float(rank) for ranks in ended for rank in ranks)
+
+
 def _process_words(read_one: Callable[[Process], str | None]) -> WordColumn:
     def read(node: Node, gpu: Gpu | None, _now: float) -> Words:
         processes = _processes(node, gpu)
@@ -199,7 +210,7 @@ COLUMNS: dict[str, Column] = {
     "job": _process_words(lambda process: process.job),
     "command": _process_words(lambda process: process.command or process.name),
     "container": _process_words(lambda process: process.container),
-    "rank": _process_number(lambda process: process.rank),
+    "rank": NumberColumn(quantities.COUNT, _ranks),
     "pid": _process_number(lambda process: process.pid),
 }
 """Every column by name; `label.KEY` comes on top."""

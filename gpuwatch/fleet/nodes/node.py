@@ -62,6 +62,9 @@ class Gpu:
     slow: GpuSlow | None = None
     slow_at: float | None = None
     missing: dict[str, str] = field(default_factory=dict)
+    last_ranks: tuple[int, ...] = ()
+    """Of the processes that held it when ranks did last."""
+    last_ranks_at: float | None = None
     history: GpuHistory = field(default_factory=GpuHistory)
     version: int = 0
 

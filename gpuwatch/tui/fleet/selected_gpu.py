@@ -12,7 +12,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.quantities import seconds_text
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.node.gpu_text import memory_of, power_text, ranks_on
+from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text
 from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
@@ -21,7 +21,7 @@ from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
 def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
     """(word, value) pairs, the most wanted first."""
     fast = gpu.fast
-    rank = ",".join(str(r) for r in ranks_on(node, gpu.info.uuid))
+    rank = rank_text(node, gpu, now)[0]
     found = [
         ("rank", rank),
         ("util", METRICS["util"].format(METRICS["util"].read(gpu, now)).strip()),
@@ -62,7 +62,8 @@ def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: 
         text = f" {word} " if word else " "
         if sum(p.cell_length for p in parts) + len(text) + len(value) > width - 1:
             continue
-        parts += [Segment(text, look.dim), Segment(clean(value) + " ", look.text)]
+        style = look.dim if word == "rank" and not rank_text(view.node, gpu, now)[1] else look.text
+        parts += [Segment(text, look.dim), Segment(clean(value) + " ", style)]
     return tuple(parts)
 
 

@@ -7,12 +7,13 @@ from typing import Literal, TypeAlias
 
 from rich.segment import Segment
 
+from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w, slowdown_c
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.quantities import seconds_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.node.gpu_text import memory_of, power_text, ranks_on
+from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text
 from gpuwatch.tui.toolkit.charts import bar, sparkline
 from gpuwatch.tui.toolkit.line_view import Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -128,7 +129,8 @@ def as_line(subject: Subject, width: int, look: StyleSet) -> Row:
     """One line: bar and numbers."""
     style = look.stale if subject.old else look.text
     heat = look.severity["unknown" if subject.old else "ok"]
-    ranks = ",".join(str(r) for r in ranks_on(subject.node, subject.gpu.info.uuid)) or "-"
+    own = ranks_on(subject.node, subject.gpu.info.uuid) or ended_ranks(subject.node, subject.gpu)
+    ranks = ",".join(map(str, own)) or "-"
     memory = memory_of(subject.gpu)
     words, severity = _first_words(subject)
     held = severity == "warning" and not subject.old
@@ -207,7 +209,7 @@ def _health(subject: Subject) -> str:
 def as_card(subject: Subject, width: int, look: StyleSet, *, chosen: bool) -> list[Row]:
     """Eight lines: title, six measures with bar, number and history, links and health."""
     info = subject.gpu.info
-    ranks = ",".join(str(r) for r in ranks_on(subject.node, info.uuid))
+    ranks = rank_text(subject.node, subject.gpu, subject.now)[0]
     words, severity = _first_words(subject)
     head = f" GPU {info.index} "
     title = [

@@ -13,7 +13,7 @@ from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.node.alerts_pane import told_rows
 from gpuwatch.tui.node.gpu_card import Subject
 from gpuwatch.tui.node.gpu_details import WINDOWS, fact_rows, plot_rows
-from gpuwatch.tui.node.gpu_text import ranks_on
+from gpuwatch.tui.node.gpu_text import rank_text
 from gpuwatch.tui.node.panes import event_row
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
@@ -58,13 +58,13 @@ class GpuTitle(GpuPage, can_focus=False):
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
         """One line."""
         look, gpu = self.look, subject.gpu
-        ranks = ",".join(str(r) for r in ranks_on(subject.node, gpu.info.uuid))
+        ranks, runs = rank_text(subject.node, gpu, subject.now)
         row = [
             Segment(f" {clean(subject.view.name)} GPU {gpu.info.index} ", look.brand),
             Segment(" "),
             look.mark(subject.severity),
             Segment(f" {clean(gpu.info.name)}  "),
-            Segment(f"rank {ranks}  " if ranks else "", look.title),
+            Segment(f"rank {ranks}  " if ranks else "", look.title if runs else look.dim),
         ]
         if trouble := trouble_of(gpu, subject.now):
             row.append(Segment(f" {clean(trouble)} ", look.badge[trouble_severity(gpu)]))

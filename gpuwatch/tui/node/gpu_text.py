@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.quantities import MEMORY
+from gpuwatch.tui.toolkit.text import age_text
 
 
 def memory_text(used: float | None, total: float | None) -> str:
@@ -26,8 +28,10 @@ def power_text(gpu: Gpu) -> str:
     return f"{left}/{'-' if limit is None else f'{limit:.0f}'}W"
 
 
-def ranks_on(node: Node, uuid: str) -> list[int]:
-    """The ranks whose processes hold this GPU."""
-    return sorted(
-        {p.rank for p in node.processes if p.rank is not None and any(held.uuid == uuid for held in p.gpus)}
-    )
+def rank_text(node: Node, gpu: Gpu, now: float) -> tuple[str, bool]:
+    """`85`, or `85, seen 12s ago` of the ranks that held the GPU last; and whether they run. Empty: none."""
+    if ranks := ranks_on(node, gpu.info.uuid):
+        return ",".join(map(str, ranks)), True
+    ended = ",".join(map(str, ended_ranks(node, gpu)))
+    since = "" if gpu.last_ranks_at is None else f", seen {age_text(max(0.0, now - gpu.last_ranks_at))} ago"
+    return f"{ended}{since}" if ended else "", False

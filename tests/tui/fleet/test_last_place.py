@@ -1,0 +1,52 @@
+"""A rank whose process has ended is found where it ran: by the filter, in the heat map, in the palette."""
+
+from __future__ import annotations
+
+from gpuwatch import wire
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.tui.node.gpu_screen import GpuScreen
+from tests.tui.still import NOW, demo_session, still_app
+from tests.tui.test_screens import fleet_of, text_on
+
+RANK, NODE, INDEX = 85, "gpu-011", 5
+
+
+ENDED = Arrival(NODE, NOW, wire.Ranks(t=1.0, seq=99))
+"""No process is left on the node."""
+
+
+async def test_an_ended_rank_is_found_where_it_ran_with_its_age() -> None:
+    now = [NOW]
+    session = demo_session(14)
+    app = still_app(session, 14, clock=lambda: now[0])
+    gpu = next(gpu for gpu in session.fleet.nodes[NODE].gpu_list() if gpu.info.index == INDEX)
+    async with app.run_test(size=(120, 40)) as pilot:
+        session.waiting.append(ENDED)
+        app.pump()
+        now[0] += 40
+        await pilot.press("slash", *f"rank={RANK}", "enter")
+        app.pump()
+        await pilot.pause()
+        assert fleet_of(app).shown.gpus == {gpu.info.uuid}
+        assert f"rank {RANK}, seen 4" in text_on(app)
+        await pilot.press("escape", "colon", *f"rank {RANK}")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, GpuScreen)
+        assert f"{NODE} GPU {INDEX}" in text_on(app)
+        assert f"rank {RANK}, seen 4" in text_on(app)
+
+
+def test_a_rank_that_runs_elsewhere_leaves_its_old_place() -> None:
+    fleet = demo_session(14).fleet
+    fleet.apply(ENDED)
+    old = next(gpu for gpu in fleet.nodes[NODE].gpu_list() if gpu.info.index == INDEX)
+    assert list(old.last_ranks) == [RANK]
+    other = fleet.nodes["gpu-012"]
+    process = next(each for each in other.processes if each.rank == 88)
+    moved = [wire.Process(pid=7, name="python", rank=RANK, job=process.job, gpus=process.gpus)]
+    fleet.apply(Arrival("gpu-012", NOW, wire.Ranks(t=2.0, seq=99, processes=moved)))
+    assert list(old.last_ranks) == []
+    assert other.gpus[process.gpus[0].uuid].last_ranks == (RANK,)
