@@ -7,15 +7,17 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-_NUMBER = re.compile(r"\d{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 FORMS: Final = {
     "node": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}"),
-    "job": re.compile(r"\d{1,18}(?:_\d{1,18})?"),
+    "job": re.compile(r"[0-9]{1,18}(?:_[0-9]{1,18})?"),
     "gpu": _NUMBER,
     "rank": _NUMBER,
-    "pid": re.compile(r"(?!1$)[1-9]\d{0,9}"),
+    "pid": re.compile(r"(?!1$)[1-9][0-9]{0,9}"),
+    "log": re.compile(r"/[A-Za-z0-9_./@+=:,~-]{1,1000}"),
 }
-"""Kind of value -> its form: a host name or address, Slurm's id of a job or array task, an index, a process.
+"""Kind of value -> its form: a host name or address, Slurm's id of a job or array task, an index, a process,
+an absolute path without a character that a shell gives a meaning.
 1, 0 and negative numbers are no process to act on: `kill -- -1` ends everything of its user."""
 
 

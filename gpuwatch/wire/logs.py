@@ -42,9 +42,9 @@ class LogFile(FramePart, frozen=True):
     backlog_pct: Real | None = None
     """How far what was there before has been scanned; None: done, or not begun (`searched_to` tells)."""
     searched_from: Count = 0
-    """Bytes before this one are not searched, now or later: a search of the past has a bound."""
+    """Bytes before this one are not all searched yet; 0: what is searched now begins with the file."""
     searched_to: Count | None = None
-    """All bytes before this one have been searched, as far back as the search goes; None: not yet."""
+    """All bytes before this one have been searched; None: not yet."""
     seams: Count = 0
     """How often it was truncated, rotated or made anew meanwhile."""
     ranks: Many[Rank] = []

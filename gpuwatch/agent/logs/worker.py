@@ -215,7 +215,7 @@ class Worker(object):
             return False
         now, arrived = time.monotonic(), time.time()
         if piece.seam is not None:
-            entry.old_until = entry.searched_from = 0
+            entry.old_until = 0
             self._server.seam(entry, piece.seam)
         elif piece.offset + len(piece.data) <= entry.old_until:
             arrived = min(arrived, follower.entered_at)  # a bar that stood there unfinished

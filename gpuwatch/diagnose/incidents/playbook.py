@@ -12,7 +12,7 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_TROUBLE, RulePac
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
-SLURM_JOB = re.compile(r"(\d+(?:_\d+)?)(?:@.*)?")
+SLURM_JOB = re.compile(r"([0-9]+(?:_[0-9]+)?)(?:@.*)?")
 """A job with an id of Slurm's, or one of several that run under it."""
 SACCT_FORMAT = "--format=JobID,State,ExitCode,MaxRSS,NodeList"
 COLLECT_DUMPS = "run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks"

@@ -11,6 +11,7 @@ from gpuwatch.fleet.logs.log_coverage import unlogged
 from gpuwatch.fleet.nodes.missing_text import no_answer
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
+from gpuwatch.shell_command import command_line, value
 from gpuwatch.wire import NO_PYTHON, LogFile
 
 Part: TypeAlias = Literal[
@@ -47,7 +48,7 @@ class Pending:
     @property
     def may_answer(self) -> bool:
         """Whether waiting may help."""
-        return self.part not in ("log_start", "unreadable_log", "rank_log")
+        return self.part not in ("unreadable_log", "rank_log")
 
     @property
     def place(self) -> str:
@@ -104,13 +105,24 @@ def _agent(node: Node) -> Iterator[Pending]:
     if not node.logs_complete:
         yield Pending(node.name, "log_reader", "log files not found yet")
     for file in unsearched(node):
-        yield Pending(node.name, "log", "not searched yet", file=file)
-    for file in node.logs:
-        if file.searched_from and file.state == "following":
-            text = f"{file.path}: the first {file.searched_from / 2**20:,.0f} MiB are not searched"
-            yield Pending(node.name, "log_start", text, file=file)
+        if file.searched_from:
+            yield Pending(node.name, "log_start", _without_start(file), file=file)
+        else:
+            yield Pending(node.name, "log", "not searched yet", file=file)
     for file in unreadable(node):
         yield Pending(node.name, "unreadable_log", f"not read: {file.reason or 'unreadable'}", file=file)
+
+
+def _without_start(file: LogFile) -> str:
+    """Which bytes are not searched, and what searches them."""
+    first = f"the first {file.searched_from / 2**20:,.0f} MiB"
+    text = f"{file.path}: {first} are not searched yet; wait longer (--wait)"
+    path = value("log", file.path)
+    return (
+        text
+        if path is None
+        else f"{text}, or read it there with `{command_line(['gpuwatch', 'scan', path])}`"
+    )
 
 
 def unsearched(node: Node) -> list[LogFile]:
@@ -121,6 +133,7 @@ def unsearched(node: Node) -> list[LogFile]:
         if file.state == "following"
         and (
             file.backlog_pct is not None
+            or file.searched_from
             or file.searched_to is None
             or (file.size or 0) - file.searched_to > (BEHIND_BYTES if _grows(node, file) else 0)
         )

@@ -277,6 +277,8 @@ def unread_lines(stands: Standing) -> list[ReportLine]:
     """The logs that were not searched to their ends: what they tell is missing here."""
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
+        if file.searched_from:
+            continue  # `pending_lines` states its range
         by_node.setdefault(node.name, []).append(file.path)
     return [
         ReportLine(

@@ -23,7 +23,7 @@ from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.rules.load import load_packs
-from gpuwatch.shell_command import command_line, over_ssh, value
+from gpuwatch.shell_command import FORMS, command_line, over_ssh, value
 from gpuwatch.wire import Finding, KernelThread, Process, ProcessStack, Ranks
 from tests.report.fleets import NODE_TIME, feed, hello, plan
 
@@ -121,6 +121,13 @@ def test_a_hostile_value_is_in_no_command(name: str, text: str) -> None:
     for remote in (True, False):
         assert MARK not in command(argv, values, remote=remote)
     assert value(name, text) is None
+
+
+@pytest.mark.parametrize("text", ["\u0664\u0662", "4\uff12", "4\u00b2", "42\n", "\u0967_1"])
+@pytest.mark.parametrize("kind", FORMS)
+def test_only_ascii_is_in_a_value(kind: str, text: str) -> None:
+    assert value(kind, text) is None
+    assert value(kind, f"/{text}") is None
 
 
 @pytest.mark.parametrize("text", HOSTILE)

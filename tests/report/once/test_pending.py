@@ -75,6 +75,8 @@ def test_a_part_that_has_not_answered_is_not_healthy(part: str, lose: Callable[[
         (of(LogFile("/a.log", state="elsewhere", size=10)), []),
         (of(LogFile("/a.log", state="unreadable", reason="Permission denied")), ["unreadable_log"]),
         (of(LogFile("kernel log", state="unreadable", source="kernel")), []),
+        (of(LogFile("/a.log", size=9 << 30, backlog_pct=3.0, searched_from=8 << 30)), ["log_start"]),
+        (of(LogFile("/a.log", size=9 << 30, searched_to=9 << 30, searched_from=8 << 30)), ["log_start"]),
         (of(LogFile("/empty.log", size=0, searched_to=0)), []),
     ],
 )
@@ -83,6 +85,19 @@ def test_a_log_counts_as_searched_only_by_the_agents_own_word(logs: Logs, parts:
     feed(fleet, "gpu-001", logs)
     assert [each.part for each in pending(fleet.nodes.values(), START)] == parts
     assert healthy(fleet, [], START) is (not parts)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [("/scratch/rank0.log", True), ("/scratch/$(id).log", False), ("rank0.log", False), ("/a b;id", False)],
+)
+def test_the_start_of_a_long_log_is_named_with_what_searches_it(path: str, command: bool) -> None:
+    fleet = healthy_fleet()
+    feed(fleet, "gpu-001", of(LogFile(path, size=9 << 30, searched_from=8 << 30)))
+    (waited,) = pending(fleet.nodes.values(), START)
+    assert "8,192 MiB" in waited.text and "--wait" in waited.text
+    assert (f"`gpuwatch scan {path}`" in waited.text) is command
+    assert waited.may_answer
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from .regular_file import open_regular
 BACKLOG_BYTES = 64 << 20
 """Stored bytes of each file that are searched first, its newest."""
 OLDER_BYTES = 1 << 30
-"""Stored bytes of each file, those included, that are searched at all: more would burden a file server."""
+"""Stored bytes of each older part. Parts follow each other back to the first byte of the file."""
 _LINE_BYTES = 64 * 1024
 
 
@@ -19,7 +19,7 @@ class Backlog(object):
         # type: (str, int, int | None, int | None) -> None
         """Scan from `begin` (a line's first byte), else as far back as `BACKLOG_BYTES`, to `end`.
 
-        `older`: where the part begins that is to be scanned after this one; with neither, `OLDER_BYTES` back.
+        `older`: where the part begins that is to be scanned after this one; parts before it follow.
         """
         self._descriptor = open_regular(path)
         found = os.fstat(self._descriptor)
@@ -29,7 +29,7 @@ class Backlog(object):
         self._end = end
         if begin is None:
             begin = self._line_from(newest_data(self._descriptor, end, BACKLOG_BYTES))
-            older = self._line_from(newest_data(self._descriptor, end, OLDER_BYTES))
+            older = self._line_from(newest_data(self._descriptor, begin, OLDER_BYTES))
         self._begin = begin
         self.older = None if older is None or older >= self._begin else older  # type: int | None
         """Where the part begins that is to be scanned after this one."""
@@ -46,10 +46,12 @@ class Backlog(object):
         return offset + os.pread(self._descriptor, _LINE_BYTES, offset).find(b"\n") + 1
 
     @property
-    def begin(self):
+    def searched_from(self):
         # type: () -> int
-        """The first byte that is scanned now or later; what stands above it never is."""
-        return self._begin if self.older is None else self.older
+        """Where the parts begin that follow the older ones; bytes before are not all searched yet."""
+        if self.second:
+            return self._end
+        return 0 if self.older is None else self._begin
 
     @property
     def span(self):
@@ -104,7 +106,9 @@ class Backlog(object):
         """The newest part is scanned: the older one is next."""
         if self.older is not None:
             self._begin, self._end, self._at = self.older, self._begin, self.older
-            self.older, self.second, self._in_hole = None, True, False
+            older = self._line_from(newest_data(self._descriptor, self._begin, OLDER_BYTES))
+            self.older = older if older < self._begin else None
+            self.second, self._in_hole = True, False
 
     def give_up(self):
         # type: () -> None

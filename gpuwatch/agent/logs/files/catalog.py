@@ -274,7 +274,6 @@ class Catalog(object):
             end = _last_line(follower)
             if end:
                 entry.backlog = Backlog(entry.path, end)
-                entry.searched_from = entry.backlog.begin
             entry.old_until = follower.size
             follower.open(end)
         entry.scanner = self._scanner_of(entry)

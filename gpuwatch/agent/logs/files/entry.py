@@ -71,8 +71,6 @@ class FileEntry(object):
         self.ahead = None  # type: Scanner | None
         """Scans what is live while `scanner` is still at the backlog."""
         self.backlog = None  # type: Backlog | None
-        self.searched_from = 0
-        """Bytes before this are never searched."""
         self.old_until = 0
         """Bytes before this were there when we came."""
         self.tails = []  # type: list[FollowedTail]
@@ -193,7 +191,7 @@ class FileEntry(object):
             "lines": self.lines,
             "grown_at": self.grown_at,
             "backlog_pct": None if backlog is None else backlog.pct(),
-            "searched_from": self.searched_from,
+            "searched_from": 0 if backlog is None else backlog.searched_from,
             "searched_to": self.searched_to(),
             "seams": 0 if follower is None else follower.seams,
             "ranks": self._ranks or [rank for rank in [spoken.get("rank")] if rank is not None],

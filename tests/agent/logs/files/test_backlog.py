@@ -36,14 +36,31 @@ def test_the_older_part_follows_the_newest(tmp_path: Path, monkeypatch: pytest.M
     assert b"".join(data for _, data in sorted(pieces)) == path.read_bytes()
 
 
-def test_what_is_never_searched_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_bounded_size_lead_back_to_the_first_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backlog, "BACKLOG_BYTES", 1000)
     monkeypatch.setattr(backlog, "OLDER_BYTES", 5000)
     path = tmp_path / "rank0.log"
     path.write_bytes(OOM + LINE * 1000)
-    one = Backlog(str(path), path.stat().st_size)
-    assert 9000 < one.begin <= path.stat().st_size - 4900
-    assert min(all_of(one))[0] == one.begin
+    size = path.stat().st_size
+    one = Backlog(str(path), size)
+    unsearched = [one.searched_from]
+    pieces = []
+    while True:
+        begin, end = one.whole
+        assert end - begin <= 5000 + len(LINE)
+        data, offset = one.read(1 << 20)
+        pieces.append((offset, data))
+        one.scanned(len(data))
+        if one.older is None:
+            break
+        one.go_older()
+        unsearched.append(one.searched_from)
+    one.close()
+    assert b"".join(data for _, data in sorted(pieces)) == path.read_bytes()
+    assert len(unsearched) == 4 and unsearched[0] == unsearched[1] > size - 1100
+    assert unsearched[1:] == sorted(unsearched[1:], reverse=True) and unsearched[-1] < 5100
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
