@@ -11,10 +11,7 @@ from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
-from gpuwatch.diagnose.attempts.missing_watch import MissingWatch
-from gpuwatch.diagnose.attempts.vanished import VanishedWatch
-from gpuwatch.diagnose.ended_jobs.jobs import ENDED_S, EndedJob
-from gpuwatch.diagnose.ended_jobs.watch import EndedJobsWatch
+from gpuwatch.diagnose.error_outcome.outcome import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.monitor import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
@@ -29,12 +26,15 @@ from gpuwatch.diagnose.incidents.resolution import (
     with_ends,
 )
 from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
+from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
+from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.model.silence import Silence
-from gpuwatch.diagnose.outcome.outcome import StepTrack, may_recover, with_outcomes
+from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.past_jobs.watch import EndedJobsWatch
 from gpuwatch.diagnose.sources.contradictions import NodeReport, changed, node_reports, with_contradictions
 from gpuwatch.diagnose.straggler.monitor import StragglerWatch
 from gpuwatch.diagnose.training.monitor import TrainingWatch

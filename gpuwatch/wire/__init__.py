@@ -7,6 +7,7 @@ Units are in the names: `_pct` 0..100, `_bytes`, `_bps` bytes per second, `_w` w
 `_c` degrees Celsius, `_mhz`, `_s` seconds. Every `t` is the node's own clock, unix seconds.
 """
 
+from gpuwatch.wire.base import WIRE_VERSION, Frame, FramePart, Notice, Severity
 from gpuwatch.wire.codec import (
     MAX_LINE_BYTES,
     FrameError,
@@ -53,13 +54,6 @@ from gpuwatch.wire.logs import (
     Role,
     SharedFolder,
     TimeBound,
-)
-from gpuwatch.wire.part import (
-    WIRE_VERSION,
-    Frame,
-    FramePart,
-    Notice,
-    Severity,
 )
 from gpuwatch.wire.particulars import UNLIMITED, Particulars, RankParticulars
 from gpuwatch.wire.processes import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Many, Moment, Name, Rank, Real, Text, Whole
-from gpuwatch.wire.part import FramePart
 
 
 class DumpResult(FramePart, frozen=True):

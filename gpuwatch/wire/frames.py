@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from gpuwatch.wire.base import Frame, Notice, Severity
 from gpuwatch.wire.gpus import GpuInfo, GpuSample, Topology
 from gpuwatch.wire.host import AgentCost, HostSample
 from gpuwatch.wire.limits import Count, Few, Line, Many, Moment, Name, Real, Text, Whole
 from gpuwatch.wire.logs import Finding, Lines, Logs
-from gpuwatch.wire.part import Frame, Notice, Severity
 from gpuwatch.wire.processes import Process
 from gpuwatch.wire.progress import Progress
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Few, GpuIndex, Many, Moment, Name, Real, Table, Text, Whole
-from gpuwatch.wire.part import FramePart
 
 GpuState: TypeAlias = Literal["ok", "unanswered", "stuck", "lost"]
 """unanswered: no values have come since the agent started, and the call that runs may still return."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Real, Table, Whole
-from gpuwatch.wire.part import FramePart
 
 
 class Nic(FramePart, frozen=True):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
+from gpuwatch.wire.base import Frame, FramePart, Severity
 from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Rank, Real, Table, Text, Whole
-from gpuwatch.wire.part import Frame, FramePart, Severity
 
 Role: TypeAlias = Literal["root", "first", "echo", "hint"]
 """root names a cause by itself; first is the cause only if nothing older explains it; echo is what a survivor

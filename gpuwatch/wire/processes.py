@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Few, Moment, Name, Rank, Real, Table, Text, Whole, WorldSize
-from gpuwatch.wire.part import FramePart
 
 LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 """How a rendezvous on the loopback begins."""

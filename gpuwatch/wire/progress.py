@@ -6,9 +6,9 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from gpuwatch.wire.base import Frame, FramePart
 from gpuwatch.wire.limits import Count, Moment, Name, Rank, Real, Table, Whole
 from gpuwatch.wire.logs import RankSource
-from gpuwatch.wire.part import Frame, FramePart
 
 Odd: TypeAlias = Literal["nan", "inf", "-inf"]
 """What JSON has no number for."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuwatch.wire.base import FramePart
 from gpuwatch.wire.limits import Many, Name, Real, Text, Whole
-from gpuwatch.wire.part import FramePart
 
 
 class StackFrame(FramePart, frozen=True):

@@ -12,7 +12,7 @@ from gpuwatch.cli.analysis.scan import scan as command
 from gpuwatch.report.scan.report import ScanReport, judged, scan_facts
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.ranks import step_series
+from gpuwatch.runs.placement import step_series
 from gpuwatch.runs.scan.scan import scan
 from tests.cli.running import gpuwatch
 

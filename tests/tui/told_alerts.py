@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 from msgspec import structs
 
-from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.link.demo import texts
 from gpuwatch.link.demo.links import EPOCH, SEED
 from gpuwatch.link.demo.scenario import FALL_AT, reports_at

@@ -13,7 +13,7 @@ from ..base import notices, nvml_codes
 from ..base.background import Background
 from ..base.ticker import KEPT_EVENTS
 from ..host.machine import nvidia_devices_on_bus
-from ..kernel.xid import meaning
+from ..kernel.xid_table import meaning
 from . import inventory, proc_driver
 from .gpu_reader import GpuReader
 from .nvml import CallSlot, Nvml, text

@@ -3,7 +3,7 @@
 import re
 
 from ..base.procfs import clean
-from .xid import meaning
+from .xid_table import meaning
 
 MAX_DETAIL = 300
 

@@ -97,9 +97,9 @@ def load_rules(extra: tuple[Path, ...]) -> Packs:
 
 def check_engine(engine: Engine | None) -> None:
     """Refuse an engine that is not there."""
-    from gpuwatch.runs.scan import hyper
+    from gpuwatch.runs.scan import hyperscan_prefilter
 
-    if engine == "hyperscan" and not hyper.installed():
+    if engine == "hyperscan" and not hyperscan_prefilter.installed():
         raise Refusal(["hyperscan is not installed: pip install 'gpuwatch-cluster[hyperscan]'"])
 
 

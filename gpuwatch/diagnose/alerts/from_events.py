@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.agent.kernel.xid import FOLLOW_UPS, meaning
+from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS, meaning
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import REBOOTED, RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex

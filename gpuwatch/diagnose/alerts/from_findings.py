@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from gpuwatch.agent.kernel.xid import FOLLOW_UPS
+from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication import joined
 from gpuwatch.diagnose.alerts.unexplained import quoted
+from gpuwatch.diagnose.error_outcome.outcome import StepTrack
+from gpuwatch.diagnose.error_outcome.repeated import outlived_repeats
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, RulePacks
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.diagnose.model.text import what
-from gpuwatch.diagnose.outcome.outcome import StepTrack
-from gpuwatch.diagnose.outcome.repeated import outlived_repeats
 from gpuwatch.diagnose.sources.kernel_claims import anybody_may_have_written, kernel_claim
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, RankSource, Role

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.attempts.missing import missing_ranks
+from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
 from gpuwatch.diagnose.model.text import place
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node

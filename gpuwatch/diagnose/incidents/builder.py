@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from msgspec import structs
 
+from gpuwatch.diagnose.error_outcome.consequence import severity_of_incident
 from gpuwatch.diagnose.hang.monitor import CODE as HANG
 from gpuwatch.diagnose.incidents import headline
 from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
@@ -34,7 +35,6 @@ from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.last_activity import Activity, last_activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import guessed, plural
-from gpuwatch.diagnose.outcome.consequence import severity_of_incident
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 
 INFERRED = "the program numbers its ranks itself: their numbers are inferred from the order of their starts"

@@ -6,10 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from gpuwatch.diagnose.error_outcome.outcome import (
+    FINISHED,
+    Recovery,
+    StepTrack,
+    may_recover,
+    reached,
+    softened,
+)
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.job_end import JobEnd, main_tracks, rank_ends
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.outcome.outcome import FINISHED, Recovery, StepTrack, may_recover, reached, softened
 
 SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")
 """Classes of events about starting, placing and ending processes, which a scheduler tries again."""

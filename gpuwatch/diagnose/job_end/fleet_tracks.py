@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from itertools import islice
 
+from gpuwatch.diagnose.error_outcome.outcome import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.unexplained import quoted
+from gpuwatch.diagnose.error_outcome.outcome import FINISHED, StepTrack, reached
 from gpuwatch.diagnose.hang.monitor import CODE as HANG
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (
@@ -29,7 +30,6 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.text import ranks_text
-from gpuwatch.diagnose.outcome.outcome import FINISHED, StepTrack, reached
 
 State: TypeAlias = Literal["finished", "running", "stopped", "unknown"]
 

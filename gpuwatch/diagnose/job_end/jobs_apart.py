@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
+from gpuwatch.diagnose.error_outcome.outcome import StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stride_of
 from gpuwatch.diagnose.job_end.stopped_ranks import APART_STEPS
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.outcome.outcome import StepTrack
 
 GRAVEST = ("stopped", "unknown", "running", "finished")
 FIRST_STEPS = 2

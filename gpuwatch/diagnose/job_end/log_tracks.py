@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from gpuwatch.diagnose.error_outcome.outcome import Mark, StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
-from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
-from gpuwatch.runs.ranks.step_series import StepPoint, StepSeries
+from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.scan import LogScan
 
 FRESH_S = 120.0

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 
+from gpuwatch.diagnose.error_outcome.outcome import StepTrack
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
-from gpuwatch.diagnose.outcome.outcome import StepTrack
 
 LEAST_MARKS = 20
 """Fewer logged steps may be those of a program that logs its first steps alone."""

@@ -8,7 +8,7 @@ from gpuwatch.diagnose.hang.monitor import CODE as HANG
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
-from gpuwatch.runs.ranks.unfinished import Unfinished
+from gpuwatch.runs.placement.unfinished import Unfinished
 from gpuwatch.runs.scan.scan import LogScan
 
 OVER = ("finished", "running")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from gpuwatch.agent.kernel.xid import CATALOGUE, UNKNOWN
+from gpuwatch.agent.kernel.xid_table import CATALOGUE, UNKNOWN
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import TIMEOUTS, UNSPECIFIC
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.runs.ranks.owners import hosts_in
+from gpuwatch.runs.placement.owners import hosts_in
 from gpuwatch.wire import KERNEL_LOG, Finding
 
 ReadFile: TypeAlias = tuple[str, str]

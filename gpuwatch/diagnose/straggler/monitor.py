@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuwatch.diagnose.alerts.persistence import DurationTracker
+from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.straggler.alerts import Suspect, alert_of, cpu_alert
 from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks

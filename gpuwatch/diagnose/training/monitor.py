@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import isfinite
 from statistics import median
 
-from gpuwatch.diagnose.alerts.persistence import DurationTracker
+from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuwatch import wire
-from gpuwatch.agent.kernel.xid import meaning
+from gpuwatch.agent.kernel.xid_table import meaning
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, SimulatedReading
 

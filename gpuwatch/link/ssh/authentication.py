@@ -9,8 +9,8 @@ from typing import TypeAlias
 import paramiko
 
 from gpuwatch.link.ssh.keys.keyring import Identity
+from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 
 Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]"]

@@ -8,9 +8,9 @@ import threading
 import paramiko
 
 from gpuwatch.link.ssh.connection import Connection
+from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
-from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 
 _STDERR_LIMIT = 4096

@@ -11,9 +11,9 @@ from gpuwatch.link.ssh.authentication import Answers, authenticate
 from gpuwatch.link.ssh.handshake import HostKeyPolicy, end, negotiate
 from gpuwatch.link.ssh.keys.keyring import Identity
 from gpuwatch.link.ssh.sockets.streams import ByteStream
+from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
-from gpuwatch.link.trust.ssh_config import ResolvedHost
 
 # paramiko wakes each connection's thread this often: its own 0.1 s costs 29 % of a core at 1000 nodes
 _POLL_S = 5.0

@@ -21,9 +21,9 @@ from gpuwatch.link.ssh.prompter import Person
 from gpuwatch.link.ssh.routes import Route, Routes, jump_words
 from gpuwatch.link.ssh.sockets.streams import ByteStream, ProxyStream
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
+from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.options import Ask, LinkOptions
-from gpuwatch.link.trust.ssh_config import ResolvedHost
 
 Chain: TypeAlias = tuple[ResolvedHost, ...]
 

@@ -11,8 +11,8 @@ from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.ssh.authentication import NeedsAnswersError
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.sockets.streams import JumpStream
+from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 
 _MAX_LOGINS = 8  # nodes that log in through one jump host at once; more only makes each slower

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.fallback_config import read_plainly
+from gpuwatch.link.ssh_config import ConfigError, HostQuery, ResolvedHost, ask_openssh, resolve
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.link.trust.ssh_config import ConfigError, HostQuery, ResolvedHost, ask_openssh, resolve
 from gpuwatch.plain import plain
 
 _JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:\[\]]+)(?::(?P<port>\d+))?/?")

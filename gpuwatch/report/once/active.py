@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.hysteresis import key
-from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.hang.silent_jobs import SilentJob, silent_jobs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.report.incidents.json_output import outside

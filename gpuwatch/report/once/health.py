@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwatch.agent.logs.files.finder import NOTHING
-from gpuwatch.diagnose.attempts.missing import MissingRank, missing_ranks
-from gpuwatch.diagnose.attempts.vanished import how_ended
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
+from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
+from gpuwatch.diagnose.missing_ranks.vanished import how_ended
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER, Condition, Evidence
 from gpuwatch.diagnose.model.incident import Incident

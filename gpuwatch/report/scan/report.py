@@ -11,7 +11,10 @@ from msgspec import structs
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
-from gpuwatch.diagnose.ended_jobs.logged_numbers import progress_alerts, with_lasting
+from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, without_harm
+from gpuwatch.diagnose.error_outcome.outcome import FINISHED, with_outcomes
+from gpuwatch.diagnose.error_outcome.outlived import with_later_lines
+from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
 from gpuwatch.diagnose.job_end.completed_run import with_completed_run, without_teardown
@@ -24,10 +27,7 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, of_lines
-from gpuwatch.diagnose.outcome.consequence import followed_nothing, without_harm
-from gpuwatch.diagnose.outcome.outcome import FINISHED, with_outcomes
-from gpuwatch.diagnose.outcome.outlived import with_later_lines
-from gpuwatch.diagnose.outcome.own_logs import with_own_logs
+from gpuwatch.diagnose.past_jobs.logged_numbers import progress_alerts, with_lasting
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import alert_facts, evidence, incident_facts, named, outside

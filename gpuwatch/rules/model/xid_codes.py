@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from gpuwatch.agent.kernel.xid import CATALOGUE, UNKNOWN
+from gpuwatch.agent.kernel.xid_table import CATALOGUE, UNKNOWN
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.wire import Severity
 

@@ -14,7 +14,7 @@ from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
-from gpuwatch.runs.tools.sections import BEGIN_BYTES, begins_with_tool_output
+from gpuwatch.runs.saved_outputs.sections import BEGIN_BYTES, begins_with_tool_output
 from gpuwatch.wire import KERNEL_LOG
 
 KINDS: dict[str, str] = {

@@ -19,11 +19,11 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
-from gpuwatch.runs.ranks.step_series import StepRecorder, StepSeries, last_lines
+from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
+from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
+from gpuwatch.runs.saved_outputs.sections import ToolSections
 from gpuwatch.runs.scan.bounded_scan import BoundedScan, TooManySkippedError
 from gpuwatch.runs.scan.workers import Dial
-from gpuwatch.runs.tools.rows import host_clue, number_gpus, tool_matches
-from gpuwatch.runs.tools.sections import ToolSections
 
 PART_BYTES = 16 << 20
 """Of a plain file: what one worker reads at once."""

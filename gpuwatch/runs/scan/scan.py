@@ -25,19 +25,19 @@ from gpuwatch.runs.files.system_logs import system_logs
 from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.model.clues import CLUES, Clue, clues_of
 from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
-from gpuwatch.runs.ranks.job_ranks import of_ranks, with_census
-from gpuwatch.runs.ranks.owners import path_says
-from gpuwatch.runs.ranks.rank_map import FileOwner, RankMap, rank_map
-from gpuwatch.runs.ranks.step_series import (
+from gpuwatch.runs.placement.job_ranks import of_ranks, with_census
+from gpuwatch.runs.placement.owners import path_says
+from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
+from gpuwatch.runs.placement.step_series import (
     FIRST_LINES,
     LARGE_FILE_BYTES,
     LEAST_FIRST_LINES,
     StepSeries,
     joined,
 )
-from gpuwatch.runs.ranks.steps_between import steps_in
-from gpuwatch.runs.ranks.unfinished import Unfinished, unfinished
-from gpuwatch.runs.scan import hyper
+from gpuwatch.runs.placement.steps_between import steps_in
+from gpuwatch.runs.placement.unfinished import Unfinished, unfinished
+from gpuwatch.runs.scan import hyperscan_prefilter
 from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader
 from gpuwatch.runs.scan.workers import Counter, Workers
 from gpuwatch.wire import Finding
@@ -159,7 +159,7 @@ class _ScanFile:
 
 def default_engine() -> Engine:
     """Hyperscan where it is installed."""
-    return "hyperscan" if hyper.installed() else "agent"
+    return "hyperscan" if hyperscan_prefilter.installed() else "agent"
 
 
 def scan(
@@ -213,7 +213,7 @@ class Begin:
 
     def __call__(self) -> Callable[..., PartRead]:
         """The function that reads a part."""
-        return reader(self.ruleset, hyper.HyperSieve if self.engine == "hyperscan" else Sieve)
+        return reader(self.ruleset, hyperscan_prefilter.HyperSieve if self.engine == "hyperscan" else Sieve)
 
 
 def done_parts(

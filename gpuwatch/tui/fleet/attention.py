@@ -10,9 +10,9 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.diagnose.ended_jobs.text import outcome_text
 from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.fleet.nodes.node import Gpu
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from gpuwatch.diagnose.ended_jobs.jobs import EndedJob
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.wire import Role
 
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]

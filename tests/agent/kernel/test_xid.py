@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.kernel.xid import CATALOGUE, meaning
 from gpuwatch.agent.kernel.xid_lines import event
+from gpuwatch.agent.kernel.xid_table import CATALOGUE, meaning
 
 
 def test_every_entry_of_the_catalogue_is_complete() -> None:

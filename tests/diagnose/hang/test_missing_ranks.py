@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.attempts.missing import missing_ranks
+from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds

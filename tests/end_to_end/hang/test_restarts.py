@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.attempts import vanished
+from gpuwatch.diagnose.missing_ranks import vanished
 from tests.end_to_end.launched import launched, quick_session
 from tests.parts import SEEN_BY_EVERY_AGENT
 

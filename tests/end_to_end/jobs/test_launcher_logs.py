@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.attempts import missing, vanished
-from gpuwatch.diagnose.attempts.missing import missing_ranks
+from gpuwatch.diagnose.missing_ranks import missing, vanished
+from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
 from gpuwatch.report.once.health import findings
 from gpuwatch.report.once.pending import pending
 from tests.end_to_end.cluster import watch

@@ -15,7 +15,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
-from gpuwatch.link.trust.ssh_config import HostQuery, ResolvedHost
+from gpuwatch.link.ssh_config import HostQuery, ResolvedHost
 from tests.link.ssh.dial import dialing, read_all, refusal, says, until
 from tests.parts import need
 from tests.sshd import Sshd, login_user, make_key, public_key, sign_key

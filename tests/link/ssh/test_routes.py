@@ -14,7 +14,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.fallback_config import read_plainly
-from gpuwatch.link.trust.ssh_config import ConfigError, HostQuery, resolve
+from gpuwatch.link.ssh_config import ConfigError, HostQuery, resolve
 from tests.link.ssh.dial import dialing, refusal, says, until
 from tests.sshd import Client, Sshd, public_key
 

@@ -8,8 +8,8 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.agent.gpu.driver import xid_event
-from gpuwatch.agent.kernel.xid import ACTIONS, CATALOGUE, FOLLOW_UPS, meaning
 from gpuwatch.agent.kernel.xid_lines import event as event_of_line
+from gpuwatch.agent.kernel.xid_table import ACTIONS, CATALOGUE, FOLLOW_UPS, meaning
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.diagnose.alerts.deduplication import joined
 from gpuwatch.diagnose.alerts.from_events import alert_of_event

@@ -13,7 +13,7 @@ from gpuwatch.rules.load import Packs
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.parsing.parse import parse_pack
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.scan import hyper, reading, workers
+from gpuwatch.runs.scan import hyperscan_prefilter, reading, workers
 from gpuwatch.runs.scan.scan import Engine, Scan, Watch, scan
 from tests.runs import jobs
 
@@ -119,7 +119,7 @@ def test_a_file_in_parts_gives_what_it_gives_as_a_whole(
     assert parted.bytes == (tmp_path / "job.log").stat().st_size
 
 
-@pytest.mark.skipif(not hyper.installed(), reason="the extra hyperscan is not installed")
+@pytest.mark.skipif(not hyperscan_prefilter.installed(), reason="the extra hyperscan is not installed")
 def test_both_engines_find_the_same(tmp_path: Path, packs: Packs) -> None:
     big_log(tmp_path / "job.log")
     jobs.flat(tmp_path)

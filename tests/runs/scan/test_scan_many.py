@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from gpuwatch.cli.analysis.scan import scan
+from gpuwatch.diagnose.error_outcome.outcome import Mark, StepTrack
 from gpuwatch.diagnose.job_end.job_end import job_end
-from gpuwatch.diagnose.outcome.outcome import Mark, StepTrack
 
 BASE, FEW, MANY = 4, 40, 240
 MOST = 1.06

@@ -81,18 +81,18 @@ def facts(path, now=None):
     if (time.time() if now is None else now) - found.written_at < GROWING_S:
         return told
     older = _older(path, found.written_at)
-    whole = _is_whole(path, found, [one for _, one in older])
+    whole = _is_complete(path, found, [one for _, one in older])
     if whole is not None:
         told["complete"] = int(whole)
     if whole is False:
         for number, (beside, one) in enumerate(older):
-            if _is_whole(beside, one, [before for _, before in older[number + 1 :]]) is not False:
+            if _is_complete(beside, one, [before for _, before in older[number + 1 :]]) is not False:
                 told.update(good=beside, good_at=round(one.written_at, 3))
                 break
     return told
 
 
-def _is_whole(path, found, older):
+def _is_complete(path, found, older):
     # type: (str, StoredCheckpoint, list[StoredCheckpoint]) -> bool | None
     """By the marks of its format, else against `older` ones, the newest first; None: neither tells."""
     names = [name.rpartition("/")[2] for name in found.files]

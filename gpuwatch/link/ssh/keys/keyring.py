@@ -17,8 +17,8 @@ from gpuwatch.link.ssh.keys.key_files import (
     read_key_file,
 )
 from gpuwatch.link.ssh.keys.ssh_agent import AgentKey, agent_keys
+from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.options import Ask
-from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 
 _PASSPHRASE_TRIES = 3

@@ -7,8 +7,8 @@ import threading
 from typing import TypeAlias
 
 from gpuwatch.link.ssh.sockets.streams import shut_down
+from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.link.trust.ssh_config import ResolvedHost
 from gpuwatch.plain import plain
 
 # paramiko never notices a dead peer by itself; the kernel gives up on unacknowledged data after this

@@ -1,0 +1,250 @@
+"""Whether a program went on with its work, or came to its end, below an error: lines without training steps.
+
+Pure functions over the lines around an error. Work is what repeats: lines of one form (numbers left out) that
+stand above the error and below it, or whose counter rises below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from gpuwatch.agent.logs.lines.levels import own_level
+from gpuwatch.agent.logs.lines.splitter import is_bar
+from gpuwatch.diagnose.error_outcome.outcome import TRACEBACK
+from gpuwatch.runs.files.around import Around
+
+LEAST_BELOW = 5
+"""Lines of one form below an error that show that the work goes on; a launcher's last words repeat less."""
+LEAST_ABOVE = 2
+"""The same above, of work that was already going on."""
+LEAST_AGAIN = 2
+"""Below an error of a program that has outlived others."""
+LEAST_COUNTED = 3
+"""Lines of a counter that reached its total (`epoch 40/40`)."""
+END_LINES = 10
+"""Lines at the end of a log in which a program tells that it is done."""
+FORM_CHARS = 120
+RECENT_LINES = 10
+"""Lines right above an error that tell what was being done."""
+MAX_TRACEBACK_LINES = 80
+"""Lines of a traceback."""
+PLAIN = (None, "info", "debug")
+"""Levels of lines about regular work."""
+
+_SENTENCE = re.compile(r"#.*[^\W\d_]{2}|[^\W\d_]{2}.*#")
+"""A form with a number and a word."""
+_FRAME = re.compile(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
+_GAP = re.compile(r"[\s,;|\"{}]+")
+_DIGIT = re.compile(r"\d")
+_CLOCK = re.compile(r"\d\d:\d\d|\d{2,4}[-/]\d\d[-/]\d\d|^\D?\d{10}(?:\.\d{1,9})?\D?$")
+"""A word that is a time."""
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_TOTAL = re.compile(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
+_MARK = re.compile(r"\d ?(?:/|of ?\d)")
+_RANK = re.compile(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b|^\[(?:1,)?(\d{1,6})\]<std")
+"""Also as Horovod and Open MPI write it: `[3]<stdout>`, `[1,3]<stderr>`."""
+_NO_WORK = re.compile(
+    r"(?i)\b(?:errors?|exception|fail\w*|retr(?:y|ies|ying)|attempts?|wait\w*|time(?:d|s)?[ _-]?out\w*"
+    r"|abort\w*|kill\w*|signal|heartbeat\w*|terminat\w*|exit\w*|watchdog|stall\w*|h[au]ng|stuck|nccl|frame|dump\w*"
+    r"|back ?trace|traceback|stack|shut\w*|stopp\w*|destroy\w*|unavailable|unreachable|lost|keep-?alive|ping"
+    r"|metrics|util\w*|idle|no response|skipp\w*|bad|corrupt\w*|crash\w*|defunct)\b"
+    r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}|[a-z](?:error|exception)\b"
+)
+"""What ends, hangs and call stacks print as well."""
+_COMMAND = re.compile(
+    r"(?:[\w.@:~/()\[\] -]{0,80}[$%>#]|\+{1,3}) (?:[A-Z_]{1,40}=\S{1,80} ){0,6}"
+    r"(?:python[\d.]{0,5}|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|bash|sh|\./\S{1,80}) \S"
+)
+"""A command behind the prompt of a shell, or as `set -x` prints it."""
+_PASSED = re.compile(
+    r"^\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
+    r"|\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
+    r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
+    r"0\W{0,3}$"
+    r"|\b(?:[Tt]ests?|[Cc]hecks?|suite|benchmark|run|validation) (?:PASSED|passed)\b"
+    r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
+)
+"""The result of a test run without failures, or exit status 0 (also in Chinese)."""
+_FINISHED = re.compile(
+    r"(?i)\b(?:all|everything)\b.{0,40}\b(?:done|finished|completed?|succeeded|processed)\b"
+    r"|\b(?:benchmark|training|run|job|evaluation|sweep|search) (?:is |has )?"
+    r"(?:complete|completed|finished|done)\b"
+    r"|\b(?:done|finished|completed)(?: successfully)?(?: in \d|\W{0,3}$)"
+    r"|\bclosed \(finished\)"
+    r"|\b(?:state|status)\W{1,4}(?:done|success\w*|succeeded|completed)\b|\bas success\b"
+    r"|\bwrote \d[\d,.]*\W{1,2}[a-z]|\b\d[\d,]* [a-z]{3,20} (?:written|exported|converted|processed)\b"
+    r"|\b(?:export|upload|written|sav)(?:ed)? .{0,80}\bfinal\b|\btotal (?:run ?time|wall)|\bfailed[=:] ?0\b"
+)
+_NOTHING_WRONG = re.compile(
+    r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|tests failed|warnings?)\b|\b(?:failed|errors?)[=:] ?0\b"
+)
+_TALLY = re.compile(
+    r"(?i)\b\d{1,9} (?:errors?|failed|failures|skipped|retries|bad|corrupt)\b"
+    r"|\b(?:errors?|failed|failures|skipped|retries|bad)[=:] ?\d{1,9}\b"
+)
+"""How many records could not be used, in a line about the others."""
+_NOT_FINISHED = re.compile(
+    r"(?i)\b(?:not|never|fail\w*|errors?|abort\w*|incomplete|unsuccessful\w*|partial\w*|interrupted|killed"
+    r"|before|until)\b|n't\b"
+)
+
+
+def uncaught(around: Around) -> str | None:
+    """What stands before `Traceback` in its line, above an error. None: there is none, or a logged one."""
+    lines = around.above[-MAX_TRACEBACK_LINES:]
+    for number, line in reversed(list(enumerate(lines))):
+        if TRACEBACK in line:
+            logged = number > 0 and own_level(lines[number - 1]) in ("error", "warning")
+            return None if logged else line.partition(TRACEBACK)[0]
+        if not _FRAME.search(line):
+            return None
+    return None
+
+
+def from_main(around: Around) -> bool:
+    """Whether a traceback begins in the main program: nobody caught it, and the process ended."""
+    lines = around.above[-MAX_TRACEBACK_LINES:]
+    heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
+    return (
+        bool(heads) and uncaught(around) is not None and "in <module>" in "".join(lines[heads[-1] + 1 :][:1])
+    )
+
+
+def is_glued(around: Around) -> bool:
+    """Whether a traceback stands in the middle of a line: what follows was printed before, and buffered."""
+    head = _form(uncaught(around) or "")
+    frames = [line for line in around.above[-MAX_TRACEBACK_LINES:] if 'File "' in line]
+    return bool(head) and not (frames and _form(frames[-1]).startswith(head))
+
+
+def works_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) -> bool:
+    """Whether lines of work that stood above an error go on below it, at least so many.
+
+    `rank`: of this rank alone.
+    """
+    above = _forms(_own(around.above, rank))
+    recent = _recent(_own(around.above, rank), above)
+    return any(
+        len(below) >= least and len(above.get(form, ())) >= LEAST_ABOVE and form in recent
+        for form, below in _forms(_own(around.below, rank)).items()
+    )
+
+
+def breaks_off(around: Around, rank: int | None = None) -> bool:
+    """Whether the work right above an error has no line below it: what goes on there is something else."""
+    above = _own(around.above, rank)
+    below = _forms(_own(around.below, rank))
+    recent = _recent(above, _forms(above))
+    return any(recent.count(form) >= LEAST_COUNTED and form not in below for form in recent)
+
+
+def starts_anew(around: Around) -> bool:
+    """Whether a person or script starts a program again below an error, and that works."""
+    commands = [number for number, line in enumerate(around.below) if _COMMAND.match(line)]
+    if not commands:
+        return False
+    return any(len(lines) >= LEAST_BELOW for lines in _forms(around.below[commands[0] + 1 :]).values())
+
+
+def counts_on(around: Around, rank: int | None = None) -> bool:
+    """Whether a counter rises, line by line, below an error. `rank`: of it alone."""
+    return any(
+        len(lines) >= LEAST_BELOW and _rises([_numbers(line) for line in lines])
+        for lines in _forms(_own(around.below, rank)).values()
+    )
+
+
+def reaches_total(around: Around) -> bool:
+    """Whether a counter came to its total below an error, at the end of the file."""
+    counted: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for line in (*around.above, *around.below, *around.last):
+        for place, found in enumerate(_totals(line)):
+            counted[_form(line), place].append(found[0])
+    for line in around.last[-END_LINES:]:
+        for place, (count, total) in enumerate(_totals(line)):
+            values = sorted(set(counted[_form(line), place]))
+            if count == total >= LEAST_COUNTED and len(values) >= LEAST_COUNTED:
+                return True
+    return False
+
+
+def passes(around: Around, *, tests: bool = True) -> bool:
+    """Whether the file ends with the result of a test run without failures, or with exit status 0.
+
+    `tests`: False for the log of a training, in which such a result is another program's.
+    """
+    ends = [line for line in around.last[-END_LINES:] if _PASSED.search(line) and _is_good(line)]
+    if not ends or (not tests and "passed" in ends[-1].lower()):
+        return False
+    return "passed" in ends[-1].lower() or ends[-1] is around.last[-1]
+
+
+def finishes(around: Around) -> bool:
+    """Whether a program worked on below an error and then told that it is done."""
+    worked = any(len(lines) >= LEAST_COUNTED for lines in _forms(around.below).values())
+    return worked and any(_FINISHED.search(line) and _is_good(line) for line in around.last[-END_LINES:])
+
+
+def _is_good(line: str) -> bool:
+    return _NOT_FINISHED.search(_NOTHING_WRONG.sub(" ", line)) is None
+
+
+def _is_work(line: str) -> bool:
+    return _NO_WORK.search(_TALLY.sub(" ", line)) is None
+
+
+def _own(lines: Iterable[str], rank: int | None) -> list[str]:
+    """The lines of a rank; all, where `rank` is None."""
+    if rank is None:
+        return list(lines)
+    return [line for line in lines if any(str(rank) in found for found in _RANK.findall(line))]
+
+
+def _forms(lines: Iterable[str]) -> dict[str, list[str]]:
+    """Lines about regular work by their form; equal lines once."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for line in lines:
+        found[_form(line)][line] = None
+    return {form: list(each) for form, each in found.items() if _is_regular(form, next(iter(each)))}
+
+
+def _recent(lines: Sequence[str], forms: Mapping[str, object]) -> list[str]:
+    """The forms of the last lines of regular work."""
+    return [form for line in lines if (form := _form(line)) in forms][-RECENT_LINES:]
+
+
+def _is_regular(form: str, line: str) -> bool:
+    """Whether lines of a form, of which `line` is one, are a number and words about regular work."""
+    return _SENTENCE.search(form) is not None and own_level(line) in PLAIN and _is_work(line)
+
+
+def _form(line: str) -> str:
+    """A line without its numbers, and the words that hold one."""
+    return " ".join("#" if _DIGIT.search(word) else word for word in _GAP.split(line))[:FORM_CHARS]
+
+
+def _numbers(line: str) -> list[float]:
+    """The numbers of a line but those of a clock."""
+    return [float(each.replace(",", "")) for each in _NUMBER.findall(_without_clock(line))]
+
+
+def _without_clock(line: str) -> str:
+    return " ".join(word for word in line.split() if not _CLOCK.search(word))
+
+
+def _rises(rows: Sequence[Sequence[float]]) -> bool:
+    """Whether the numbers at one place grow from row to row."""
+    if len({len(row) for row in rows}) != 1:
+        return False
+    return any(all(low < high for low, high in pairwise(column)) for column in zip(*rows, strict=True))
+
+
+def _totals(line: str) -> list[tuple[int, int]]:
+    """Counters with a total; states of a progress bar begin anew with every epoch."""
+    found = _TOTAL.findall(_without_clock(line)) if _MARK.search(line) else []
+    if not found or is_bar(line) or not _is_work(line):
+        return []
+    return [(int(count), int(total)) for count, total in found]

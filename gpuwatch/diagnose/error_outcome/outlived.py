@@ -1,0 +1,144 @@
+"""Errors below which the same log shows regular work, or the end of the program: they become notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from gpuwatch.agent.logs.lines.levels import level
+from gpuwatch.diagnose.error_outcome import later_lines
+from gpuwatch.diagnose.error_outcome.outcome import (
+    BUFFER_BYTES,
+    PROOF_STEPS,
+    Recovery,
+    StepTrack,
+    ends_process,
+    may_recover,
+    softened,
+)
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
+from gpuwatch.runs.files.around import Around
+
+GRAVE = ("error", "critical")
+MAX_ERRORS = 100
+"""More errors than this are a failure of many ranks; none of them is looked at."""
+PASSABLE = (
+    "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "oom.cuda", "oom.cublas",
+    "oom.kvcache", "oom.host.alloc", "oom.reported", "host.fd_limit", "peer.",
+)  # fmt: skip
+"""Classes of faults that a program may catch; of others (a dead process, a hang, a lost GPU) only its end
+tells that they did no harm."""
+Reader: TypeAlias = Callable[[str, int, int], Around | None]
+"""File name, first and last byte of a block -> the lines around it."""
+
+
+def with_later_lines(
+    alerts: Sequence[Alert], read: Reader, files: Iterable[str], tracks: Sequence[StepTrack] = ()
+) -> list[Alert]:
+    """The alerts; errors that their program outlived, by the lines below them, are notes or warnings.
+
+    Args:
+        alerts: With what later steps showed.
+        read: The lines around a place.
+        files: Names of the logs that belong to one rank alone.
+        tracks: The steps that ranks logged.
+    """
+    grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
+    if len(grave) > MAX_ERRORS:
+        return list(alerts)
+    grave += [alert for alert in alerts if alert.severity == "warning" and may_recover(alert)][
+        : MAX_ERRORS - len(grave)
+    ]
+    own = frozenset(files)
+    found: dict[str, Recovery] = {}
+    robust: set[str | None] = set()
+    for alert, around in _read(grave, read):
+        file = alert.proof[0].file
+        least = later_lines.LEAST_AGAIN if file in robust else later_lines.LEAST_BELOW
+        recovery = outlived(alert, around, least, own_file=file in own, stopped=steps_end(alert, tracks))
+        if recovery is not None:
+            found[alert.id] = recovery
+            robust.add(file)
+    dead = any(alert.severity in GRAVE and _ends_work(alert) and alert.id not in found for alert in alerts)
+    return [_judged(alert, found.get(alert.id), dead) for alert in alerts]
+
+
+def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool) -> Recovery | None:
+    """How the program of an error went on, as the lines of its file show. None: they do not show it.
+
+    Args:
+        alert: An error.
+        around: The lines of its file.
+        least: Lines of work that must stand below it.
+        own_file: No other rank writes to the file.
+        stopped: The steps of a training end at the error: what else is printed below may be another program.
+    """
+    tests = not stopped or alert.code.startswith("launch.")
+    if later_lines.reaches_total(around) or later_lines.passes(around, tests=tests):
+        return Recovery(None, None, finished=True)
+    anew = later_lines.starts_anew(around)
+    if anew or stopped:
+        return Recovery(None, None, finished=False) if anew else None
+    rank = None if own_file else alert.rank
+    if ran_to_its_end(alert, around, rank):
+        return Recovery(None, None, finished=True)
+    if not may_be_caught(alert):
+        return None
+    if later_lines.breaks_off(around, rank) or later_lines.from_main(around):
+        return None
+    if later_lines.finishes(around):
+        return Recovery(None, None, finished=True)
+    fatal = ends_process(alert) or later_lines.uncaught(around) is not None
+    buffered = fatal and around.below_bytes <= BUFFER_BYTES
+    going = later_lines.works_on(around, rank, least) and not later_lines.is_glued(around)
+    if going or (not buffered and later_lines.counts_on(around, rank)):
+        return Recovery(None, None, finished=False)
+    return None
+
+
+def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
+    """Whether the work of a rank went on below an error, and the log ends with the end of the work.
+
+    What survivors say of another rank (an echo) did no harm where any rank worked on: the job did, without
+    it or with it again.
+    """
+    who = None if alert.role == "echo" else rank
+    return later_lines.works_on(around, who) and later_lines.finishes(around)
+
+
+def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
+    """Whether training steps stand above an error in its file, and none below it."""
+    file, offset = alert.proof[0].file, _last_offset(alert)
+    marks = [mark.offset for track in tracks if track.file == file for mark in track.marks]
+    above = [each for each in marks if each is not None and each < offset]
+    return len(above) >= PROOF_STEPS and not any(each is not None and each > offset for each in marks)
+
+
+def may_be_caught(alert: Alert) -> bool:
+    """Whether a program can live on after such an error; one that logs it as a warning does."""
+    return alert.code.startswith(PASSABLE) or level(alert.proof[0].text) == "warning"
+
+
+def _read(alerts: Iterable[Alert], read: Reader) -> Iterable[tuple[Alert, Around]]:
+    for alert in sorted(alerts, key=_last_offset):
+        proof = alert.proof[0]
+        if proof.file is None or proof.offset is None:
+            continue
+        around = read(proof.file, proof.offset, _last_offset(alert))
+        if around is not None:
+            yield alert, around
+
+
+def _last_offset(alert: Alert) -> int:
+    return max(alert.proof[0].offset or 0, alert.last_offset or 0)
+
+
+def _ends_work(alert: Alert) -> bool:
+    return alert.code in TIMEOUTS or alert.code in EXITS or alert.code in LAUNCHER
+
+
+def _judged(alert: Alert, recovery: Recovery | None, dead: bool) -> Alert:
+    if recovery is None or (dead and not recovery.finished):
+        return alert
+    return softened(alert, recovery)

@@ -1,0 +1,97 @@
+"""Lines that name another rank than the one whose log they stand in, weighed against that rank's own log.
+
+Pure functions over the alerts and steps of ended jobs. A log that several ranks write is believed, and so
+is a line about a rank whose own log is missing or ends before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+
+from msgspec import structs
+
+from gpuwatch.diagnose.error_outcome.outcome import LEAVING_S, StepTrack
+from gpuwatch.diagnose.model.alert import Alert
+
+SAME_EVENT_S = 60.0
+"""An error of the same class in the rank's own log, so close to the line, confirms it."""
+
+
+def with_own_logs(
+    alerts: Iterable[Alert], owners: Mapping[str, int], tracks: Sequence[StepTrack]
+) -> list[Alert]:
+    """The alerts; a line that the own log of the rank in its prefix contradicts is of the log's rank, if any.
+
+    Args:
+        alerts: As the lines tell them.
+        owners: File -> its rank, of the logs that belong to one rank alone.
+        tracks: The steps that ranks logged.
+    """
+    alerts = list(alerts)
+    shared = {track.file for track in tracks if track.rank not in (None, owners.get(track.file))}
+    return [_weighed(alert, alerts, owners, tracks, shared) for alert in alerts]
+
+
+def _weighed(
+    alert: Alert,
+    alerts: Sequence[Alert],
+    owners: Mapping[str, int],
+    tracks: Sequence[StepTrack],
+    shared: set[str],
+) -> Alert:
+    file = alert.proof[0].file if alert.proof else None
+    if file is None or file in shared or alert.kernel or alert.rank_from not in ("line", "index"):
+        return alert
+    owner = owners.get(file)
+    if None in (owner, alert.rank) or owner == alert.rank:
+        return alert
+    here = next((track for track in tracks if track.file == file and track.marks), None)
+    own = _own_tracks(alert, file, owners, tracks)
+    if here is None or _confirmed(alert, alerts, {track.file for track in own}):
+        return alert
+    if not any(_steps_on(alert, track, here) for track in own):
+        return alert
+    doubt = (
+        f"the line is in the log of rank {owner} and names rank {alert.rank}, whose own log steps on"
+        " and does not have it"
+    )
+    return structs.replace(
+        alert, rank=owner, rank_from="path", node=alert.proof[0].node, gpu=None, doubt=doubt, refuted=True,
+        text=f"{alert.text}; {doubt}",
+    )  # fmt: skip
+
+
+def _own_tracks(
+    alert: Alert, file: str, owners: Mapping[str, int], tracks: Iterable[StepTrack]
+) -> list[StepTrack]:
+    """The steps in the own logs of an alert's rank: those beside the file, where there are any."""
+    found = [track for track in tracks if owners.get(track.file) == alert.rank == track.rank and track.marks]
+    folder = PurePath(file).parent
+    return [track for track in found if PurePath(track.file).parent == folder] or found
+
+
+def _confirmed(alert: Alert, alerts: Iterable[Alert], own: set[str]) -> bool:
+    """Whether the rank's own log tells the same."""
+    return any(
+        proof.file in own
+        for each in alerts
+        if each.code == alert.code
+        and (not (each.timed and alert.timed) or abs(each.first - alert.first) <= SAME_EVENT_S)
+        for proof in each.proof
+    )
+
+
+def _steps_on(alert: Alert, own: StepTrack, here: StepTrack) -> bool:
+    """Whether a rank logged a step after a line, and was not started anew in between.
+
+    Without times the ranks of a job are compared by their steps: the log of the line ends with it, and the
+    rank came at least two steps further.
+    """
+    if alert.timed and all(mark.at is not None for mark in own.marks):
+        after = [mark.step for mark in own.marks if (mark.at or 0.0) > alert.last + LEAVING_S]
+        before = [mark.step for mark in own.marks if (mark.at or 0.0) <= alert.last]
+        return bool(after) and after[0] > max(before, default=-1)
+    offset = max(alert.proof[0].offset or 0, alert.last_offset or 0)
+    last = here.marks[-1]
+    return (last.offset or 0) < offset and own.marks[-1].step >= last.step + 2

@@ -1,0 +1,128 @@
+"""Ranks without a process beside living siblings that show they must be there: seen after their end."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuwatch.diagnose.missing_ranks.vanished import tells_ranks, was_done
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import LogFile, Process
+
+STARTED_S = 30.0
+"""A job of which one rank is younger may still be starting the others."""
+
+Member: TypeAlias = tuple[Node, Process]
+
+
+@dataclass(frozen=True)
+class MissingRank:
+    """A rank without a process, on the node where its siblings show that it was."""
+
+    node: Node
+    job: str
+    rank: int
+    world_size: int
+    last_line: str | None
+    """The last line of its own log, where that is known."""
+    logged_at: float | None = None
+    """When its own log last grew (unix seconds on our clock), where it has one."""
+    file: str | None = None
+    """That log."""
+
+
+def missing_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
+    """The ranks of running jobs that have no process. `now`: monotonic seconds.
+
+    How many ranks a node has is known by LOCAL_WORLD_SIZE, by a rendezvous on the node's loopback, or by a
+    rank's own log there. A job that starts, one whose nodes do not answer, and ranks that came to the
+    announced last step are left out.
+    """
+    jobs: dict[str, list[Member]] = defaultdict(list)
+    for node in fleet.nodes.values():
+        for process in node.processes:
+            if process.job is not None and process.rank is not None:
+                jobs[process.job].append((node, process))
+    found = []
+    for job, members in jobs.items():
+        if not _may_be_judged(members, now):
+            continue
+        present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
+        world = members[0][1].world_size or 0
+        for name in dict.fromkeys(node.name for node, _ in members):
+            node = fleet.nodes[name]
+            due = _due(node, job, [each for at, each in members if at is node], world)
+            found += [
+                _missing(node, job, rank, world)
+                for rank in sorted(due - present)
+                if not was_done(fleet.progress, job, rank)
+            ]
+    return found
+
+
+def _may_be_judged(members: Collection[Member], now: float) -> bool:
+    """Whether one job is seen whole on its nodes, and none of its ranks has just started."""
+    counts = Counter(process.rank for _, process in members)
+    sizes = {process.world_size for _, process in members}
+    if max(counts.values()) > 1 or len(sizes) != 1 or any(process.inferred for _, process in members):
+        return False
+    if not any(process.state != "Z" for _, process in members):
+        return False
+    nodes = {node.name: node for node, _ in members}.values()
+    if not all(tells_ranks(node, now) for node in nodes):
+        return False
+    return all(_age(node, process, now) >= STARTED_S for node, process in members)
+
+
+def _age(node: Node, process: Process, now: float) -> float:
+    """Seconds since its start by the node's own clock; 0 where that is not known."""
+    if node.host is None or node.host_at is None or process.start is None:
+        return 0.0
+    return node.host.t + (now - node.host_at) - process.start
+
+
+def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int]:
+    """The ranks that a node must have, by its processes, ended ones too, and by logs that only it has."""
+    began = min(process.start or 0.0 for process in here)
+    due = {
+        rank
+        for file in node.logs
+        if _is_own_log(file, job) and (file.grown_at or 0.0) >= began
+        for rank in file.ranks
+    }
+    blocks = {_block(process, world) for process in here}
+    due.update(each.rank for each in here if each.rank is not None)
+    block = next(iter(blocks)) if len(blocks) == 1 else None
+    if block is not None:
+        due.update(range(*block))
+    return {rank for rank in due if rank < world}
+
+
+def _block(process: Process, world: int) -> tuple[int, int] | None:
+    """First rank of its node and the one behind the last, where ranks of a node follow each other."""
+    rank, local = process.rank, process.local_rank
+    if rank is None or local is None or process.variables.get("RANK") not in (None, str(rank)):
+        return None
+    size = process.variables.get("LOCAL_WORLD_SIZE", "")
+    if size.isdecimal() and len(size) < 7 and local < int(size) <= world:
+        return rank - local, rank - local + int(size)
+    if not size and process.on_loopback:
+        return 0, world
+    return None
+
+
+def _is_own_log(file: LogFile, job: str) -> bool:
+    return file.job == job and len(file.ranks) == 1 and file.identity is None and file.source != "kernel"
+
+
+def _missing(node: Node, job: str, rank: int, world: int) -> MissingRank:
+    logs = [file for file in node.logs if _is_own_log(file, job) and file.ranks == [rank]]
+    newest = max(logs, key=lambda file: file.grown_at or 0.0, default=None)
+    if newest is None:
+        return MissingRank(node, job, rank, world, None)
+    last_line = next((file.last_lines[-1] for file in (newest, *logs) if file.last_lines), None)
+    grown = None if newest.grown_at is None else newest.grown_at - node.offset_s
+    return MissingRank(node, job, rank, world, last_line, grown, newest.path)

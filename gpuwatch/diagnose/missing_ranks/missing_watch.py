@@ -1,0 +1,75 @@
+"""Alerts of ranks that were gone before gpuwatch came, while their siblings live on."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
+from gpuwatch.diagnose.missing_ranks.vanished import (
+    CODE,
+    EVERY_S,
+    SIBLINGS_S,
+    RankKey,
+    how_ended,
+    running_ranks,
+    vanished_alert,
+)
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.fleet.fleet import Fleet
+
+LOOKS_S = 2 * EVERY_S
+"""A process may be missing in one list."""
+
+
+class MissingWatch:
+    """Remembers since when a rank is missing; a rank that was seen is `VanishedWatch`'s."""
+
+    def __init__(self) -> None:
+        self._at = float("-inf")
+        self._seen: set[RankKey] = set()
+        self._since: dict[RankKey, float] = {}
+        self.alerts: dict[str, Alert] = {}
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
+        if now - self._at < EVERY_S:
+            return False
+        self._at = now
+        running = running_ranks(fleet.nodes.values())
+        self._seen.update(running)
+        absent = {(one.job, one.rank): one for one in missing_ranks(fleet, now)}
+        absent = {key: one for key, one in absent.items() if key not in self._seen}
+        self._since = {key: self._since.get(key, wall) for key in absent}
+        changed = False
+        for key, one in absent.items():
+            name = _name(key)
+            if name not in self.alerts and self._is_sure(key, one, wall):
+                self.alerts[name] = _alert(name, one, self._since[key])
+                changed = True
+        for name in [_name(key) for key in running]:
+            alert = self.alerts.get(name)
+            if alert is not None and alert.state == "firing":
+                self.alerts[name] = structs.replace(alert, state="resolved")
+                changed = True
+        return changed
+
+    def _is_sure(self, key: RankKey, one: MissingRank, wall: float) -> bool:
+        """Whether it ended so long ago that its siblings do not end with it."""
+        missing_s = wall - self._since[key]
+        silent_s = missing_s if one.logged_at is None else wall - one.logged_at
+        return missing_s >= LOOKS_S and max(missing_s, silent_s) >= SIBLINGS_S
+
+
+def _name(key: RankKey) -> str:
+    return f"{CODE}@{key[0]}:{key[1]}:"
+
+
+def _alert(name: str, one: MissingRank, since: float) -> Alert:
+    at = since if one.logged_at is None else one.logged_at
+    seen = f"no process of rank {one.rank}, though other ranks of the job live"
+    proofs = [Proof("value", seen, since, node=one.node.name)]
+    if one.last_line is not None:
+        proofs.append(Proof("line", one.last_line, at, timed=False, node=one.node.name, file=one.file))
+    text = f"{how_ended(one.node, one.job, one.rank)}; other ranks of the job live on"
+    alert = vanished_alert(name, (one.job, one.rank), one.node.name, at, text, tuple(proofs))
+    return structs.replace(alert, timed=one.logged_at is not None)

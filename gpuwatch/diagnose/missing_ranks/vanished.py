@@ -1,0 +1,162 @@
+"""A rank's process that is gone while its siblings live on: how it ended, no line may ever tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from msgspec import structs
+
+from gpuwatch.diagnose.error_outcome.outcome import reached
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.progress import FleetProgress
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import Process
+
+CODE = "rank.vanished"
+EVERY_S = 2.0
+SIBLINGS_S = 30.0
+"""At a regular end, and where a launcher ends all ranks, the siblings are gone within this."""
+STARTED_S = 1.0
+"""Seconds by which start times of different nodes may differ; an attempt's ranks start closer together."""
+
+RankKey: TypeAlias = tuple[str, int]
+"""Job and rank."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """A rank, as its node listed it last."""
+
+    node: str
+    process: Process
+    gpu: int | None
+    at: float
+    """When (unix seconds on our clock)."""
+    missing: bool = False
+
+
+class VanishedWatch:
+    """Remembers which ranks ran; `alerts` are those that vanished."""
+
+    def __init__(self) -> None:
+        self._seen: dict[RankKey, Seen] = {}
+        self._at = float("-inf")
+        self.alerts: dict[str, Alert] = {}
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
+        if now - self._at < EVERY_S:
+            return False
+        self._at = now
+        nodes = {name: node for name, node in fleet.nodes.items() if tells_ranks(node, now)}
+        running = running_ranks(nodes.values())
+        for key, (node, process) in running.items():
+            self._seen[key] = Seen(node.name, process, _gpu(node, process), wall)
+        for key in [key for key, seen in self._seen.items() if seen.node in nodes and key not in running]:
+            self._seen[key].missing = True
+        jobs = {job for job, _ in running}
+        self._seen = {key: seen for key, seen in self._seen.items() if key[0] in jobs or not seen.missing}
+        return self._judge(running, fleet, wall)
+
+    def _judge(self, running: Mapping[RankKey, tuple[Node, Process]], fleet: Fleet, wall: float) -> bool:
+        changed = False
+        for (job, rank), seen in self._seen.items():
+            name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
+            if not seen.missing or name in self.alerts or wall - seen.at < SIBLINGS_S:
+                continue
+            left = [key for key, (node, one) in running.items() if key[0] == job and _older(node, one, seen)]
+            if left and not was_done(fleet.progress, job, rank):
+                ended = how_ended(fleet.nodes.get(seen.node), job, rank)
+                self.alerts[name] = _alert(name, job, rank, seen, f"{ended}; {_others(len(left))}")
+                changed = True
+        back = {f"{CODE}@{job}:{rank}:" for job, rank in running}
+        for name, alert in self.alerts.items():
+            if alert.state == "firing" and name.rpartition(":")[0] + ":" in back:
+                self.alerts[name] = structs.replace(alert, state="resolved")
+                changed = True
+        return changed
+
+
+def tells_ranks(node: Node, now: float) -> bool:
+    """Whether the list of its processes is one of now, and whole."""
+    fresh = node.processes_at is not None and node.processes_at >= node.agent_since
+    return node.state(now) == "live" and fresh and node.processes_partial is None
+
+
+def running_ranks(nodes: Iterable[Node]) -> dict[RankKey, tuple[Node, Process]]:
+    """The ranks that have a living process, and where."""
+    return {
+        (process.job, process.rank): (node, process)
+        for node in nodes
+        for process in node.processes
+        if process.rank is not None and process.job is not None and process.state != "Z"
+    }
+
+
+def _gpu(node: Node, process: Process) -> int | None:
+    gpu = node.gpus.get(process.gpus[0].uuid) if process.gpus else None
+    return None if gpu is None else gpu.info.index
+
+
+def _older(node: Node, process: Process, seen: Seen) -> bool:
+    """Whether a process ran already when another one was seen last: it is of the same attempt."""
+    return process.start is None or process.start - node.offset_s <= seen.at + STARTED_S
+
+
+def was_done(progress: FleetProgress, job: str, rank: int) -> bool:
+    """Whether the last step of the rank, or of its job where it tells none, is the announced last one."""
+    voices = [each for each in progress.voices.values() if each.job == job]
+    own = [each for each in voices if each.rank == rank] or voices
+    for each in own:
+        step, total = each.value("step"), each.value("total_steps")
+        if step is not None and total is not None and reached(int(step), int(total)):
+            return True
+    return False
+
+
+def how_ended(node: Node | None, job: str, rank: int) -> str:
+    """By the status of a process that nobody has collected yet."""
+    every = [] if node is None else [each for each in node.processes if (each.job, each.rank) == (job, rank)]
+    status = next((each.exit_status for each in every if each.exit_status is not None), None)
+    if status is None:
+        return "vanished, exit status unknown"
+    if status >= 0:
+        return f"ended with exit code {status}"
+    return f"was ended by signal {-status}"
+
+
+def _others(left: int) -> str:
+    return f"{plural(left, 'other rank')} of the job {'lives' if left == 1 else 'live'} on"
+
+
+def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:
+    listed = f"pid {seen.process.pid} was listed last at that time and is gone since"
+    proof = Proof("value", listed, seen.at, node=seen.node)
+    alert = vanished_alert(name, (job, rank), seen.node, seen.at, text, (proof,))
+    return structs.replace(alert, gpu=seen.gpu, fields={"pid": seen.process.pid})
+
+
+def vanished_alert(
+    name: str, key: RankKey, node: str, at: float, text: str, proof: tuple[Proof, ...]
+) -> Alert:
+    """The alert, with the id `name`, of a rank that was gone `at` (unix seconds)."""
+    job, rank = key
+    return Alert(
+        id=name,
+        code=CODE,
+        severity="error",
+        title="Rank vanished",
+        text=text,
+        proof=proof,
+        role="first",
+        node=node,
+        rank=rank,
+        rank_from="process",
+        job=job,
+        first=at,
+        last=at,
+    )

@@ -1,0 +1,162 @@
+"""Which jobs ended of late, and how, from the logs that the agents found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuwatch.diagnose.error_outcome.outcome import Mark, StepTrack
+from gpuwatch.diagnose.incidents.grouping import GAP_S
+from gpuwatch.diagnose.job_end.closing import LogEnd
+from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stop_alerts
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import LogFile
+
+ENDED_S = 6 * 3600.0
+"""A job whose last line is older is not told of (as long as the agents look back)."""
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """One job of which no process is left."""
+
+    name: str
+    nodes: tuple[str, ...]
+    """On which logs of it were found."""
+    ranks: tuple[int, ...]
+    files: tuple[tuple[str, str], ...]
+    """(node, path) of its logs."""
+    last: float
+    """When its last line was written (unix seconds on our clock)."""
+    end: JobEnd
+    searched: bool
+    """Whether all of its logs have been searched."""
+    superseded: bool = False
+    """Its user started a job later on one of its nodes, and so has seen to it."""
+
+
+def ended_jobs(
+    fleet: Fleet, alerts: Iterable[Alert], now: float, wall: float
+) -> list[tuple[EndedJob, list[Alert]]]:
+    """Every job that ended of late, the last one first, with what its early end says by itself.
+
+    Args:
+        fleet: What is known now.
+        alerts: All that is known.
+        now: Monotonic seconds, the clock of the fleet's steps.
+        wall: Unix seconds at the same moment.
+    """
+    members: dict[str, list[tuple[Node, LogFile]]] = {}
+    for node in fleet.nodes.values():
+        for file in node.logs:
+            if is_ended(file) and file.job is not None and not _may_be_written(node, file, fleet):
+                members.setdefault(file.job, []).append((node, file))
+    alerts = list(alerts)
+    found = []
+    for name, files in members.items():
+        last = max(_last(node, file) for node, file in files)
+        if wall - last <= ENDED_S:
+            own = [alert for alert in alerts if alert.job == name]
+            job, stops = _ended(name, files, own, fleet, last, wall - now)
+            if any(_may_explain(alert, job) for alert in alerts):
+                stops = [structs.replace(alert, role="echo") for alert in stops]
+            found.append((job, stops))
+    return sorted(found, key=lambda each: (-each[0].last, each[0].name))
+
+
+def _ended(
+    name: str,
+    files: Sequence[tuple[Node, LogFile]],
+    alerts: Sequence[Alert],
+    fleet: Fleet,
+    last: float,
+    offset_s: float,
+) -> tuple[EndedJob, list[Alert]]:
+    places = {(node.name, file.path) for node, file in files}
+    tracks = [
+        _track(each, name, offset_s)
+        for each in fleet.progress.voices.values()
+        if (each.node, each.file) in places and each.curve()
+    ]
+    closings = {file.path: LogEnd(_last(node, file), file.last_lines) for node, file in files}
+    searched = all(file.searched_to is not None or file.state == "elsewhere" for _, file in files)
+    end = job_end(tracks, alerts, closings, growing=False, settled=searched)
+    told = [alert for alert in alerts if not alert.id.startswith(_MARK)]
+    stops = stop_alerts(end, tracks, told, closings) if searched else []
+    ranks = {rank for _, file in files for rank in file.ranks} | {
+        track.rank for track in tracks if track.rank is not None
+    }
+    job = EndedJob(
+        name,
+        tuple(dict.fromkeys(node.name for node, _ in files)),
+        tuple(sorted(ranks)),
+        tuple(sorted(places)),
+        last,
+        end,
+        searched,
+        any(_started_later(node, {file.owner for _, file in files}, last) for node, _ in files),
+    )
+    return job, [structs.replace(alert, id=f"{_MARK}{alert.id}", job=name) for alert in stops]
+
+
+def _may_explain(alert: Alert, job: EndedJob) -> bool:
+    """Whether the kernel of one of its nodes told of a fault about when the job ended."""
+    grave = alert.severity in ("error", "critical") and alert.role != "hint"
+    near = job.last - GAP_S <= alert.first <= job.last + GAP_S
+    return alert.kernel and grave and near and alert.node in job.nodes
+
+
+_MARK = "ended "
+"""Begins the ids of what an early end says by itself."""
+
+
+def _track(voice: RankProgress, job: str, offset_s: float) -> StepTrack:
+    marks = [
+        Mark(
+            step.step,
+            step.at + offset_s if math.isfinite(step.at) else None,
+            None,
+            all(value is None or math.isfinite(value) for value in (step.loss, step.grad_norm)),
+        )
+        for step in voice.curve()
+    ]
+    total = voice.value("total_steps")
+    whole = None if total is None else int(total)
+    return StepTrack(voice.node, voice.file, voice.rank, job, marks, whole, per_epoch=voice.per_epoch)
+
+
+def _last(node: Node, file: LogFile) -> float:
+    """When a file's last line was written (unix seconds on our clock)."""
+    return (file.last_at or 0.0) - node.offset_s
+
+
+def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
+    """Whether a rank that runs on another node may write a file of a shared file system.
+
+    The agent of the file's own node has looked at who has it open there.
+    """
+    return file.identity is not None and any(
+        process.rank is not None
+        and (process.start is None or process.start - other.offset_s <= _last(node, file))
+        for other in fleet.nodes.values()
+        if other is not node
+        for process in other.processes
+    )
+
+
+def _started_later(node: Node, owners: Container[str | None], last: float) -> bool:
+    """Whether a rank of the same user was started on a node since."""
+    return any(
+        process.rank is not None
+        and process.user in owners
+        and process.start is not None
+        and process.start - node.offset_s > last
+        for process in node.processes
+    )

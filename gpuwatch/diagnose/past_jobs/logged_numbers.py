@@ -1,0 +1,219 @@
+"""The numbers of a job that has ended, from its logs, judged by the functions that judge running jobs."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.straggler.alerts import CODE as SLOW_RANK
+from gpuwatch.diagnose.straggler.own_time import STEP, slow_ranks
+from gpuwatch.diagnose.training.first_nan import first_nans
+from gpuwatch.diagnose.training.monitor import ENDS_RUNS, TITLES
+from gpuwatch.diagnose.training.numerics import LASTING_STEPS, MIN_STEPS, numerics, spike
+from gpuwatch.diagnose.training.symptom import Sign
+from gpuwatch.diagnose.training.throughput import RECENT_STEPS, collapsed, collapsed_rate, pace, went_back
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
+from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
+from gpuwatch.runs.scan.scan import LogScan
+
+LEAST_TIMINGS = 3
+SPIKE_WINDOW = 256
+UNDATED_POINTS = 100
+"""Steps without times of which the last ones show more than a hiccup."""
+END_BYTES = 2048
+"""What stands so close to the end of a log was so at its end."""
+
+
+@dataclass(frozen=True)
+class LoggedVoice:
+    """The series of one rank in one file, and the same as the running fleet keeps it."""
+
+    file: LogScan
+    series: StepSeries
+    voice: RankProgress
+
+    def point(self, step: int | None) -> StepPoint:
+        """The logged step of this number, else the last one."""
+        found = (point for point in self.series.points if point.step == step)
+        return next(found, self.series.points[-1])
+
+
+def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
+    """What the numbers of a job say at its end: the classes of `TrainingWatch` and of slow ranks."""
+    voices = [logged_voice(file, series) for file in files for series in file.series]
+    if not voices:
+        return []
+    found = list(_of_speaker(max(voices, key=_weight)))
+    by_voice = {id(each.voice): each for each in voices}
+    first = first_nans(each.voice for each in voices).values()
+    found += [_alert(by_voice[id(nan.voice)], nan.sign, of_one=nan.alone) for nan in first]
+    return found + list(_slow_ranks(voices))
+
+
+def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Alert]:
+    """The alerts; gradients that are NaN in line after line to the end of a log are a cause by themselves.
+
+    Lines without a step (`{'loss': 0.0, 'grad_norm': nan}` beside a bar) make no series that could be judged.
+    """
+    ends = {file.name: file.size for file in files if file.packing is None}
+    return [
+        structs.replace(alert, severity="error", role="root", fields={**alert.fields, "lasts": 1})
+        if alert.code == "num.grad_nan"
+        and alert.count >= LASTING_STEPS
+        and ends.get(alert.proof[0].file or "", math.inf) - (alert.last_offset or 0) <= END_BYTES
+        else alert
+        for alert in alerts
+    ]
+
+
+def logged_voice(file: LogScan, series: StepSeries) -> LoggedVoice:
+    """A series as the functions of running jobs take it; its times are unix seconds."""
+    rank = file.rank if series.rank is None else series.rank
+    voice = RankProgress(series.host or file.node or "", file.name, rank, series.local_rank)
+    voice.dialect, voice.per_epoch, voice.highest_scale = (
+        series.dialect, series.per_epoch, series.highest_scale,
+    )  # fmt: skip
+    voice.steps = deque(_steps(series.points), maxlen=len(series.points))
+    last = series.points[-1].at
+    voice.stepped_at = -math.inf if last is None else last
+    voice.values = {name: Value(value, voice.stepped_at) for name, value in series.values.items()}
+    voice.timings = {
+        name: deque(Value(seconds, voice.stepped_at) for seconds in values)
+        for name, values in series.timings.items()
+    }
+    return LoggedVoice(file, series, voice)
+
+
+def _steps(points: Sequence[StepPoint]) -> Iterator[LoggedStep]:
+    before: StepPoint | None = None
+    for point in points:
+        took = point.step_time_s
+        if took is None and before is not None and None not in (before.at, point.at):
+            seconds, steps = (point.at or 0.0) - (before.at or 0.0), point.step - before.step
+            took = seconds / steps if steps > 0 and seconds > 0 else None
+        at = -math.inf if point.at is None else point.at
+        yield LoggedStep(
+            point.step, at, took, point.loss, point.grad_norm, point.tokens_per_s, point.samples_per_s
+        )
+        before = point
+
+
+def _weight(each: LoggedVoice) -> tuple[int, int]:
+    """Who speaks for the job: the series with the most values that can be judged."""
+    judged = sum(point.loss is not None or point.grad_norm is not None for point in each.series.points)
+    return judged, len(each.series.points)
+
+
+def _of_speaker(speaker: LoggedVoice) -> Iterator[Alert]:
+    codes = set()
+    for sign in numerics(speaker.voice):
+        codes.add(sign.code)
+        yield _alert(speaker, sign)
+    steps = list(speaker.voice.steps)
+    slow = list(collapsed(steps))
+    if not slow and all(step.took_s is None for step in steps):
+        slow = list(collapsed_rate(steps))
+    if not speaker.voice.per_epoch:
+        slow += went_back(steps)
+    of_speed = [sign for sign in pace(speaker.voice, ()) if not slow or sign.code != slow[0].code]
+    for sign in (*slow, *of_speed):
+        if _lasted(speaker.series.points, sign):
+            yield _alert(speaker, sign, of_one=False)
+    if "num.loss_spike" not in codes:
+        for at in _passed_spike(speaker.series.points):
+            loss = speaker.series.points[at].loss
+            sign = Sign("num.loss_spike", "info", f"the loss was {loss:.4g} for a while", step=at)
+            yield _alert(speaker, replace(sign, step=speaker.series.points[at].step))
+
+
+def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
+    """Whether the last steps, which a sign is about, took as long as it must have been true."""
+    if not sign.hold_s:
+        return True
+    if all(point.at is None for point in points):
+        return len(points) >= UNDATED_POINTS
+    times = [point.at for point in points[-RECENT_STEPS:] if point.at is not None]
+    return len(times) > 1 and times[-1] - times[0] >= sign.hold_s
+
+
+def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
+    """The first point of the first spike that the loss came back from; none: there was none."""
+    losses = [(n, p.loss) for n, p in enumerate(points) if p.loss is not None and math.isfinite(p.loss)]
+    for at in range(MIN_STEPS + 2, len(losses)):
+        if not min(losses[at - 1][1], losses[at][1]) > losses[at - 2][1] > 0:
+            continue
+        recent = [loss for _, loss in losses[max(0, at - SPIKE_WINDOW) : at + 1]]
+        if next(spike(recent), None) is not None:
+            yield losses[at - 1][0]
+            return
+
+
+def _alert(of: LoggedVoice, sign: Sign, *, of_one: bool = True) -> Alert:
+    """A sign as an alert. What lasted to the end of the log is an error: nobody stopped the run."""
+    point = of.point(sign.step)
+    at = point.at if point.at is not None else of.file.last_time or of.file.mtime
+    fields: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}
+    if sign.lasts:
+        fields["lasts"] = 1
+    node = of.voice.node or None
+    proof = Proof(
+        "line", sign.text, at, point.at is not None, of.file.node, of.file.name, point.offset, (sign.text,)
+    )
+    return Alert(
+        id=f"{sign.code}@{of.file.name}:{of.voice.rank}",
+        code=sign.code,
+        severity="error" if sign.lasts and sign.severity == "warning" else sign.severity,
+        title=TITLES[sign.code],
+        text=sign.text,
+        proof=(proof,),
+        role="root" if sign.code in ENDS_RUNS or sign.lasts else "hint",
+        node=node if of_one else None,
+        rank=of.voice.rank if of_one else None,
+        first=at,
+        last=at,
+        timed=point.at is not None,
+        fields=fields,
+    )
+
+
+def _slow_ranks(voices: Iterable[LoggedVoice]) -> Iterator[Alert]:
+    """Ranks whose own timers stand out among their peers'."""
+    times: dict[int, dict[str, float]] = {}
+    by_rank: dict[int, LoggedVoice] = {}
+    for each in voices:
+        own = _medians(each.voice)
+        if each.voice.rank is not None and own:
+            times[each.voice.rank], by_rank[each.voice.rank] = own, each
+    for unlike in slow_ranks(times, Thresholds().peer_time_pct):
+        of = by_rank[unlike.rank]
+        text = f"one of {unlike.peers + 1} ranks {unlike.what}"
+        point = of.point(None)
+        at = point.at if point.at is not None else of.file.mtime
+        proof = Proof(
+            "line", unlike.evidence, at, point.at is not None, of.file.node, of.file.name, point.offset
+        )
+        yield Alert(
+            id=f"{SLOW_RANK}@{unlike.rank}", code=SLOW_RANK, severity="warning", title="Straggler",
+            text=text, proof=(proof,), role="hint", node=of.voice.node or None, rank=unlike.rank,
+            first=at, last=at, timed=point.at is not None,
+        )  # fmt: skip
+
+
+def _medians(voice: RankProgress) -> dict[str, float]:
+    found = {
+        name: median(value.value for value in values)
+        for name, values in voice.timings.items()
+        if len(values) >= LEAST_TIMINGS
+    }
+    if "step_time_s" in voice.values:
+        steps = [took for took in voice.step_times(RECENT_STEPS) if math.isfinite(took)]
+        if len(steps) >= LEAST_TIMINGS:
+            found[STEP] = median(steps)
+    return found

@@ -1,0 +1,57 @@
+"""Remembers which jobs ended and what their early ends say; looks again when anything about them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.past_jobs.jobs import EndedJob, ended_jobs
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.jobs.ended_files import is_ended
+
+
+class EndedJobsWatch:
+    """Call `go` with every update."""
+
+    def __init__(self) -> None:
+        self.jobs: tuple[EndedJob, ...] = ()
+        """The last one first."""
+        self.alerts: dict[str, Alert] = {}
+        """By id: what a job's early end says where no line tells why."""
+        self.names: frozenset[str] = frozenset()
+        """Of all of them."""
+        self.superseded: frozenset[str] = frozenset()
+        """The names of those after which another job was started."""
+        self._seen: tuple[int, ...] = ()
+        self._files: dict[str, bool] = {}
+        self._logs_version = -1
+
+    def behind(self, alerts_version: int) -> bool:
+        """Whether there are ended jobs that were not looked at since the alerts changed."""
+        return any(self._files.values()) and self._seen[-1:] != (alerts_version,)
+
+    def go(self, fleet: Fleet, alerts: Iterable[Alert], alerts_version: int, now: float, wall: float) -> bool:
+        """Look again if anything changed; True when an ended job or an alert is new or different.
+
+        Args:
+            fleet: What is known now.
+            alerts: All that is known.
+            alerts_version: Moves when `alerts` does.
+            now: Monotonic seconds.
+            wall: Unix seconds.
+        """
+        if fleet.logs_version != self._logs_version:
+            self._logs_version = fleet.logs_version
+            self._files = {name: any(map(is_ended, node.logs)) for name, node in fleet.nodes.items()}
+        seen = (fleet.logs_version, fleet.progress.version, alerts_version)
+        if seen == self._seen or not (any(self._files.values()) or self.jobs):
+            return False
+        self._seen = seen
+        found = ended_jobs(fleet, alerts, now, wall)
+        jobs = tuple(job for job, _ in found)
+        stops = {alert.id: alert for _, each in found for alert in each}
+        changed = (jobs, stops) != (self.jobs, self.alerts)
+        self.jobs, self.alerts = jobs, stops
+        self.names = frozenset(job.name for job in jobs)
+        self.superseded = frozenset(job.name for job in jobs if job.superseded)
+        return changed

@@ -1,0 +1,1 @@
+"""Host keys and host certificates by the rules of OpenSSH, without paramiko."""

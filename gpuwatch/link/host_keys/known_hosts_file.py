@@ -1,0 +1,165 @@
+"""Lines of a known_hosts file, read, matched and written as OpenSSH does.
+
+The format is in sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. Lines that cannot be read are skipped.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from gpuwatch.link.host_keys.host_certificate import key_type
+
+Marker = Literal["", "@cert-authority", "@revoked"]
+_MARKERS: tuple[Marker, ...] = ("@cert-authority", "@revoked")
+
+
+@dataclass(frozen=True)
+class KnownHostsLine:
+    """One line of a known_hosts file."""
+
+    marker: Marker
+    hosts: str
+    blob: bytes
+    file: Path
+    line: int
+    salted: tuple[bytes, bytes] | None = None
+    """Salt and digest, where the host's name is hashed."""
+
+    @property
+    def place(self) -> str:
+        """`file:line`."""
+        return f"{self.file}:{self.line}"
+
+    def matches(self, name: str) -> bool:
+        """Whether the line is about this lookup name (lower case, `[host]:port` off port 22)."""
+        if self.salted is not None:
+            salt, digest = self.salted
+            return hmac.digest(salt, name.encode(), "sha1") == digest
+        return _patterns_match(self.hosts, name)
+
+
+def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
+    """The lines of a file about a lookup name, in order; none when there is no file."""
+    return _matching(file, _state(file), name)
+
+
+def append_key(file: Path, name: str, key: bytes, *, hashed: bool) -> None:
+    """Write a line at the end of a file; where there is none it is made with mode 0600.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    host = _hash(name) if hashed else name
+    _append(file, f"{host} {key_type(key)} {base64.b64encode(key).decode()}\n")
+
+
+def _state(file: Path) -> tuple[int, int, int]:
+    """What changes when the file does."""
+    try:
+        state = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+@lru_cache(maxsize=8192)
+def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[KnownHostsLine, ...]:
+    """A hashed file of a large cluster takes milliseconds to search, and every connect asks several times."""
+    return tuple(entry for entry in _parse_file(file, state) if entry.matches(name))
+
+
+@lru_cache(maxsize=64)
+def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[KnownHostsLine, ...]:  # noqa: ARG001  # the cache's key
+    """The readable lines of a file; none when there is no file."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    except OSError:
+        return ()
+    entries = (_parse_line(text, file, number) for number, text in enumerate(lines, 1))
+    return tuple(entry for entry in entries if entry is not None)
+
+
+def _parse_line(text: str, file: Path, number: int) -> KnownHostsLine | None:
+    fields = text.split()
+    if not fields or fields[0].startswith("#"):
+        return None
+    marker: Marker = ""
+    if fields[0].startswith("@"):
+        found = [known for known in _MARKERS if known == fields[0]]
+        if not found:
+            return None
+        marker, fields = found[0], fields[1:]
+    if len(fields) < 3:
+        return None
+    blob = read_key(fields[1:])
+    salted = _salted(fields[0])
+    if blob is None or (fields[0].startswith("|") and salted is None):
+        return None
+    return KnownHostsLine(marker, fields[0], blob, file, number, salted)
+
+
+def read_key(fields: Sequence[str]) -> bytes | None:
+    """The key in wire format that `ssh-ed25519 AAAA...` stands for; None where it is no such thing."""
+    if len(fields) < 2:
+        return None
+    try:
+        blob = base64.b64decode(fields[1], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return blob if key_type(blob) == fields[0] else None
+
+
+def _patterns_match(patterns: str, name: str) -> bool:
+    matched = False
+    for pattern in patterns.split(","):
+        negated = pattern.startswith("!")
+        if _pattern(pattern[negated:].lower()).fullmatch(name):
+            if negated:
+                return False
+            matched = True
+    return matched
+
+
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    wild = {"*": ".*", "?": "."}
+    collapsed = re.sub(r"\*+", "*", text)  # a run of stars would make the match exponential
+    return re.compile("".join(wild.get(c) or re.escape(c) for c in collapsed), re.DOTALL)
+
+
+def _salted(hosts: str) -> tuple[bytes, bytes] | None:
+    parts = hosts.split("|")
+    if len(parts) != 4 or parts[:2] != ["", "1"]:
+        return None
+    try:
+        return base64.b64decode(parts[2], validate=True), base64.b64decode(parts[3], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _hash(name: str) -> str:
+    salt = os.urandom(20)
+    digest = hmac.digest(salt, name.encode(), "sha1")
+    return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+
+
+def _append(file: Path, line: str) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        os.write(
+            descriptor, (("\n" if cut else "") + line).encode()
+        )  # one write with O_APPEND is not interleaved
+    finally:
+        os.close(descriptor)

@@ -1,1 +1,0 @@
-"""Host keys, host certificates and ssh_config, without paramiko."""

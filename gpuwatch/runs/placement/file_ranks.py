@@ -1,0 +1,94 @@
+"""The rank of a file that one process writes: by its path, its banner, or the only rank in it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from gpuwatch.agent.logs.lines.rank_words import RANK_NAMED, SCOPES
+from gpuwatch.runs.placement.owners import ATTEMPT
+from gpuwatch.runs.placement.rank_census import Census
+
+BARE = "bare"
+_LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
+"""The number that ends a name, before its endings."""
+
+
+def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
+    """Give the rank of each file of one process, by its name, its banner, or the only rank in its lines."""
+    if found.single and found.world in (None, 1):
+        return dict.fromkeys(files, 0)
+    own: dict[str, int] = {}
+    several = {file for file, ranks in found.ranks.items() if len(ranks) > 1}
+    for file, banners in found.banners.items():
+        if len(banners) == 1 and file not in several:
+            own[file] = next(iter(banners))
+    printed = {file: next(iter(ranks)) for file, ranks in found.variables.items() if len(ranks) == 1}
+    if len(printed) > 1 and len(set(printed.values())) == len(printed):
+        own |= {file: rank for file, rank in printed.items() if file not in several and file not in own}
+    lone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
+    if len(lone) > 1 and set(lone.values()) == set(range(len(lone))) and found.world == len(lone):
+        own |= {file: rank for file, rank in lone.items() if file not in own}
+    stated = {file: next(iter(ranks)) for file, ranks in found.openings.items() if len(ranks) == 1}
+    if len(stated) > 1 and _is_run(list(stated.values())):
+        own |= {file: rank for file, rank in stated.items() if file not in several and file not in own}
+    if 0 in own.values() and len(files) > 1 and len(own) < 2:
+        own = {}  # of a shared log, in which rank 0 speaks for all
+    named = ranks_of_names(files, found)
+    return {**named, **_by_index(found, words), **own}
+
+
+def _is_run(ranks: Sequence[int]) -> bool:
+    """Whether the ranks are all different, without a gap: those of nodes' first processes have gaps."""
+    return len(set(ranks)) == len(ranks) == max(ranks) - min(ranks) + 1
+
+
+def _by_index(found: Census, words: frozenset[str]) -> dict[str, int]:
+    """Give the rank of each file with one number after a word that counts ranks, where all are different."""
+    lone = {
+        file: next(iter(numbers))
+        for (file, word), numbers in found.indexes.items()
+        if word in words and len(numbers) == 1
+    }
+    return lone if len(lone) > 1 and len(set(lone.values())) == len(lone) else {}
+
+
+def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
+    """Give the ranks in paths that count from 0 (`worker-2.log`, `task-3/stdout`), one process in each file.
+
+    A number without a word (`2.log`, the ordinal of a pod) is a rank only where the job has as many ranks as
+    there are files, or one process on each host.
+    """
+    families: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    for file in files:
+        parts = PurePath(file).parts
+        for depth, part in enumerate(parts):
+            folder, below = "/".join(parts[:depth]), "/".join(parts[depth + 1 :])
+            for word, number, shape in _numbers_in(part):
+                families[folder, f"{shape}/{below}", word][file] = number
+    ranks: dict[str, int] = {}
+    folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
+    for (_, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
+        if folders[shape, word] > 1:
+            continue  # the same names in the folder of each node: they count its own processes
+        numbers = set(members.values())
+        whole = numbers == set(range(len(members))) and len(members) > 1
+        alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())
+        agrees = found.world == len(members) or (found.world is None and (word != BARE or found.one_per_host))
+        if word != "local" and whole and alone and agrees:
+            ranks |= members
+    return ranks
+
+
+def _numbers_in(part: str) -> Iterator[tuple[str, int, str]]:
+    """Give the word, the number and the rest of each number in one component of a path."""
+    plain = part.replace("workerlog.", "worker.").replace("_", " ").replace(".", " ")
+    found = list(RANK_NAMED.finditer(plain))
+    for name in found:
+        word = next(each for each in SCOPES if each in name.groupdict() and name[each] is not None)
+        yield word, int(name["n"]), plain[: name.start()] + "#" + plain[name.end() :]
+    last = _LAST_NUMBER.search(plain)
+    if last is not None and not found:
+        yield BARE, int(last[1]), plain[: last.start(1)] + "#" + plain[last.end(1) :]

@@ -1,0 +1,71 @@
+"""Whose each log file is and what each line's numbers mean, once the lines of the whole job are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.model.record import Row
+from gpuwatch.runs.placement.file_ranks import own_ranks_of
+from gpuwatch.runs.placement.rank_census import (
+    OWN_LINE,
+    census,
+    clues_of_hosts,
+    clues_of_own_hosts,
+    clues_of_pods,
+    clues_of_processes,
+    clues_of_tasks,
+    ranks_counted_by,
+)
+from gpuwatch.runs.placement.rank_map import FileOwner
+from gpuwatch.runs.placement.step_series import StepSeries
+
+TASK = "task"
+"""Of `srun -l`: each number is a process of its own, whether a rank or not."""
+
+
+def with_census(
+    owners: Sequence[FileOwner],
+    clues: Sequence[Clue],
+    samples: Sequence[tuple[str, Sequence[bytes]]],
+    rows: Mapping[str, list[Row]],
+) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
+    """Add what sample lines say of the ranks and their number; and which words count ranks."""
+    found = census(samples)
+    words = ranks_counted_by(found)
+    more = [
+        *clues_of_processes(found, words),
+        *clues_of_tasks(found, words),
+        *clues_of_hosts(found, words),
+        *clues_of_own_hosts(found),
+        *clues_of_pods(found),
+        *sorted(found.spawned, key=lambda clue: (clue.file, clue.host or "", clue.pid or 0)),
+    ]
+    if found.announced is not None and all(clue.world is None for clue in clues):
+        more.append(Clue("", OWN_LINE, world=found.announced))
+    if all("rank" in row for each in rows.values() for row in each):
+        return list(owners), [*clues, *more], words
+    own = own_ranks_of(found, [owner.file for owner in owners], words)
+    return [with_rank(owner, own) for owner in owners], [*clues, *more], words
+
+
+def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepSeries, ...]:
+    """The series of a file by rank: numbers after `words` are ranks, those after other words tell nothing."""
+    found: dict[tuple[object, ...], StepSeries] = {}
+    for each in series:
+        rank = each.rank
+        if rank is None and each.index_of in words:
+            rank = each.index
+        own = each.index if each.index_of == TASK else None
+        key = (rank, each.local_rank, each.host, own if rank is None else None)
+        if key in found:
+            found[key].merge(each)
+        else:
+            found[key] = replace(each, rank=rank)
+    return tuple(found.values())
+
+
+def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
+    """The owner with the rank that its lines tell, where its path names none."""
+    return owner if owner.rank is not None else replace(owner, rank=own.get(owner.file))

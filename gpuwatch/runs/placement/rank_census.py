@@ -1,0 +1,404 @@
+"""Which numbers of a job's lines are ranks, and what the lines say of each rank's process. Pure.
+
+`worker 3` and `task 3` are ranks only where the whole job agrees: several numbers of the same word, from 0
+on, as many as there are ranks, and no line that gives one process two different ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuwatch.agent.base.rank_environment import is_rank
+from gpuwatch.agent.logs.lines.line_ranks import LineRanks
+from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.prefixes import Speaker
+from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED, WORLD_NEEDED
+from gpuwatch.agent.logs.matching.record_rank import read_message
+from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
+
+OWN_LINE = "the job's own line"
+PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
+HOST = re.compile(
+    r"\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
+    r"(?=[\s,;)\]}\"']|$)"
+)
+"""A line that states the host of its process."""
+HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
+"""Open MPI's report of where it binds each rank."""
+PID_OF_RANK = re.compile(
+    r"\b(?:pid|process|proc)[ =:]{1,2}(\d{2,10})(?: ?(?:->|=>|=|:|is) ?| ?\()"
+    r"(?:global )?rank[ =:]{0,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""A pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
+BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
+WORLD = re.compile(
+    r"\b(?:world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
+    r"[:=]?\s{0,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+OWN = re.compile(
+    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed) as|launched as|process)"
+    r"(?: is)?[\s:,-]{0,3}"
+    r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
+    re.IGNORECASE,
+)
+"""What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
+HOST_AFTER_RANK = re.compile(
+    r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
+    r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
+    r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
+)
+"""The host behind the rank in a line: `rank 29 (gx-14) says`, `rank 3 on gpu-004: lost`."""
+ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
+"""DeepSpeed prints the command of the last process that it started: there was only one."""
+LAUNCHER = re.compile(
+    r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
+    r"|\blaunch\.py:|\[launcher"
+)
+VARIABLE = re.compile(
+    r"\b(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|MV2_COMM_WORLD_RANK|PALS_RANKID|FLUX_TASK_RANK"
+    r"|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
+)
+"""A launcher's variable with the rank of the process that prints it."""
+NODE_VARIABLE = re.compile(
+    r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
+)
+OWN_HOST = re.compile(
+    r"^\W{0,3}(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
+    r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
+    re.IGNORECASE,
+)
+"""A line at whose head a log states the host that it is of."""
+GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
+"""The ranks that torchrun gives to the processes of its node, by local rank."""
+NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
+PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b")
+"""Options of a launcher on its own node; a file with both is of that node."""
+SPAWNED = re.compile(r"\bprocess (\d{1,10}) spawned with command: .{1,4000}--local_rank=(\d{1,3})\b")
+"""DeepSpeed's launcher."""
+ASSIGNED = re.compile(
+    r"\b(?:assign|given|gets|has|as|is|->)(?:ed)?:? (?:the )?(?:global )?rank[ =:#]{1,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""Gives a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
+ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
+WORLD_RANK = re.compile(r"\bworld_rank=\d")
+"""Ray Train's table of its workers, which it calls by their world ranks."""
+ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
+OPENING_LINES = 12
+"""Lines at the beginning of a file in which its process states its rank."""
+UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
+INTERLEAVED_FALLS = 2
+"""A number that falls so often from one line to the next names who writes; steps and epochs rise."""
+SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
+MOST_TASKS = 100_000
+
+
+@dataclass
+class Census:
+    """What the lines of all files say of ranks, before anything is concluded."""
+
+    numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> the numbers that stand after it."""
+    disproved: set[str] = field(default_factory=set)
+    """Words whose number differed from the rank in the same line."""
+    ranks: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks that its lines name as writers."""
+    banners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks that a process calls its own there."""
+    worlds: set[int] = field(default_factory=set)
+    variables: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks in launchers' variables that a process prints there."""
+    clues: set[Clue] = field(default_factory=set)
+    hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Word and number -> the hosts on which lines say that this process is."""
+    own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the hosts that it states as its own."""
+    tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Slurm task -> its node and the file that says so."""
+    numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
+    """Word -> the processes that lines name after it, with the number as rank."""
+    indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File and word -> the numbers in it."""
+    openings: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the ranks that its first lines mention."""
+    falls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Word -> how often its number is smaller than in the line before it."""
+    writers: set[str] = field(default_factory=set)
+    """Hosts that stand in the heads of lines."""
+    one_per_host: bool = False
+    """Whether lines are of JAX on several hosts, which runs one process on each."""
+    ray_train: bool = False
+    """Whether lines are of Ray Train's table of workers."""
+    spawned: set[Clue] = field(default_factory=set)
+    """Processes with their local ranks."""
+    launched: bool = False
+    """Whether lines are of a launcher that starts several ranks in one task."""
+    single: bool = False
+    """Whether a launcher shows that it started one process."""
+
+    @property
+    def world(self) -> int | None:
+        """Number of ranks, as far as lines tell."""
+        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
+        world = max(self.worlds, default=0)
+        return max(world, seen) or None
+
+    def is_local(self, word: str) -> bool:
+        """Whether the numbers after a word count from 0 on each host."""
+        places = [len(hosts) for (each, _), hosts in self.hosts.items() if each == word]
+        return len(places) > 1 and sum(count > 1 for count in places) * 2 > len(places)
+
+    @property
+    def announced(self) -> int | None:
+        """Number of ranks, where lines state one number alone that is no smaller than the ranks seen."""
+        seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
+        worlds = {world for world in self.worlds if world >= seen}
+        return worlds.pop() if len(worlds) == 1 else None
+
+
+def census(samples: Iterable[tuple[str, Sequence[bytes]]]) -> Census:
+    """Read sample lines of each file (its name, its lines)."""
+    found = Census()
+    for file, lines in samples:
+        last: dict[str, int] = {}
+        for number, raw in enumerate(lines):
+            text, by = messages(raw)[0][-1]
+            reading = read_message(text, by, raw)
+            _count(found, file, text, by, reading)
+            if reading.word is not None and reading.index is not None:
+                found.falls[reading.word] += reading.index < last.get(reading.word, 0)
+                last[reading.word] = reading.index
+            if number < OPENING_LINES:
+                found.openings[file] |= set(_mentioned(text)) | (
+                    {by.rank} - {None} if by.rank is not None else set()
+                )
+        _count_node(found, file, lines)
+    return found
+
+
+def _mentioned(text: str) -> Iterator[int]:
+    """Give the ranks that a line mentions as ranks of the job, whosever they are."""
+    for named in RANK_NAMED.finditer(text[:2000]):
+        other = OTHER_COUNTS.search(text[max(0, named.start() - 40) : named.start()])
+        if named["rank"] is not None and other is None and is_rank(int(named["n"])):
+            yield int(named["n"])
+
+
+def _count_node(found: Census, file: str, lines: Sequence[bytes]) -> None:
+    """Take in which ranks the launcher of a node starts there, by local rank."""
+    given: set[tuple[int, ...]] = set()
+    options: set[tuple[int, int]] = set()
+    for raw in lines:
+        if b"global_ranks=[" in raw:
+            given |= {
+                tuple(map(int, each.split(",")))
+                for each in GLOBAL_RANKS.findall(raw.decode("utf-8", "replace"))
+            }
+        elif b"--n" in raw or b"--machine" in raw:
+            text = raw.decode("utf-8", "replace")
+            node, count = NODE_RANK.search(text), PER_NODE.search(text)
+            if node is not None and count is not None:
+                options.add((int(node[1]), int(count[1])))
+    if not given and len(options) == 1:
+        node_rank, per_node = options.pop()
+        given = {tuple(range(node_rank * per_node, (node_rank + 1) * per_node))}
+    if len(given) == 1:
+        for local, rank in enumerate(given.pop()):
+            found.clues.add(Clue(file, OWN_LINE, rank=rank, local_rank=local))
+
+
+def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
+    for world in WORLD.findall(text):
+        if is_rank(int(world)) and int(world) > 0:
+            found.worlds.add(int(world))
+    found.launched = found.launched or LAUNCHER.search(text) is not None
+    found.single = found.single or ONE_PROCESS.search(text) is not None
+    if reading.world is not None:
+        found.worlds.add(reading.world)
+    _count_tasks(found, file, text)
+    found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
+    found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
+    rank = by.rank if by.rank is not None else reading.rank
+    if reading.index is not None and reading.word is not None:
+        found.numbers[reading.word].add(reading.index)
+        found.indexes[file, reading.word].add(reading.index)
+        found.numbered[reading.word].update(_identities(file, text, reading.index, by))
+        if rank is not None and rank != reading.index:
+            found.disproved.add(reading.word)
+        if by.host is not None:
+            found.hosts[reading.word, reading.index].add(by.host)
+    if by.host is not None:
+        found.writers.add(by.host)
+    if by.task is not None and rank is not None and rank != by.task:
+        found.disproved.add("task")
+    if rank is not None:
+        if by.host is not None:
+            found.hosts["rank", rank].add(by.host)
+        if not reading.phrase or by.rank is not None:
+            found.ranks[file].add(rank)
+        _find_host(found, text, rank)
+        found.clues.update(_identities(file, text, rank, by))
+    _find_banner(found, file, text, by)
+
+
+def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
+    """Take in a line with a pid that mentions one rank, or one number that may count ranks."""
+    ranks = set(_mentioned(text))
+    indexes = {int(named["letter_n"]) for named in LETTER.finditer(text)}
+    if len(ranks) == 1:
+        found.clues.update(_identities(file, text, ranks.pop(), by))
+    elif not ranks and len(indexes) == 1:
+        index = indexes.pop()
+        found.numbers["letter"].add(index)
+        found.numbered["letter"].update(_identities(file, text, index, by))
+
+
+def _count_tasks(found: Census, file: str, text: str) -> None:
+    """Take in which tasks `srun` names, with their node."""
+    told = SRUN_TASKS.search(text)
+    if told is None:
+        return
+    for part in told[2].split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last.isdecimal() or not last) and int(last or first) < MOST_TASKS:
+            for task in range(int(first), int(last or first) + 1):
+                found.numbers["task"].add(task)
+                found.tasks[task] = (told[1], file)
+
+
+def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
+    """Give the pid, the PCI address and the local rank that a line has beside its rank."""
+    pids, buses, hosts = set(PID.findall(text)), set(BUS.findall(text)), set(HOST.findall(text))
+    pids = pids or ({str(by.pid)} if by.pid is not None else set())
+    host = hosts.pop() if by.host is None and len(hosts) == 1 else by.host
+    if by.local_rank is not None:
+        yield Clue(file, OWN_LINE, host, rank, local_rank=by.local_rank)
+    if len(pids) == 1:
+        yield Clue(file, OWN_LINE, host, rank, pid=int(pids.pop()))
+    if len(buses) == 1:
+        yield Clue(file, OWN_LINE, host, rank, bus_id=buses.pop())
+
+
+def _find_host(found: Census, text: str, rank: int) -> None:
+    """Keep the host that stands behind the rank in a line."""
+    for named in RANK_NAMED.finditer(text):
+        beside = HOST_AFTER_RANK.match(text, named.end())
+        if beside is not None and named["rank"] is not None and int(named["n"]) == rank:
+            found.hosts["rank", rank].add(beside["host"])
+            return
+
+
+def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
+    stated = OWN_HOST.search(text)
+    if stated is not None:
+        found.own_hosts[file].add(stated[1])
+    told = set(VARIABLE.findall(text))
+    if len(told) == 1:
+        rank, host = int(told.pop()), NODE_VARIABLE.search(text)
+        found.variables[file].add(rank)
+        if host is not None:
+            found.hosts["rank", rank].add(host[1])
+    process = SPAWNED.search(text)
+    if process is not None:
+        clue = Clue(file, OWN_LINE, by.host, local_rank=int(process[2]), pid=int(process[1]))
+        found.spawned.add(clue)
+    assigned, addresses = ASSIGNED.findall(text), set(ADDRESS.findall(text))
+    if len(assigned) == len(addresses) == 1:
+        found.hosts["rank", int(assigned[0])].add(addresses.pop())
+    if "pid" in text.lower():
+        _count_process(found, file, text, by)
+    for pid, rank in PID_OF_RANK.findall(text):
+        if is_rank(int(rank)):
+            found.clues.add(Clue(file, OWN_LINE, by.host, int(rank), pid=int(pid)))
+    bound = HOST_PID.search(text)
+    if bound is not None:
+        found.clues.add(Clue(file, OWN_LINE, bound[1], int(bound[3]), pid=int(bound[2])))
+        found.ranks[file].add(int(bound[3]))
+        return
+    for named in RANK_NAMED.finditer(text):
+        if named["rank"] is not None and OWN.search(text[: named.start()][-40:]):
+            found.banners[file].add(int(named["n"]))
+
+
+def ranks_counted_by(found: Census) -> frozenset[str]:
+    """Give the words whose numbers are the ranks of this job."""
+    return frozenset(word for word, numbers in found.numbers.items() if _counts_ranks(found, word, numbers))
+
+
+def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
+    if word == "worker" and found.ray_train and word not in found.disproved:
+        return True
+    if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
+        return False
+    most, world = max(numbers) + 1, found.world
+    if len(numbers) * 2 < most:
+        return False  # too scattered for ranks
+    interleaved = found.falls[word] >= INTERLEAVED_FALLS
+    if word in WORLD_NEEDED:
+        return len(numbers) == most and (most == world or (word == "inner" and interleaved and world is None))
+    if word == "bare" and not interleaved and not found.numbered[word]:
+        return most == world  # it may as well count steps
+    return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
+
+
+def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
+    """Say where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
+
+    They are where the whole job counts so, and where ranks of these very numbers write and no launcher does.
+    """
+    ranks = set().union(*found.ranks.values())
+    alike = not found.launched and "task" not in found.disproved and set(found.tasks) <= ranks
+    if "task" not in words and not alike:
+        return []
+    return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
+
+
+def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
+    """Say where each rank ran, as the heads of lines name ranks and hosts."""
+    if found.is_local("rank"):
+        return []
+    return [
+        Clue("", OWN_LINE, next(iter(hosts)), number)
+        for (word, number), hosts in sorted(found.hosts.items())
+        if len(hosts) == 1 and (word == "rank" or word in words)
+    ]
+
+
+def clues_of_pods(found: Census) -> list[Clue]:
+    """Say which rank each pod is, by its ordinal, where no line says where a rank is."""
+    if any(word == "rank" for word, _ in found.hosts):
+        return []
+    ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
+    return [Clue("", OWN_LINE, host, rank) for host, rank in sorted(ranks.items())]
+
+
+def clues_of_own_hosts(found: Census) -> list[Clue]:
+    """Say of which host each file is, where several files each state another one."""
+    stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
+    if len(stated) < 2 or len(set(stated.values())) < len(stated):
+        return []  # a job's one log begins with the host of its first process
+    return [Clue(file, OWN_LINE, host) for file, host in sorted(stated.items())]
+
+
+def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
+    """Give the process and GPU of each rank, but for those that two ranks claim."""
+    claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
+    clues = found.clues.union(*(found.numbered[word] for word in words))
+    for clue in clues:
+        claims[claim(clue)].add(clue.rank)
+    known = sorted(clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0, clue.bus_id or ""))
+    return [clue for clue in known if len(claims[claim(clue)]) == 1]
+
+
+def claim(clue: Clue) -> tuple[object, ...]:
+    """Name the process or GPU that a clue gives to a rank: without a host it is of the node of its file."""
+    at = clue.file if clue.local_rank is not None or clue.host is None else ""
+    return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)

@@ -1,0 +1,228 @@
+"""Where every rank of an ended job ran, put together from what the logs print and how they are called."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+
+from gpuwatch.fleet.jobs.places import Places, RankPlace
+from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.placement.owners import stem, without_weak
+from gpuwatch.shell_command import value
+
+ORDER = (
+    "NCCL INFO line",
+    "launcher's mapping",
+    "torchrun's table",
+    "the job's own line",
+    "the line's prefix",
+)
+"""How a rank's place is known, the surest first."""
+
+
+@dataclass(frozen=True)
+class FileOwner:
+    """What the path of a log file says of it."""
+
+    file: str
+    rank: int | None = None
+    local_rank: int | None = None
+    hosts: tuple[str, ...] = ()
+    """Candidates for its node."""
+    group: str = ""
+    """The folder that holds all ranks of one launcher on one node; empty where there is no such folder."""
+
+
+@dataclass
+class _Rank:
+    """One rank as it comes together."""
+
+    node: str | None = None
+    gpu: int | None = None
+    bus_id: str | None = None
+    pid: int | None = None
+    local_rank: int | None = None
+    logs: list[str] = field(default_factory=list)
+    how: str = ""
+
+    def take(self, clue: Clue, node: str | None) -> None:
+        """Add what a clue says and no surer one has said."""
+        if self.node is None and node is not None:
+            self.node, self.how = node, clue.how
+        elif self.node is not None and node is not None and node != self.node:
+            return
+        self.gpu = clue.gpu if self.gpu is None else self.gpu
+        self.bus_id = self.bus_id or clue.bus_id
+        self.pid = self.pid or clue.pid
+        self.local_rank = clue.local_rank if self.local_rank is None else self.local_rank
+
+
+@dataclass(frozen=True)
+class RankMap:
+    """Places of the ranks, and the node of each file as far as it is known."""
+
+    places: Places
+    nodes: Mapping[str, str]
+
+
+def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
+    """Join what the lines say with what the paths say; lines win."""
+    clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
+    addresses = addresses_of(clues)
+    nodes = nodes_of_files(owners, clues, addresses)
+    ranks: dict[int, _Rank] = defaultdict(_Rank)
+    apart = files_of_nodes(clues)
+    for clue in sorted(clues, key=lambda clue: ORDER.index(clue.how)):
+        if clue.rank is not None:
+            host = addresses.get(clue.host, clue.host) if clue.host is not None else None
+            if host is None and (clue.local_rank is not None or clue.file in apart):
+                host = nodes.get(clue.file)
+            ranks[clue.rank].take(clue, host)
+    give_pids(ranks, clues, addresses, nodes)
+    own = own_ranks(owners, clues)
+    for owner in owners:
+        rank = own.get(owner.file)
+        if rank is not None:
+            known = ranks[rank]
+            known.logs.append(owner.file)
+            known.local_rank = owner.local_rank if known.local_rank is None else known.local_rank
+            if known.node is None:
+                known.node, known.how = nodes.get(owner.file), "file name"
+    for file, rank in own.items():
+        if file not in nodes and ranks[rank].node:
+            nodes[file] = ranks[rank].node or ""
+    world = max((clue.world for clue in clues if clue.world is not None), default=None)
+    places = tuple(place(rank, known, world) for rank, known in sorted(ranks.items()))
+    return RankMap(Places(places, addresses, world=world), nodes)
+
+
+def give_pids(
+    ranks: Mapping[int, _Rank], clues: Iterable[Clue], addresses: Mapping[str, str], nodes: Mapping[str, str]
+) -> None:
+    """Add the pids that lines give to local ranks, where one rank of that node has this local rank."""
+    for clue in clues:
+        if clue.rank is not None or clue.pid is None or clue.local_rank is None:
+            continue
+        host = nodes.get(clue.file) if clue.host is None else addresses.get(clue.host, clue.host)
+        same = [each for each in ranks.values() if each.local_rank == clue.local_rank and each.node == host]
+        if len(same) == 1 and same[0].pid is None:
+            same[0].pid = clue.pid
+
+
+def place(rank: int, known: _Rank, world: int | None) -> RankPlace:
+    """One rank as the diagnosis wants it."""
+    return RankPlace(
+        rank,
+        known.node or "",
+        gpu=known.gpu,
+        bus_id=known.bus_id,
+        pid=known.pid,
+        local_rank=known.local_rank,
+        world_size=world,
+        logs=tuple(known.logs),
+        how=known.how or "file name",
+    )
+
+
+def of_the_whole_job(clues: Sequence[Clue]) -> list[Clue]:
+    """Without the ranks of smaller process groups: NCCL counts the members of each group from 0."""
+    world = max((clue.world for clue in clues if clue.world is not None), default=None)
+    return [clue for clue in clues if clue.world is None or clue.world == world]
+
+
+def addresses_of(clues: Iterable[Clue]) -> dict[str, str]:
+    """Address -> node, where a line names both; of a host with and without domain, one name for both."""
+    known: dict[str, str] = {}
+    hosts: set[str] = set()
+    for clue in clues:
+        if clue.host is not None:
+            hosts.add(clue.host)
+            if clue.address is not None:
+                known[clue.address] = clue.host
+    for host in sorted(hosts, key=len):
+        short = host.partition(".")[0]
+        if short != host and not short.isdecimal():
+            known[host if short in hosts else short] = short if short in hosts else host
+    return known
+
+
+def nodes_of_files(
+    owners: Sequence[FileOwner], clues: Iterable[Clue], addresses: Mapping[str, str]
+) -> dict[str, str]:
+    """The node of each file: the host that a rank's own log names, else the one in its path that lines name.
+
+    Where no line names a host of the path, the only host in the file's lines is its node.
+    """
+    named: dict[str, Counter[str]] = defaultdict(Counter)
+    hosts: set[str] = set()
+    for clue in clues:
+        if clue.host is not None:
+            host = addresses.get(clue.host, clue.host)
+            hosts.add(host)
+            if clue.how not in ("launcher's mapping", "torchrun's table"):
+                named[clue.file][host] += 1
+    nodes: dict[str, str] = {}
+    likely = without_weak({owner.file: owner.hosts for owner in owners})
+    for owner in owners:
+        candidates = [addresses.get(host, host) for host in owner.hosts]
+        sure = [host for host in candidates if host in hosts] or folders_named(owner.file, hosts)
+        inside = list(named.get(owner.file, ()))
+        if sure and not (owner.rank is not None and len(inside) == 1):
+            nodes[owner.file] = sure[0]
+        elif len(inside) == 1:
+            nodes[owner.file] = inside[0]
+        elif likely[owner.file] and not inside:
+            nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
+    return nodes
+
+
+def files_of_nodes(clues: Iterable[Clue]) -> set[str]:
+    """Give the files that are of one node each: they give the same pids or PCI addresses to other ranks."""
+    claims: dict[tuple[int | None, str | None], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for clue in clues:
+        if clue.rank is not None and clue.host is None and (clue.pid or clue.bus_id):
+            claims[clue.pid, clue.bus_id][clue.file].add(clue.rank)
+    return {
+        file
+        for files in claims.values()
+        if len(files) > 1 and len(set().union(*files.values())) == sum(map(len, files.values())) == len(files)
+        for file in files
+    }
+
+
+def folders_named(file: str, hosts: AbstractSet[str]) -> list[str]:
+    """The hosts that lines name and that a folder above a file, or the file, is called, the nearest first."""
+    path = PurePath(file)
+    return [part for part in (stem(file), *reversed(path.parts)) if part in hosts]
+
+
+def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, int]:
+    """The rank that a file is of: by its path, by the NCCL lines in it, or by torchrun's folders."""
+    spoken: dict[str, set[int]] = defaultdict(set)
+    local: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for clue in clues:
+        if clue.how == ORDER[0] and clue.rank is not None:
+            spoken[clue.file].add(clue.rank)
+    for owner in owners:
+        if owner.local_rank is not None:
+            local[owner.group, owner.local_rank] |= spoken.get(owner.file, set())
+    own: dict[str, int] = {}
+    alone = len({owner.group for owner in owners if owner.local_rank is not None}) == 1
+    alone = alone and len(own_world(clues)) <= len(local)
+    for owner in owners:
+        said = local[owner.group, owner.local_rank] if owner.local_rank is not None else set()
+        if owner.rank is not None:
+            own[owner.file] = owner.rank
+        elif len(said) == 1:
+            own[owner.file] = next(iter(said))
+        elif owner.local_rank is not None and alone and not said:
+            own[owner.file] = owner.local_rank
+    return own
+
+
+def own_world(clues: Iterable[Clue]) -> range:
+    """All ranks, as far as a line tells how many there are."""
+    return range(max((clue.world for clue in clues if clue.world is not None), default=0))

@@ -1,0 +1,51 @@
+"""`nvidia-bug-report.log`: which of its sections are logs of the kernel, and which node it is of.
+
+The sections stand between lines of underscores, each under its own heading: a path after `***`, or a command.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.runs.saved_outputs.model import date_in
+
+MARK = "Start of NVIDIA bug report log file"
+_RULER = re.compile(r"_{20,}\s*$")
+_HEADING = re.compile(r"\*\*\* (?!ls: )")
+_LOGS = re.compile(
+    r"\bdmesg\b|\bkern\.log\b|/var/log/(?:messages|syslog)|\bjournalctl\b|[Kk]ernel (?:log|messages)"
+    r"|NVRM messages|fabricmanager",
+)
+_UNAME = re.compile(r"uname: Linux (?P<host>[A-Za-z0-9][\w.-]{0,63}) ")
+
+
+class BugReport:
+    """Follows the sections of a report. Only the logs among them may hold findings of the rules."""
+
+    def __init__(self) -> None:
+        self.node: str | None = None
+        self.at: float | None = None
+        """When the report was made (unix seconds)."""
+        self._heading_due = False
+        self._log = False
+
+    def is_log(self, text: str) -> bool:
+        """Take the next line; whether it is a line of a log."""
+        if _RULER.match(text):
+            self._heading_due, self._log = True, False
+            return False
+        if _HEADING.match(text) or (self._heading_due and text.strip()):
+            self._heading_due, self._log = False, _LOGS.search(text) is not None
+            self._head(text)
+            return False
+        if self.node is None or self.at is None:
+            self._head(text)
+        return self._log
+
+    def _head(self, text: str) -> None:
+        """The lines on top that name the node and the time."""
+        uname = _UNAME.match(text)
+        if uname and self.node is None:
+            self.node = uname["host"]
+        if text.startswith("Date: ") and self.at is None:
+            self.at = date_in(text)

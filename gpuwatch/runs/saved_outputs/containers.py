@@ -1,0 +1,146 @@
+"""How containers ended: `kubectl describe pod`, and `docker inspect` (also of podman)."""
+
+from __future__ import annotations
+
+import re
+import time
+from calendar import timegm
+from dataclasses import replace
+
+from gpuwatch.runs.saved_outputs.endings import of_exit_code
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+
+POD_MARK = "Namespace:  "
+POD_HEADING = re.compile(r"^Name: {2,40}[a-z0-9][a-z0-9.-]{0,252}\s*$")
+INSPECT_MARK = '"OOMKilled":'
+INSPECT_HEADING = re.compile(r'^\s{1,16}"Id": "[0-9a-f]{4,64}",?\s*$')
+
+_KEY = re.compile(r"^(?P<indent> {0,20})(?P<key>[A-Za-z][\w ./-]{0,60}?):\s{1,60}(?P<value>\S.{0,400}?)\s*$")
+_HEAD = re.compile(r"^ {0,20}[A-Za-z][\w ./-]{0,60}:\s*$")
+_ORDINAL = re.compile(r"-(?P<word>worker|master|node|rank)-(?P<index>\d{1,6})$|-(?P<last>\d{1,6})$")
+_POD_TIME = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) ([+-]\d{4})")
+_ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z")
+_JSON = re.compile(r'^\s*"(?P<key>\w{1,40})": "?(?P<value>[^",]{0,400})"?,?\s*$')
+_ENV = re.compile(r'"?RANK=(?P<rank>\d{1,6})"?,?\s*$')
+
+
+class PodDescription:
+    """Reads up to the pod's events, which are lines like those of other logs."""
+
+    def __init__(self) -> None:
+        self.host: str | None = None
+        self._name = ""
+        self._rank: int | None = None
+        self._state: dict[str, tuple[str, ToolLine]] = {}
+        self._found: list[ToolFinding] = []
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: the description has ended before it."""
+        text = line.text
+        if text.startswith("Events:") or (
+            text[:1] not in ("", " ") and not (_KEY.match(text) or _HEAD.match(text))
+        ):
+            self._close()
+            return False
+        found = _KEY.match(text)
+        if found is not None:
+            self._field(found["key"], found["value"], line)
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One of each container that ended by a fault."""
+        self._close()
+        own: Fields = {} if self._rank is None else {"rank": self._rank}
+        return [
+            replace(each, fields={**each.fields, **own}, host=self.host, by_driver=False)
+            for each in self._found
+        ]
+
+    def gpus(self) -> dict[str, int]:
+        """None: it lists no address."""
+        return {}
+
+    def _field(self, key: str, value: str, line: ToolLine) -> None:
+        if key == "Name" and not self._name:
+            self._name = value
+        elif key == "Node":
+            self.host = value.partition("/")[0]
+        elif key in ("State", "Last State", "Container ID"):
+            self._close()
+            self._state[key] = value, line
+        elif key == "RANK" and value.isdigit():
+            self._rank = int(value)
+        elif key in ("Reason", "Exit Code", "Finished"):
+            self._state[key] = value, line
+
+    def _close(self) -> None:
+        state, self._state = self._state, {}
+        if "Exit Code" not in state and "Reason" not in state:
+            return
+        reason, line = state.get("Reason") or state["Exit Code"]
+        code = state.get("Exit Code", ("", line))[0]
+        rule = "oom.host.cgroup" if reason == "OOMKilled" else of_exit_code(code)
+        if rule is not None:
+            at = _pod_time(state["Finished"][0]) if "Finished" in state else None
+            self._found.append(ToolFinding(rule, "error", line, {"exit_code": code}, at=at))
+
+
+class ContainerInspection:
+    """Reads the objects of an inspection."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[str, ToolLine]] = {}
+        self._rank: int | None = None
+        self._found: list[ToolFinding] = []
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: the output has ended before it."""
+        if INSPECT_HEADING.match(line.text):
+            self._close()
+        found = _JSON.match(line.text)
+        if found is not None:
+            self._values.setdefault(found["key"], (found["value"], line))
+        env = _ENV.search(line.text)
+        if env is not None:
+            self._rank = int(env["rank"])
+        return not line.text.startswith("]")
+
+    def findings(self) -> list[ToolFinding]:
+        """One of each container that ended by a fault."""
+        self._close()
+        return self._found
+
+    def gpus(self) -> dict[str, int]:
+        """None: it lists no address."""
+        return {}
+
+    def _close(self) -> None:
+        values, self._values = self._values, {}
+        rank, self._rank = self._rank, None
+        code, line = values.get("ExitCode", ("", None))
+        if line is None:
+            return
+        killed = values.get("OOMKilled")
+        rule = of_exit_code(code)
+        if killed is not None and killed[0] == "true":
+            rule, line = "oom.host.cgroup", killed[1]
+        if rule is None:
+            return
+        host = values["Hostname"][0] if "Hostname" in values else None
+        own: Fields = {"exit_code": code} if rank is None else {"exit_code": code, "rank": rank}
+        ended = _ISO.search(values["FinishedAt"][0]) if "FinishedAt" in values else None
+        at = None if ended is None else float(timegm(time.strptime(ended[1], "%Y-%m-%dT%H:%M:%S")))
+        self._found.append(ToolFinding(rule, "error", line, own, at=at, host=host, by_driver=False))
+
+
+def _pod_time(text: str) -> float | None:
+    found = _POD_TIME.search(text)
+    if found is None:
+        return None
+    day, month, year, clock, zone = found.groups()
+    try:
+        parts = time.strptime(f"{day} {month} {year} {clock}", "%d %b %Y %H:%M:%S")
+    except ValueError:
+        return None
+    shift = 3600 * int(zone[:3]) + 60 * int(zone[0] + zone[3:])
+    return float(timegm(parts) - shift)

@@ -1,0 +1,130 @@
+"""`dcgmi diag` and `dcgmi health`: the tests that failed, with their GPUs and the reason given below them.
+
+| GPU Memory                | Fail - GPU: 3                                  |
+| Warning                   | GPU 3 has uncorrectable memory errors and row  |
+|                           | remappings are pending                         |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from gpuwatch.agent.kernel.xid_table import meaning
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.wire import Severity
+
+MARKS = ("| Diagnostic  ", "| Health Monitor Report")
+HEADING = re.compile(r"\| Diagnostic\s{2,40}\| Result|\| Health Monitor Report")
+SUMMARY = "Overall Health"
+MAX_TEXT = 600
+_FAILED = re.compile(r"(?:GPUs?:? ?(?P<before>\d+): )?(?:Fail(?:ure)?|Unhealthy)\b(?: - )?(?P<rest>.{0,80})")
+_NUMBERS = re.compile(r"\d+")
+_GPU = re.compile(r"\bGPU:? ?(\d+)\b")
+_NOTES = ("warning", "error", "info", "->errors", "-> errors")
+_XID = re.compile(r"\bX[Ii][Dd] (\d+)\b")
+_CLASSES: tuple[tuple[str, str, Severity, Fields], ...] = (
+    (r"remap\w* (?:has )?fail", "gpu.remap_pending", "critical", {"failure": "Yes"}),
+    (r"remap|page retirement|pages? (?:is |are )?pending", "gpu.remap_pending", "error", {}),
+    (r"uncorrectable|double[ -]bit|\bDBEs?\b|\bECC\b", "gpu.xid.ecc", "critical", {}),
+    (r"off the bus|\bis lost\b|not (?:reachable|responding)|unreachable", "gpu.lost", "critical", {}),
+    (r"nvlink|nvswitch", "gpu.xid.nvlink", "error", {}),
+    (r"thermal|throttl|slowdown|power brake|temperature", "gpu.throttled", "error", {}),
+)
+"""What the text names, the first that fits; else the test failed for another reason."""
+
+
+@dataclass
+class _Test:
+    """One test (of `diag`) or subsystem (of `health`) with what stands in its rows."""
+
+    name: str
+    line: ToolLine
+    gpu: int | None = None
+    """Of the part that it stands in (`health`)."""
+    failed: bool = False
+    warned: bool = False
+    gpus: set[int] = field(default_factory=set)
+    text: str = ""
+
+
+class Dcgm:
+    """Reads from the heading to the first line that is no row, border or blank."""
+
+    def __init__(self) -> None:
+        self._gpu: int | None = None
+        self._tests: list[_Test] = []
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: it is not of this table."""
+        text = line.text.strip()
+        if text[:1] == "+" or not text:
+            return True
+        cells = text.split("|")
+        if text[0] != "|" or len(cells) < 3:
+            return text[0] == "|"
+        self._row(cells[1].strip(), "|".join(cells[2:]).strip(" |"), line)
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One of each test that failed and GPU."""
+        found: list[ToolFinding] = []
+        for test in self._tests:
+            if test.failed or test.warned:
+                found += _told(test)
+        single = [each for each in found if each.fields["test"] != SUMMARY]
+        return single or found
+
+    def gpus(self) -> dict[str, int]:
+        """None: it numbers GPUs without an address."""
+        return {}
+
+    def _row(self, name: str, value: str, line: ToolLine) -> None:
+        index = re.fullmatch(r"->\s*(?:GPU ?)?(\d+)", name)
+        if index:
+            self._gpu = int(index[1])
+            return
+        note = name.lower().startswith(_NOTES)
+        if name and not note:
+            self._tests.append(_Test(name.lstrip("-> ").strip(), line, self._gpu))
+        if not self._tests:
+            return
+        test = self._tests[-1]
+        failed = None if note else _FAILED.match(value)
+        if failed:
+            if not test.failed:
+                test.line = line
+            test.failed = True
+            gpus = failed["before"] or (failed["rest"] if "GPU" in failed["rest"] else "")
+            test.gpus |= {int(each) for each in _NUMBERS.findall(gpus)}
+        elif name and not note:
+            test.warned = value.startswith("Warn")
+        elif (note or not name) and len(test.text) < MAX_TEXT:
+            test.text += f" {name} {value}".rstrip()
+
+
+def _told(test: _Test) -> list[ToolFinding]:
+    named = {int(each) for each in _GPU.findall(test.text)} & test.gpus or test.gpus
+    gpus = named or {int(each) for each in _GPU.findall(test.text)}
+    if not gpus and test.gpu is not None:
+        gpus = {test.gpu}
+    rule, severity, fields = _class_of(f"{test.name} {test.text}")
+    if not test.failed:
+        if rule == "gpu.diag_failed":
+            return []  # a warning about settings
+        severity = "warning"
+    fields = {"test": test.name, **fields}
+    line = ToolLine(f"{test.line.text.strip()} {' '.join(test.text.split())}".strip(), test.line.offset)
+    each_gpu: list[Fields] = [{"gpu": gpu} for gpu in sorted(gpus)] or [{}]
+    return [ToolFinding(rule, severity, line, {**own, **fields}) for own in each_gpu]
+
+
+def _class_of(text: str) -> tuple[str, Severity, Fields]:
+    xid = _XID.search(text)
+    if xid:
+        code = int(xid[1])
+        return meaning(code)[0], "error", {"xid": code}
+    for pattern, rule, severity, fields in _CLASSES:
+        if re.search(pattern, text, re.IGNORECASE):
+            return rule, severity, fields
+    return "gpu.diag_failed", "error", {}

@@ -1,0 +1,81 @@
+"""What a node's own commands tell: `df` (full file systems) and `ibstat` (ports that are down)."""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.runs.saved_outputs.model import ToolFinding, ToolLine
+
+DF_MARK = "Mounted on"
+DF_HEADING = re.compile(r"^Filesystem\s.{0,120}(?:I?Use%|Capacity)\s{1,8}Mounted on")
+IBSTAT_MARK = "CA '"
+IBSTAT_HEADING = re.compile(r"^CA '[\w.-]{1,64}'")
+
+_DF_ROW = re.compile(r"^(?P<device>\S{1,400})\s.{0,200}\s(?P<used>\d{1,3})%\s{1,8}(?P<mount>/\S{0,400})\s*$")
+_ALWAYS_FULL = re.compile(r"^(?:/dev/loop|/dev/sr|squashfs|tmpfs$|udev$|overlay\d)|^/snap/")
+FULL_PCT = 100
+
+
+class Df:
+    """The table of file systems."""
+
+    def __init__(self) -> None:
+        self._found: list[ToolFinding] = []
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: it is no row."""
+        row = _DF_ROW.match(line.text)
+        if row is None:
+            return DF_HEADING.match(line.text) is not None
+        image = _ALWAYS_FULL.search(row["device"]) or _ALWAYS_FULL.search(row["mount"])
+        if int(row["used"]) >= FULL_PCT and (not image or row["mount"] == "/dev/shm"):  # noqa: S108
+            self._found.append(
+                ToolFinding("storage.full", "error", line, {"path": row["mount"]}, by_driver=False)
+            )
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One of each file system without room."""
+        return self._found
+
+    def gpus(self) -> dict[str, int]:
+        """None: it lists no address."""
+        return {}
+
+
+class Ibstat:
+    """Ports of the InfiniBand adapters; one that is down beside others that are up was up once, perhaps."""
+
+    def __init__(self) -> None:
+        self._device = self._port = ""
+        self._up = 0
+        self._down: list[ToolFinding] = []
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: the output has ended before it."""
+        text = line.text.strip()
+        if IBSTAT_HEADING.match(line.text):
+            self._device = text.split("'")[1]
+        elif text[:1] and line.text[:1] not in (" ", "\t"):
+            return False
+        elif text.startswith("Port ") and text.endswith(":"):
+            self._port = text[5:-1]
+        elif text.startswith("State:"):
+            self._state(text.partition(":")[2].strip(), line)
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """The ports that are down."""
+        return self._down if self._up else []
+
+    def gpus(self) -> dict[str, int]:
+        """None: it lists no address."""
+        return {}
+
+    def _state(self, state: str, line: ToolLine) -> None:
+        if state == "Active":
+            self._up += 1
+        elif state in ("Down", "Initializing", "Armed"):
+            above = (f"CA '{self._device}'", f"Port {self._port}:")
+            fields: dict[str, str | int | float] = {"device": self._device, "port": self._port}
+            self._down.append(ToolFinding("net.nic.link", "warning", line, fields, above, by_driver=False))

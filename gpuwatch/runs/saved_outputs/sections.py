@@ -1,0 +1,195 @@
+"""Finds the outputs of tools in the bytes of a file, and gives each to its reader.
+
+What a reader takes is blanked before the rules see it, so that one thing is found once and by the one that
+knows its GPU. Of a bug report only the logs in it are left to the rules. A file without any of the marks
+costs a search for them in each piece.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuwatch.runs.saved_outputs import bug_report, containers, dcgm, host_tables, slurm, smi_query, smi_table
+from gpuwatch.runs.saved_outputs.bug_report import BugReport
+from gpuwatch.runs.saved_outputs.dcgm import Dcgm
+from gpuwatch.runs.saved_outputs.environment import is_dump, rank_clue
+from gpuwatch.runs.saved_outputs.model import ToolFinding, ToolLine, ToolReader, date_in
+from gpuwatch.runs.saved_outputs.smi_query import SmiQuery
+from gpuwatch.runs.saved_outputs.smi_table import SmiTable
+
+_READERS: tuple[tuple[re.Pattern[str], str, Callable[[], ToolReader]], ...] = (
+    (smi_query.HEADING, "nvidia-smi -q", SmiQuery),
+    (smi_table.HEADING, "nvidia-smi", SmiTable),
+    (dcgm.HEADING, "dcgmi", Dcgm),
+    (containers.POD_HEADING, "kubectl describe pod", containers.PodDescription),
+    (containers.INSPECT_HEADING, "docker inspect", containers.ContainerInspection),
+    (slurm.SACCT_HEADING, "sacct", slurm.Sacct),
+    (slurm.JOB_HEADING, "scontrol show job", slurm.Scontrol),
+    (slurm.NODE_HEADING, "scontrol show node", slurm.Scontrol),
+    (host_tables.DF_HEADING, "df", host_tables.Df),
+    (host_tables.IBSTAT_HEADING, "ibstat", host_tables.Ibstat),
+)
+MARKS = tuple(
+    mark.encode()
+    for mark in (
+        smi_query.MARK, smi_table.MARK, *dcgm.MARKS, bug_report.MARK, containers.POD_MARK,
+        containers.INSPECT_MARK, slurm.SACCT_MARK, slurm.JOB_MARK, slurm.NODE_MARK, host_tables.DF_MARK,
+        host_tables.IBSTAT_MARK,
+    )
+)  # fmt: skip
+"""Texts without one of which a piece of a file holds no tool's output."""
+BEGIN_BYTES = 2000
+"""A file that begins with a tool's output has its mark within so much."""
+ENVIRONMENT_BYTES = 1 << 16
+MAX_LINE = 4096
+MAX_OPEN = 256
+"""Outputs of different hosts that are read at once."""
+
+_HOST = re.compile(r"\[?(?P<host>[A-Za-z][\w.-]{0,62}|\d{1,5})\]?: (?=\s*\S)")
+_PROMPT = re.compile(
+    r"\[?[\w.-]{1,32}@(?P<host>[A-Za-z0-9][\w.-]{0,62})[ :].{0,120}[#$%>] .{0,80}"
+    r"\b(?:nvidia-smi|dcgmi|df|ibstat)\b"
+)
+
+
+def begins_with_tool_output(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of a tool's output, whatever the file is called."""
+    return any(mark in head[:BEGIN_BYTES] for mark in MARKS) or is_dump(head)
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A finding, the tool and the host that the text names."""
+
+    tool: str
+    host: str | None
+    at: float | None
+    """When the tool ran (unix seconds)."""
+    finding: ToolFinding
+
+
+@dataclass(slots=True)
+class _Output:
+    """A tool's output that is being read."""
+
+    tool: str
+    host: str | None
+    at: float | None
+    reader: ToolReader
+
+
+class ToolSections:
+    """Goes through a file piece by piece, in order."""
+
+    def __init__(self) -> None:
+        self.found: list[Reported] = []
+        self.node: str | None = None
+        """The node that a bug report is of."""
+        self.rank_clue: dict[str, object] | None = None
+        """The rank and host that a dump of environment variables names."""
+        self.gpus: dict[str, int] = {}
+        """`bus_key` of a PCI address -> index of the GPU, as the tools list them."""
+        self._report: BugReport | None = None
+        self._open: dict[str, _Output] = {}
+        """By the prefix of their lines."""
+        self._prompt: str | None = None
+        """The host of the last shell prompt."""
+        self._at: float | None = None
+        self._rest = b""
+        self._rest_at = 0
+
+    def feed(self, data: bytes, offset: int) -> tuple[bytes, int]:
+        """What the rules are to see of the lines that are complete, and its offset; the rest is blank."""
+        if offset == 0 and is_dump(data[:BEGIN_BYTES]):
+            self.rank_clue = rank_clue(data[:ENVIRONMENT_BYTES])
+        if self._rest:
+            data, offset = self._rest + data, self._rest_at
+        cut = data.rfind(b"\n") + 1 or len(data)
+        self._rest, self._rest_at = data[cut:], offset + cut
+        return self._seen(data[:cut], offset), offset
+
+    def end(self) -> tuple[bytes, int]:
+        """The last line, where it has no end."""
+        seen = self._seen(self._rest, self._rest_at)
+        for key in list(self._open):
+            self._close(key)
+        return seen, self._rest_at
+
+    def _seen(self, data: bytes, offset: int) -> bytes:
+        reading = self._open or self._report is not None
+        if not reading and not any(mark in data for mark in MARKS):
+            return data
+        seen = bytearray()
+        for raw in data.splitlines(keepends=True):
+            text = raw[:MAX_LINE].decode("utf-8", "replace").rstrip("\r\n")
+            if self._is_left(text, offset + len(seen)):
+                seen += raw
+            else:
+                ink = len(raw.rstrip(b"\r\n"))
+                seen += b" " * ink + raw[ink:]
+        return bytes(seen)
+
+    def _is_left(self, text: str, offset: int) -> bool:
+        """Take one line; whether it is left to the rules."""
+        if bug_report.MARK in text:
+            self._report = BugReport()
+        key, host, body = self._whose(text)
+        if self._taken(key, host, ToolLine(body, offset)):
+            return False
+        prompt = _PROMPT.match(text)
+        if prompt:
+            self._prompt = prompt["host"]
+        if self._report is None:
+            return True
+        is_log = self._report.is_log(text)
+        self.node = self._report.node
+        return is_log
+
+    def _whose(self, text: str) -> tuple[str, str | None, str]:
+        """The prefix of a line, the host that it names, and the rest."""
+        prefix = _HOST.match(text)
+        if prefix is None or (prefix["host"] not in self._open and _begun(text[prefix.end() :]) is None):
+            return "", None, text
+        host = prefix["host"]
+        return host, None if host.isdigit() else host, text[prefix.end() :]
+
+    def _taken(self, key: str, host: str | None, line: ToolLine) -> bool:
+        begun, known = _begun(line.text), self._open.get(key)
+        if begun is None and known is None:
+            border = not line.text.strip("+- ")
+            self._at = date_in(line.text) or (self._at if border else None)
+            return False
+        if begun is not None and (known is None or known.tool != begun[0]):
+            self._close(key)
+            if len(self._open) >= MAX_OPEN:
+                return False
+            known = self._open[key] = _Output(begun[0], host or self._prompt, self._at, begun[1]())
+        if known is None or known.reader.take(line):
+            return True
+        self._close(key)
+        return False
+
+    def _close(self, key: str) -> None:
+        known = self._open.pop(key, None)
+        if known is None:
+            return
+        self.gpus.update((bus_key(address), index) for address, index in known.reader.gpus().items())
+        report = self._report
+        host = known.host or (report.node if report is not None else None)
+        made = known.at or (report.at if report is not None else None)
+        self.found += [
+            Reported(known.tool, each.host or host, each.at or made, each) for each in known.reader.findings()
+        ]
+
+
+def bus_key(address: str) -> str:
+    """A PCI address without function, in one spelling: `0000:0f:00`."""
+    parts = address.lower().partition(".")[0].split(":")
+    return ":".join((parts[0][-4:], *parts[1:]))
+
+
+def _begun(text: str) -> tuple[str, Callable[[], ToolReader]] | None:
+    """The tool whose output begins in this line, and its reader."""
+    return next((each[1:] for each in _READERS if each[0].search(text)), None)

@@ -1,0 +1,162 @@
+"""What Slurm's commands tell of jobs and nodes: `sacct`, `scontrol show job` and `scontrol show node`."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from gpuwatch.runs.saved_outputs.endings import BY_SIGNAL
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+
+SACCT_MARK = "JobID"
+SACCT_HEADING = re.compile(r"^\s*JobID(?:Raw)?[ |].{0,400}\bState\b")
+JOB_MARK, NODE_MARK = "JobId=", "NodeName="
+JOB_HEADING = re.compile(r"^\s*JobId=\d{1,12} (?:ArrayJobId=|JobName=)")
+NODE_HEADING = re.compile(r"^\s*NodeName=[\w.-]{1,64} Arch=")
+
+STATES = (
+    ("OUT_OF_ME", "oom.host.cgroup"),
+    ("NODE_FAIL", "slurm.node_failure"),
+    ("BOOT_FAIL", "slurm.node_failure"),
+    ("TIMEOUT", "slurm.time_limit"),
+    ("DEADLINE", "slurm.time_limit"),
+    ("PREEMPTED", "slurm.preempted"),
+    ("CANCELLED", "slurm.cancelled"),
+)
+"""Begin of a job's state, as sacct may cut it -> class."""
+_BAD_NODE = re.compile(r"^(?:DOWN|FAIL|ERROR|NO_RESPOND)|\b(?:DOWN|FAIL|NOT_RESPONDING)\b")
+_PAIR = re.compile(r"(?<!\S)(?P<key>[A-Za-z][\w:/]{0,40})=(?P<value>\S{0,400})")
+_REASON = re.compile(
+    r"(?<!\S)Reason=(?P<reason>.{1,400}?)(?: \[(?P<by>[^\]@]{1,64})@(?P<at>[\d:T-]{19})\])?\s*$"
+)
+_ONE_NODE = re.compile(r"[\w.-]{1,64}")
+
+
+class Sacct:
+    """The table of jobs and steps; a job is told once, by its first row."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+        self._widths: list[tuple[int, int]] = []
+        self._found: dict[str, ToolFinding] = {}
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: it is no row."""
+        text = line.text
+        if SACCT_HEADING.match(text):
+            self._columns, self._widths = _cells(text, None), []
+            return True
+        if not text.strip("- "):
+            self._widths = [found.span() for found in re.finditer(r"-+", text)]
+            return bool(text.strip()) or not self._found
+        cells = _cells(text, self._widths)
+        if len(cells) < 2 or not re.match(r"\s*\d", cells[0]):
+            return False
+        self._row(dict(zip(self._columns, cells, strict=False)), line)
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One of each job that ended badly."""
+        return list(self._found.values())
+
+    def gpus(self) -> dict[str, int]:
+        """None: it lists no address."""
+        return {}
+
+    def _row(self, row: dict[str, str], line: ToolLine) -> None:
+        job = row.get("JobID", row.get("JobIDRaw", "")).partition(".")[0]
+        rule = class_of(row.get("State", ""), row.get("ExitCode", ""))
+        if rule is not None:
+            host = row.get("NodeList", "")
+            self._found.setdefault(
+                job,
+                ToolFinding(
+                    rule, "error", line, {"job": job}, at=local_time(row.get("End", "")),
+                    host=host if _ONE_NODE.fullmatch(host) else None, by_driver=False,
+                ),
+            )  # fmt: skip
+
+
+class Scontrol:
+    """Records of `Key=value` pairs: of jobs, and of nodes."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[str, tuple[str, ToolLine]] = {}
+        self._reason: tuple[str, float | None, ToolLine] | None = None
+        self._found: list[ToolFinding] = []
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: it is none of a record."""
+        if JOB_HEADING.match(line.text) or NODE_HEADING.match(line.text):
+            self._close()
+        elif line.text.strip() and "=" not in line.text:
+            return False
+        for pair in _PAIR.finditer(line.text):
+            self._pairs.setdefault(pair["key"], (pair["value"], line))
+        reason = _REASON.search(line.text)
+        if reason is not None:
+            self._reason = reason["reason"], local_time(reason["at"] or ""), line
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One of each job that ended badly, and of each node that is down."""
+        self._close()
+        return self._found
+
+    def gpus(self) -> dict[str, int]:
+        """None: it lists no address."""
+        return {}
+
+    def _close(self) -> None:
+        pairs, self._pairs = self._pairs, {}
+        reason, self._reason = self._reason, None
+        if "JobState" in pairs:
+            self._job(pairs)
+        elif "State" in pairs and "NodeName" in pairs:
+            state, line = pairs["State"]
+            if _BAD_NODE.search(state):
+                fields: Fields = {"state": state}
+                at = None
+                if reason is not None:
+                    fields["reason"], at, line = reason
+                node = pairs["NodeName"][0]
+                self._found.append(
+                    ToolFinding("slurm.node_failure", "error", line, fields, (), at, node, by_driver=False)
+                )
+
+    def _job(self, pairs: dict[str, tuple[str, ToolLine]]) -> None:
+        state, line = pairs["JobState"]
+        rule = class_of(state, pairs.get("ExitCode", ("", line))[0])
+        if rule is None:
+            return
+        host = pairs.get("NodeList", ("", line))[0]
+        at = local_time(pairs.get("EndTime", ("", line))[0])
+        fields: Fields = {"job": pairs["JobId"][0]} if "JobId" in pairs else {}
+        one = host if _ONE_NODE.fullmatch(host) else None
+        self._found.append(ToolFinding(rule, "error", line, fields, (), at, one, by_driver=False))
+
+
+def class_of(state: str, exit_code: str) -> str | None:
+    """The class of a job's end, by its state (`CANCELLED by 1000`) and exit code (`0:9`: a signal)."""
+    for begin, rule in STATES:
+        if state.startswith(begin):
+            return rule
+    signal = exit_code.partition(":")[2]
+    return BY_SIGNAL.get(int(signal)) if state.startswith("FAILED") and signal.isdigit() else None
+
+
+def local_time(text: str) -> float | None:
+    """`2026-11-22T02:58:11` of this time zone (unix seconds)."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _cells(text: str, widths: list[tuple[int, int]] | None) -> list[str]:
+    """By bars, else by the columns that the dashes below the heading show, else by white space."""
+    if "|" in text:
+        return [cell.strip() for cell in text.split("|")]
+    if widths:
+        return [text[begin:end].strip() for begin, end in widths]
+    return text.split()

@@ -1,0 +1,181 @@
+"""`nvidia-smi -q`: the counters and states of each GPU that mean trouble.
+
+    GPU 00000000:4C:00.0
+        Remapped Rows
+            Pending                           : Yes
+
+Headings are told from values by the colon, and belong to what is indented below them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, date_in
+from gpuwatch.wire import Severity
+
+MARK = "NVSMI LOG"
+HEADING = re.compile(r"=NVSMI LOG=")
+MAX_GPUS = 256
+_GPU = re.compile(r"\s*GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
+_VALUE = re.compile(r"(?P<indent>\s*)(?P<name>\S.{0,79}?)\s+: ?(?P<value>.*)$")
+_HEADING = re.compile(r"[A-Z][\w /().+-]{1,60}$")
+_HEADER_KEYS = ("Timestamp", "Driver Version", "CUDA Version", "Attached GPUs")
+"""What stands above the first GPU."""
+_LOST = re.compile(r"\[?(?:GPU requires reset|GPU is lost|Unknown Error|ERR!)\]?$", re.IGNORECASE)
+_SLOWED = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
+_PENDING = (
+    "Pending Page Blacklist",
+    "Pending Page Retirement",
+    "Channel Repair Pending",
+    "TPC Repair Pending",
+)
+_NO_ACTION = ("none", "n/a", "[n/a]", "")
+
+
+@dataclass
+class _Gpu:
+    """What one GPU's part of the output holds."""
+
+    bus_id: str
+    minor: int | None = None
+    found: dict[str, ToolFinding] = field(default_factory=dict)
+    """One of a kind."""
+
+
+class SmiQuery:
+    """Reads from the line with `NVSMI LOG` to the first line that is none of its."""
+
+    def __init__(self) -> None:
+        self._gpus: list[_Gpu] = []
+        self._attached: int | None = None
+        self._at: float | None = None
+        self._headings: list[tuple[int, str]] = []
+        self._flat: bool | None = None
+        """Whether the text lost its indentation; None: not known yet."""
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: it is not of this output."""
+        text = line.text.rstrip()
+        gpu = _GPU.match(text)
+        if gpu:
+            if len(self._gpus) < MAX_GPUS:
+                self._gpus.append(_Gpu(gpu[1]))
+            self._headings = []
+            return True
+        if not text or MARK in text:
+            return True
+        if self._gpus and self._flat is None:
+            self._flat = not text[0].isspace()
+        value = _VALUE.match(text)
+        if value is None:
+            return self._heading(text)
+        indent, name = len(value["indent"]), value["name"]
+        if indent == 0 and name not in _HEADER_KEYS and not self._flat:
+            return False
+        self._headings = [each for each in self._headings if each[0] < indent or self._flat]
+        self._value(name, value["value"].strip(), line)
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """Those of all GPUs."""
+        found: list[ToolFinding] = []
+        indices = self.gpus()
+        for gpu in self._gpus:
+            index = indices.get(gpu.bus_id)
+            own: Fields = {"bus_id": gpu.bus_id, **({} if index is None else {"gpu": index})}
+            found += [
+                ToolFinding(each.rule, each.severity, each.line, {**own, **each.fields}, each.above, self._at)
+                for each in _worth_telling(gpu.found)
+            ]
+        return found
+
+    def gpus(self) -> dict[str, int]:
+        """By the place in the list, where it has all GPUs of the machine, else by the minor number."""
+        if self._attached == len(self._gpus):
+            return {gpu.bus_id: place for place, gpu in enumerate(self._gpus)}
+        return {gpu.bus_id: gpu.minor for gpu in self._gpus if gpu.minor is not None}
+
+    def _heading(self, text: str) -> bool:
+        name = text.strip()
+        indent = len(text) - len(text.lstrip())
+        if not indent and not (self._flat and _HEADING.match(name)):
+            return False
+        self._headings = [each for each in self._headings if each[0] < indent]
+        self._headings.append((indent, name))
+        return True
+
+    def _value(self, name: str, value: str, line: ToolLine) -> None:
+        if not self._gpus:
+            if name == "Timestamp":
+                self._at = date_in(value)
+            elif name == "Attached GPUs" and value.isdigit():
+                self._attached = int(value)
+            return
+        gpu = self._gpus[-1]
+        if name == "Minor Number" and value.isdigit():
+            gpu.minor = int(value)
+            return
+        sections = {heading for _, heading in self._headings}
+        kind = _lost(name, value) or _counted(name, value, sections) or _state(name, value, sections)
+        if kind is not None and kind[0] not in gpu.found:
+            rule, severity, fields = kind[1:]
+            above = (f"GPU {gpu.bus_id}", *(heading for _, heading in self._headings))
+            gpu.found[kind[0]] = ToolFinding(rule, severity, line, fields, above)
+
+
+Kind = tuple[str, str, Severity, Fields]
+"""What it is about, then rule, severity and fields."""
+
+
+def _lost(name: str, value: str) -> Kind | None:
+    if _LOST.match(value):
+        return "lost", "gpu.lost", "critical", {"answer": value.strip("[]")}
+    if name == "Reset Required" and value == "Yes":
+        return "lost", "gpu.lost", "critical", {"answer": "GPU requires reset"}
+    return None
+
+
+def _counted(name: str, value: str, sections: set[str]) -> Kind | None:
+    """Uncorrectable memory errors: since the driver was loaded, or of the GPU's whole life."""
+    if name == "SRAM Threshold Exceeded" and value == "Yes":
+        return "threshold", "gpu.xid.ecc", "error", {"counter": "SRAM threshold exceeded"}
+    if not value.isdigit() or int(value) == 0:
+        return None
+    double_bit = "Double Bit" in sections and name == "Total"
+    if not double_bit and "Uncorrectable" not in name:
+        return None
+    fields: Fields = {"errors": int(value), "counter": "double bit" if double_bit else name}
+    if "Volatile" in sections:
+        return "volatile", "gpu.xid.ecc", "critical", fields
+    if "Aggregate" in sections:
+        return "aggregate", "gpu.ecc_history", "info", fields
+    return None
+
+
+def _state(name: str, value: str, sections: set[str]) -> Kind | None:
+    if value == "Yes":
+        if name == "Remapping Failure Occurred":
+            return "remap_failed", "gpu.remap_pending", "critical", {"failure": "Yes"}
+        if name in _PENDING or (name == "Pending" and "Remapped Rows" in sections):
+            return "remap_pending", "gpu.remap_pending", "warning", {}
+        if name == "Drain and Reset Recommended":
+            return "recovery", "gpu.xid.recovery", "critical", {"action": "Drain and Reset"}
+    if name in _SLOWED and value == "Active":
+        severity: Severity = "warning" if name.startswith("SW") else "error"
+        return (
+            "slowed" if name.startswith("HW") else "sw_slowed",
+            "gpu.throttled",
+            severity,
+            {"slowdown": name},
+        )
+    if name in ("GPU Recovery Action", "Recovery Action") and value.lower() not in _NO_ACTION:
+        return "recovery", "gpu.xid.recovery", "critical", {"action": value}
+    return None
+
+
+def _worth_telling(found: dict[str, ToolFinding]) -> list[ToolFinding]:
+    """Without what a graver finding of the same GPU says already."""
+    implied = {"aggregate": "volatile", "remap_pending": "remap_failed", "sw_slowed": "slowed"}
+    return [each for kind, each in found.items() if implied.get(kind) not in found]

@@ -1,0 +1,78 @@
+"""The table that plain `nvidia-smi` prints: GPUs that answer with errors, and their volatile ECC counts.
+
+|   3  NVIDIA A100-SXM4-80GB          On  | 00000000:4C:00.0 Off |                    2 |
+| N/A   35C    P0              61W / 400W |      4MiB / 81920MiB |      0%      Default |
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+
+MARK = "| NVIDIA-SMI "
+HEADING = re.compile(r"\| NVIDIA-SMI \d")
+_ROW = re.compile(r"\|\s{0,4}(?P<gpu>\d{1,3})\s{1,3}(?!\d)\S")
+_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
+ECC_CELL = 3
+"""The cell with the uncorrectable errors since the driver was loaded; the address stands before it."""
+_LOST = re.compile(r"\bERR!|Unknown Error|GPU is lost|requires reset", re.IGNORECASE)
+
+
+class SmiTable:
+    """Reads from the heading to the first line that is no row, border or blank."""
+
+    def __init__(self) -> None:
+        self._own: Fields = {}
+        self._rows = True
+        """Whether the rows are those of GPUs, and not of processes."""
+        self._gpus: dict[str, int] = {}
+        self._found: dict[tuple[str, str], ToolFinding] = {}
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: it is not of this table."""
+        text = line.text.strip()
+        if text[:1] not in ("|", "+"):
+            return not text
+        if HEADING.search(text):
+            self._rows, self._own = True, {}
+        elif "Processes:" in text or "MIG devices:" in text:
+            self._rows = False
+        elif self._rows and text.startswith("|"):
+            self._row(text, line)
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One of a kind and GPU."""
+        return list(self._found.values())
+
+    def gpus(self) -> dict[str, int]:
+        """Those of all rows."""
+        return self._gpus
+
+    def _row(self, text: str, line: ToolLine) -> None:
+        row = _ROW.match(text)
+        if row:
+            address = _ADDRESS.search(text)
+            self._own = {"gpu": int(row["gpu"])}
+            if address:
+                self._own["bus_id"] = address[0]
+                self._gpus[address[0]] = int(row["gpu"])
+        if not self._own:
+            return
+        cells = [cell.strip() for cell in text.split("|")]
+        if (
+            row
+            and len(cells) > ECC_CELL
+            and _ADDRESS.match(cells[ECC_CELL - 1])
+            and cells[ECC_CELL].isdigit()
+        ):
+            errors = int(cells[ECC_CELL])
+            if errors > 0:
+                self._add(ToolFinding("gpu.xid.ecc", "critical", line, {**self._own, "errors": errors}))
+        lost = _LOST.search(text)
+        if lost:
+            self._add(ToolFinding("gpu.lost", "critical", line, {**self._own, "answer": lost[0]}))
+
+    def _add(self, found: ToolFinding) -> None:
+        self._found.setdefault((found.rule, str(found.fields["gpu"])), found)

@@ -1,1 +1,0 @@
-"""Outputs of NVIDIA's tools that people save beside the logs: one reader for each, found by content."""

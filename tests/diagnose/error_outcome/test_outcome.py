@@ -1,0 +1,151 @@
+"""An error that the same rank, file or job outlived is a note; one that nothing outlived stays an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from gpuwatch import wire
+from gpuwatch.diagnose.error_outcome.outcome import FINISHED, Mark, StepTrack, with_outcomes
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.report.scan.report import ScanReport, judged
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.scan.scan import scan
+from tests.diagnose.finding import T0
+from tests.diagnose.incidents.test_alert_book import Cluster
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.1 GiB"
+FILE = "/logs/rank_3.log"
+
+
+def error(code: str = "oom.cuda", *, offset: int = 1000, at: float = T0, **changes: object) -> Alert:
+    proof = Proof("line", "words", at, file=FILE, offset=offset, lines=("words",))
+    alert = Alert(code, code, "critical", code, code, (proof,), rank=3, first=at, last=at)
+    return structs.replace(alert, **changes)
+
+
+def track(*marks: Mark, rank: int | None = 3, file: str = FILE, total: int | None = None) -> StepTrack:
+    return StepTrack(None, file, rank, None, marks, total)
+
+
+def after(*offsets: int, at: float | None = T0, finite: bool = True) -> list[Mark]:
+    return [
+        Mark(40 + index, None if at is None else at + 10 + index, offset, finite)
+        for index, offset in enumerate(offsets)
+    ]
+
+
+def severity(alert: Alert, *tracks: StepTrack, others: tuple[Alert, ...] = ()) -> str:
+    return with_outcomes([alert, *others], tracks)[0].severity
+
+
+def test_two_later_steps_of_the_same_rank_make_a_note_with_their_time() -> None:
+    (alert,) = with_outcomes([error()], [track(*after(1100, 1200))])
+    assert (alert.severity, alert.recovered, alert.recovered_at) == ("info", True, T0 + 10)
+    assert alert.recovered_step == 40
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        track(*after(1100)),
+        track(*after(100, 200)),
+        track(*after(1100, 1200), rank=4),
+        track(*after(1100, 1200, at=T0 - 100)),
+        track(Mark(40, T0 + 1, 1100), Mark(40, T0 + 2, 1200)),
+        track(*after(100, 200, at=T0 - 60), file="/logs/other.log"),
+    ],
+    ids=["one step", "above it", "another rank", "older, in a buffer", "no advance", "older, another file"],
+)
+def test_nothing_less_proves_that_it_went_on(steps: StepTrack) -> None:
+    assert severity(error(), steps) == "critical"
+
+
+def test_undated_steps_below_a_traceback_may_have_stood_in_the_buffer() -> None:
+    proof = structs.replace(error().proof[0], lines=("Traceback (most recent call last):", "words"))
+    raised = error(timed=False, proof=(proof,))
+    assert severity(raised, track(*after(1100, 1200, at=None))) == "critical"
+    assert severity(raised, track(*after(1100, 1000 + 9000, at=None))) == "info"
+    assert severity(error(timed=False), track(*after(1100, 1200, at=None))) == "info"
+
+
+def test_what_stays_broken_is_not_softened() -> None:
+    steps = track(*after(1100, 1200))
+    assert severity(error("gpu.xid.fell_off", kernel=True), steps) == "critical"
+    assert severity(error("cuda.ecc"), steps) == "critical"
+    assert severity(error("ckpt.corrupt"), steps) == "critical"
+    assert severity(error("num.nan_loss"), track(*after(1100, 1200, finite=False))) == "critical"
+    assert severity(error("num.nan_loss"), steps) == "info"
+
+
+def test_a_death_that_a_restart_outlived_is_a_warning_until_the_job_finishes() -> None:
+    steps = track(*after(1100, 1200))
+    died = error("rank.exit_error")
+    assert severity(died, steps) == "warning"
+    end = structs.replace(error(FINISHED, offset=2000, at=T0 + 100), severity="info")
+    assert severity(died, steps, others=(end,)) == "info"
+    assert severity(died, track(*after(1100, 1200), total=42)) == "info"
+    assert severity(error("storage.full"), steps) == "warning"
+
+
+def test_a_line_about_the_end_recovers_what_stands_above_it_but_no_death_below_it() -> None:
+    end = structs.replace(error(FINISHED, offset=2000, at=T0 + 100), severity="info")
+    assert severity(error("hub.network"), others=(end,)) == "info"
+    killed = error("rank.killed", offset=3000, at=T0 + 200)
+    found = with_outcomes([error("hub.network"), end, killed], [])
+    assert [each.severity for each in found] == ["critical", "info", "critical"]
+
+
+def test_an_end_that_a_failing_run_prints_on_its_way_out_recovers_nothing() -> None:
+    proof = structs.replace(error().proof[0], lines=("Traceback (most recent call last):", "words"))
+    raised = error("oom.cuda", proof=(proof,))
+    end = structs.replace(error(FINISHED, offset=2000, at=T0 + 1), severity="info")
+    assert severity(raised, others=(end,)) == "critical"
+    assert severity(raised, others=(structs.replace(end, first=T0 + 600),)) == "info"
+
+
+def report(folder: Path) -> ScanReport:
+    packs = load_packs()
+    return judged(scan(gather([folder]), packs.all, "agent"), packs, 1.8e9, 0.1)
+
+
+def stepping(first: int, count: int, minute: int) -> str:
+    return "".join(
+        f"2026-03-04 02:{minute:02d}:{n:02d} INFO step {first + n}/40 loss 2.{n:02d} lr 1e-4\n"
+        for n in range(count)
+    )
+
+
+def test_scan_notes_an_out_of_memory_error_after_which_the_rank_trains_on(tmp_path: Path) -> None:
+    caught = f"2026-03-04 02:15:30 WARNING caught {OOM}; retrying with half the batch\n"
+    (tmp_path / "rank_3.log").write_text(stepping(1, 20, 10) + caught + stepping(21, 20, 16))
+    found = report(tmp_path)
+    assert found.incidents == ()
+    (alert,) = [each for each in found.outside if each.code == "oom.cuda"]
+    assert (alert.severity, alert.recovered_step) == ("info", 21)
+    (tmp_path / "rank_3.log").write_text(stepping(1, 20, 10) + f"Traceback (most recent call last):\n{OOM}\n")
+    assert [each.code for each in report(tmp_path).incidents] == ["oom.cuda"]
+
+
+def test_the_live_book_notes_what_a_rank_outlived() -> None:
+    cluster = Cluster(1)
+    text = wire.Finding(
+        t=cluster.t, seq=1, id=1, rule="oom.cuda", severity="error", file="/logs/rank_3.log", offset=10,
+        at=cluster.t, timed=True, lines=["x"], rank=3, job="4711",
+    )  # fmt: skip
+    cluster.tell("gpu-001", text)
+    cluster.step(10)
+    assert [each.severity for each in cluster.book.alerts.values()] == ["error"]
+    for step in (40, 41, 42):
+        cluster.tell("gpu-001", wire.Progress(
+            t=cluster.t, seq=step, file="/logs/rank_3.log", offset=step, at=cluster.t, dialect="x",
+            fields={"step": float(step)}, rank=3, job="4711",
+        ))  # fmt: skip
+        cluster.step(5)
+    cluster.step(10)
+    (alert,) = cluster.book.alerts.values()
+    assert (alert.severity, alert.recovered_step) == ("info", 40)
+    assert cluster.book.incidents == []

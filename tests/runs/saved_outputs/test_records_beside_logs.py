@@ -1,0 +1,179 @@
+"""What people put beside logs: what cluster and host commands tell of a failure, with node, rank and time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.report.scan.report import judged
+from gpuwatch.rules.load import Packs, load_packs
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.saved_outputs.environment import is_dump
+from gpuwatch.runs.scan.scan import scan
+
+Wanted: TypeAlias = tuple[str, str | None, int | None, float | None]
+"""Class, node, rank, time."""
+NODE, KILLED, LAST = "gpu-003", "OOMKilled", "Last State"
+UTC, HERE = 1795316291.0, datetime(2026, 11, 22, 2, 58, 11).timestamp()
+
+POD = """\
+Name:             run7-worker-3
+Namespace:        ml
+Node:             gpu-003/10.0.0.3
+Status:           Failed
+Containers:
+  pytorch:
+    Image:          nvcr.io/nvidia/pytorch:24.05-py3
+    {where}:     Terminated
+      Reason:       {reason}
+      Exit Code:    {code}
+      Started:      Sat, 21 Nov 2026 22:10:05 +0000
+      Finished:     Sun, 22 Nov 2026 03:58:11 +0100
+    Restart Count:  0
+    Environment:
+      RANK:        3
+      WORLD_SIZE:  8
+Events:           <none>
+"""
+INSPECT = """\
+[
+    {{
+        "Id": "0a1b2c",
+        "State": {{
+            "Status": "exited",
+            "OOMKilled": {oom},
+            "ExitCode": {code},
+            "FinishedAt": "2026-11-22T02:58:11.123456789Z"
+        }},
+        "Config": {{
+            "Hostname": "gpu-003",
+            "Env": [
+                "RANK=3",
+                "WORLD_SIZE=8"
+            ]
+        }}
+    }}
+]
+"""
+SACCT = """\
+JobID           JobName      State ExitCode                 End        NodeList
+------------ ---------- ---------- -------- ------------------- ---------------
+418207             run7 {state:<10} {code:<8} 2026-11-22T02:58:11         gpu-003
+418207.0       torchrun {state:<10} {code:<8} 2026-11-22T02:58:11         gpu-003
+"""
+JOB = """\
+JobId=418207 JobName=run7
+   UserId=u(1000) GroupId=u(1000) MCS_label=N/A
+   JobState={state} Reason=None Dependency=(null)
+   ExitCode={code} StartTime=2026-11-21T22:10:01 EndTime=2026-11-22T02:58:11 Deadline=N/A
+   NodeList=gpu-003
+"""
+SLURM_NODE = """\
+NodeName=gpu-003 Arch=x86_64 CoresPerSocket=32
+   Gres=gpu:8
+   State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A
+   Reason=Not responding [slurm@2026-11-22T02:58:11]
+"""
+DF = """\
+Filesystem      Size  Used Avail Use% Mounted on
+/dev/nvme0n1p2  439G  439G     0 {used}% /scratch
+/dev/loop3       64M   64M     0 100% /snap/core20/1
+tmpfs           504G  1.2G  503G   1% /dev/shm
+"""
+IBSTAT = """\
+CA 'mlx5_0'
+\tCA type: MT4123
+\tPort 1:
+\t\tState: {state}
+\t\tPhysical state: LinkUp
+CA 'mlx5_1'
+\tCA type: MT4123
+\tPort 1:
+\t\tState: Active
+\t\tPhysical state: LinkUp
+"""
+
+
+@pytest.fixture(scope="module")
+def packs() -> Packs:
+    return load_packs()
+
+
+def alerts(folder: Path, packs: Packs, **files: str) -> Sequence[Alert]:
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    told = judged(scan(gather([folder]), packs.rules, "agent"), packs, time.time(), 0.1)
+    return [*told.outside, *(alert for incident in told.incidents for alert in incident.alerts)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("pod_yaml", POD.format(where="State", reason=KILLED, code=137), ("oom.host.cgroup", NODE, 3, UTC)),
+        ("pod_txt", POD.format(where=LAST, reason="Error", code=139), ("proc.segfault", NODE, 3, UTC)),
+        ("box_json", INSPECT.format(oom="true", code=137), ("oom.host.cgroup", NODE, 3, UTC)),
+        ("box_json", INSPECT.format(oom="false", code=134), ("proc.abort", NODE, 3, UTC)),
+        ("sacct_txt", SACCT.format(state="OUT_OF_ME+", code="0:125"), ("oom.host.cgroup", NODE, None, HERE)),
+        ("sacct_csv", SACCT.format(state="NODE_FAIL", code="0:0"), ("slurm.node_failure", NODE, None, HERE)),
+        ("sacct_txt", SACCT.format(state="FAILED", code="0:9"), ("proc.sigkill", NODE, None, HERE)),
+        ("job_cfg", JOB.format(state="TIMEOUT", code="0:0"), ("slurm.time_limit", None, None, HERE)),
+        ("node_txt", SLURM_NODE.format(state="DOWN*+DRAIN"), ("slurm.node_failure", NODE, None, HERE)),
+        ("df_md", DF.format(used=100), ("storage.full", None, None, None)),
+        ("ib_txt", IBSTAT.format(state="Down"), ("net.nic.link", None, None, None)),
+    ],
+)  # fmt: skip
+def test_a_record_tells_what_failed_where_and_when(
+    tmp_path: Path, packs: Packs, name: str, text: str, wanted: Wanted
+) -> None:
+    (alert,) = alerts(tmp_path, packs, **{name: text})
+    code, node, rank, at = wanted
+    assert (alert.code, alert.rank) == (code, rank)
+    assert node is None or alert.node == node
+    assert at is None or (alert.timed, alert.first) == (True, at)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POD.format(where="State", reason="Completed", code=0),
+        INSPECT.format(oom="false", code=0),
+        SACCT.format(state="COMPLETED", code="0:0"),
+        JOB.format(state="COMPLETED", code="0:0"),
+        JOB.format(state="RUNNING", code="0:0"),
+        SLURM_NODE.format(state="IDLE"),
+        SLURM_NODE.format(state="IDLE+DRAIN"),
+        DF.format(used=99),
+        IBSTAT.format(state="Active"),
+    ],
+)
+def test_a_record_of_a_healthy_job_or_node_tells_nothing(tmp_path: Path, packs: Packs, text: str) -> None:
+    assert not [alert for alert in alerts(tmp_path, packs, record_txt=text) if alert.severity != "info"]
+
+
+def test_of_several_nodes_each_line_names_its_own(tmp_path: Path, packs: Packs) -> None:
+    text = "".join(
+        f"gpu-{node}: {line}\n"
+        for node, used in (("001", 100), ("002", 50))
+        for line in DF.format(used=used).splitlines()
+    )
+    (alert,) = alerts(tmp_path, packs, df_txt=text)
+    assert (alert.code, alert.node) == ("storage.full", "gpu-001")
+
+
+def test_a_dump_of_the_environment_tells_where_a_rank_ran(tmp_path: Path, packs: Packs) -> None:
+    dump = "RANK=3\nLOCAL_RANK=3\nWORLD_SIZE=8\nMASTER_ADDR=gpu-001\nHOSTNAME=gpu-003\nLS_COLORS=rs=0\n"
+    (tmp_path / "rank3.log").write_text(
+        "2026-11-22 02:58:11 RuntimeError: CUDA error: an illegal memory access\n"
+    )
+    (tmp_path / "env.cfg").write_text(dump)
+    told = scan(gather([tmp_path]), packs.rules, "agent")
+    assert {file.name.rpartition("/")[2] for file in told.files} == {"rank3.log", "env.cfg"}
+    assert [(place.rank, place.node) for place in told.places.ranks] == [(3, "gpu-003")]
+    assert is_dump(dump.encode())
+    assert not is_dump(b"[trainer]\nrank=3\nRANK=4\n")
