@@ -8,7 +8,7 @@ from .hang.flight_pipe import trigger
 from .hang.lent_pyspy import UploadedProgram
 from .hang.ras import ras
 from .hang.stacks import stacks
-from .processes.settings_report import particulars
+from .processes.settings_report import settings_report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class BackgroundRequests(object):
         # type: (Settings, Callable[[], None]) -> None
         proc, lent = settings.proc, UploadedProgram()
         self.does = {
-            "particulars": lambda request: particulars(request, proc),
+            "particulars": lambda request: settings_report(request, proc),
             "stacks": lambda request: stacks(request, proc, lent.path),
             "lend": lent.take,
             "dumps": lambda request: trigger(request, proc),

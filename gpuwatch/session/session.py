@@ -33,7 +33,7 @@ from gpuwatch.wire import (
     AskDumpFiles,
     AskDumpPiece,
     AskDumps,
-    AskParticulars,
+    AskRankSettings,
     AskRas,
     AskStacks,
     Cancel,
@@ -44,14 +44,14 @@ from gpuwatch.wire import (
 )
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.conducting.conductor import Conductor
     from gpuwatch.probe.judging.checks.baseline import Baseline
+    from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import Wish
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.py_spy_upload import Program
 
 
-Errand: TypeAlias = AskParticulars | AskStacks | LendPySpy | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
+Errand: TypeAlias = AskRankSettings | AskStacks | LendPySpy | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
 """What a node answers in its own time, in one reply."""
 
 
@@ -239,11 +239,11 @@ class Session:
         self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
         return stream
 
-    def ask_particulars(
+    def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
-        """The settings under which a node's ranks run (`wire.Particulars`), and whom the node reaches."""
-        request = AskParticulars(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
+        """The settings under which a node's ranks run (`wire.NodeSettings`), and whom the node reaches."""
+        request = AskRankSettings(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
         return self._ask(node, request)
 
     def ask_stacks(
@@ -302,8 +302,8 @@ class Session:
         """
         if self.probes and not self.probes[-1].results.over:
             raise ProbeRunsError("a probe is under way; wait for its end, or cancel it")
-        from gpuwatch.probe.conducting.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
-        from gpuwatch.probe.conducting.opening import node_lines  # noqa: PLC0415
+        from gpuwatch.probe.orchestration.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
+        from gpuwatch.probe.orchestration.opening import node_lines  # noqa: PLC0415
 
         lines = node_lines(self.plan, self._links.dialer, wish, self._options.connect_workers)
         earlier = self.probes[-1:]

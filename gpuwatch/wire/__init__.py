@@ -55,18 +55,18 @@ from gpuwatch.wire.logs import (
     SharedFolder,
     TimeBound,
 )
-from gpuwatch.wire.particulars import UNLIMITED, Particulars, RankParticulars
 from gpuwatch.wire.processes import (
     Process,
     ProcessGpu,
 )
 from gpuwatch.wire.progress import PastStep, Progress
+from gpuwatch.wire.rank_settings import UNLIMITED, NodeSettings, RankSettings
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskDumpFiles,
     AskDumpPiece,
     AskDumps,
-    AskParticulars,
+    AskRankSettings,
     AskRas,
     AskStacks,
     Cancel,
@@ -103,7 +103,7 @@ __all__ = [
     "AskDumpFiles",
     "AskDumpPiece",
     "AskDumps",
-    "AskParticulars",
+    "AskRankSettings",
     "AskRas",
     "AskStacks",
     "Bye",
@@ -139,8 +139,8 @@ __all__ = [
     "Logs",
     "MigInstance",
     "Nic",
+    "NodeSettings",
     "Notice",
-    "Particulars",
     "PastStep",
     "Ping",
     "Process",
@@ -148,7 +148,7 @@ __all__ = [
     "ProcessStack",
     "Progress",
     "PythonThread",
-    "RankParticulars",
+    "RankSettings",
     "RankSource",
     "Ranks",
     "RasAnswer",

@@ -75,8 +75,8 @@ class SearchFolders(Request, tag="folders", frozen=True):
     folders: list[str]
 
 
-class AskParticulars(Request, tag="particulars", frozen=True):
-    """What `wire.Particulars` holds, in the data of the reply, which may take some seconds."""
+class AskRankSettings(Request, tag="particulars", frozen=True):
+    """What `wire.NodeSettings` holds, in the data of the reply, which may take some seconds."""
 
     reach: list[str] = []
     """`host:port` of rendezvous addresses to connect to."""
@@ -155,7 +155,7 @@ AnyRequest: TypeAlias = (
     | Cancel
     | LeaveFiles
     | SearchFolders
-    | AskParticulars
+    | AskRankSettings
     | AskStacks
     | LendPySpy
     | AskRas

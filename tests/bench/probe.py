@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuwatch.link.local import dial_local
-from gpuwatch.probe.conducting.planning.plan import ProbePlan, make_plan
-from gpuwatch.probe.conducting.planning.summary import collective_row
+from gpuwatch.probe.orchestration.planning.plan import ProbePlan, make_plan
+from gpuwatch.probe.orchestration.planning.summary import collective_row
 from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.protocol import Done, Listen, Listening, Prepare, RankSeat, Step
 from gpuwatch.probe.results import Seat
 from tests.bench.cpu import Row
 from tests.cli.running import COMMAND
 from tests.end_to_end.pty_program import Pty
-from tests.probe.shipped.driving import Driven
+from tests.probe.launcher.driving import Driven
 
 RUNS = 7
 TURNS = 60

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuwatch.cli import main
-from gpuwatch.probe.conducting import opening
+from gpuwatch.probe.orchestration import opening
 from gpuwatch.probe.protocol import GpuUser, Ground
 from gpuwatch.probe.results import NodeGround, Results
 from gpuwatch.probe.verdict import Verdict

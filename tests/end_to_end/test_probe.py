@@ -19,8 +19,8 @@ import pytest
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.options import LinkOptions
-from gpuwatch.probe.conducting.conductor import Conductor
-from gpuwatch.probe.conducting.opening import open_probe
+from gpuwatch.probe.orchestration.conductor import Conductor
+from gpuwatch.probe.orchestration.opening import open_probe
 from gpuwatch.probe.probe_request import COLLECTIVES, MIB, Wish
 from gpuwatch.session import Session
 from gpuwatch.session.session import ProbeRunsError

@@ -17,7 +17,7 @@ import pytest
 from gpuwatch.probe.probe_request import COLLECTIVES
 from gpuwatch.probe.protocol import Done, Prepare, RankSeat, Ready, Step, Stop, Transport
 from tests.parts import need_torch
-from tests.probe.work.driver import Worker
+from tests.probe.ranks.driver import Worker
 
 pytestmark = pytest.mark.gpu
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuwatch.link.stream.options import LinkOptions
-from gpuwatch.probe.conducting.opening import open_probe
+from gpuwatch.probe.orchestration.opening import open_probe
 from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.results import Results
 from tests.netlab.lab import Lab

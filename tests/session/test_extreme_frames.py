@@ -25,7 +25,7 @@ from gpuwatch.report.once.json_output import fleet_facts, to_json
 from gpuwatch.report.once.tables import print_report
 from gpuwatch.report.once.text import report
 from gpuwatch.rules.load import Packs, load_packs
-from gpuwatch.wire import FrameError, Particulars, decode
+from gpuwatch.wire import FrameError, NodeSettings, decode
 from gpuwatch.wire.dumps import DumpPiece, DumpPlaces, DumpResults
 from gpuwatch.wire.stacks import RasAnswer, RasAnswers, Stacks, UploadResult
 from tests.wire.extreme_frames import Extremes
@@ -57,7 +57,7 @@ def test_extreme_frames_of_ten_minutes_are_refused_or_processed(packs: Packs) ->
 
 
 @pytest.mark.parametrize(
-    "kind", [Stacks, RasAnswers, DumpResults, DumpPlaces, DumpPiece, Particulars, UploadResult]
+    "kind", [Stacks, RasAnswers, DumpResults, DumpPlaces, DumpPiece, NodeSettings, UploadResult]
 )
 def test_extreme_answers_are_read_or_refused_with_a_reason(kind: type[Any]) -> None:
     made, read = Extremes(1), 0

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import cache
 
 from gpuwatch.link.demo.links import EPOCH
-from gpuwatch.probe.conducting.conductor import Conductor
-from gpuwatch.probe.conducting.nodes.simulated import Simulation
 from gpuwatch.probe.judging.judge import judge
+from gpuwatch.probe.orchestration.conductor import Conductor
+from gpuwatch.probe.orchestration.nodes.simulated import Simulation
 from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.protocol import GpuUser
 from gpuwatch.probe.results import NodeGround, Results

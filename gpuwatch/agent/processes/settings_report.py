@@ -48,9 +48,9 @@ _TORCH_FILE = re.compile(rb"(/\S*)/torch/lib/libtorch\S*\.so", re.MULTILINE)
 _NVSWITCH = re.compile("nvidia-nvswitch")
 
 
-def particulars(request, proc="/proc", dev="/dev", shm="/dev/shm"):  # noqa: S108 - its size is asked, nothing is written
+def settings_report(request, proc="/proc", dev="/dev", shm="/dev/shm"):  # noqa: S108 - its size is asked, nothing is written
     # type: (dict[str, Any], str, str, str) -> dict[str, Any]
-    """As `wire.Particulars`; what cannot be read is left out."""
+    """As `wire.NodeSettings`; what cannot be read is left out."""
     found = {"ranks": _ranks(proc, request.get("pids")), "reached": _reached(request)}  # type: dict[str, Any]
     found["listens"] = _listens(request, proc)
     found.update(_shm(shm))

@@ -47,7 +47,7 @@ def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> in
     from gpuwatch.diagnose.preflight.links import links
     from gpuwatch.report.once.first_report import wait_for_first_report
     from gpuwatch.report.preflight import print_checklist, to_json
-    from gpuwatch.session.particulars import ask_all
+    from gpuwatch.session.rank_settings import ask_all
 
     wait_s = default_wait_s(source.plan.interval_s) + 5.0 if wait_s is None else wait_s
     with leaving_politely(), source.session() as session:

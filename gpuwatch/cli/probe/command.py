@@ -20,8 +20,8 @@ from gpuwatch.cli.probe.options import wish_options
 from gpuwatch.cli.probe.outputs import Outputs, is_demo, keep, put_data, read_baseline
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.conducting.conductor import Conductor
     from gpuwatch.probe.judging.checks.baseline import Baseline
+    from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import Wish
     from gpuwatch.probe.results import Results
     from gpuwatch.report.output.line import ReportLine
@@ -75,7 +75,7 @@ def open_source(source: Source, wish: Wish, baseline: Baseline | None) -> Conduc
         Refusal: something that was asked for cannot be used.
     """
     from gpuwatch.link.stream.carrier import CarrierError
-    from gpuwatch.probe.conducting.opening import open_probe
+    from gpuwatch.probe.orchestration.opening import open_probe
 
     try:
         return open_probe(source.plan, source.options, source.ask, wish, baseline)

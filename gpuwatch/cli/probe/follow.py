@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpuwatch.cli.base.signals import StopRequest, ctrl_c_stops
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.conducting.conductor import Conductor
+    from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.report.probe.progress import Tell
 
 POLL_S = 0.05

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import job_text
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
-from gpuwatch.wire import Particulars, Process, RankParticulars
+from gpuwatch.wire import NodeSettings, Process, RankSettings
 
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
 MOST_SHOWN = 6
@@ -40,7 +40,7 @@ class PreflightRank:
     node: str
     number: int
     process: Process
-    told: RankParticulars | None
+    told: RankSettings | None
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class PreflightData:
     """Those that answer."""
     silent: Mapping[str, str]
     """Nodes that do not -> why."""
-    told: Mapping[str, Particulars]
+    told: Mapping[str, NodeSettings]
     """By node; missing where the node could not be asked."""
     conditions: Sequence[tuple[str, Condition]]
     """(node, what is not well), GPUs' own among them."""

@@ -16,12 +16,12 @@ from gpuwatch.diagnose.preflight.software import software
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STARTING, Node
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.wire import Particulars
+from gpuwatch.wire import NodeSettings
 
 
 def checklist(
     fleet: Fleet,
-    told: Mapping[str, Particulars],
+    told: Mapping[str, NodeSettings],
     alerts: Iterable[Alert],
     incidents: Iterable[Incident],
     now: float,
@@ -31,7 +31,7 @@ def checklist(
 
     Args:
         fleet: What is known.
-        told: By node: what it answered when it was asked for its particulars.
+        told: By node: what it answered when it was asked for the settings of its ranks.
         alerts: Of the session.
         incidents: Of the session.
         now: Monotonic seconds, the fleet's own clock.
@@ -72,7 +72,7 @@ def why(node: Node, now: float) -> str:
     return node.link.reason or node.bye or "no answer yet"
 
 
-def ranks_of(node: Node, told: Particulars | None) -> list[PreflightRank]:
+def ranks_of(node: Node, told: NodeSettings | None) -> list[PreflightRank]:
     """The ranks on a node, each once: its oldest process (data loaders inherit its environment)."""
     by_pid = {} if told is None else {one.pid: one for one in told.ranks}
     found: dict[tuple[str, int], PreflightRank] = {}

@@ -20,7 +20,7 @@ from gpuwatch.diagnose.preflight.check import (
     skipped,
 )
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.wire import UNLIMITED, Particulars
+from gpuwatch.wire import UNLIMITED, NodeSettings
 
 SHM_BYTES = 8 << 30
 """Data-loader workers and NCCL share memory through /dev/shm; 64 MiB is the default of containers."""
@@ -107,7 +107,7 @@ def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[Prefligh
     return passed(id_, listed(told)) if told else skipped(id_, f"no rank reports its {what}")
 
 
-def shared_memory(told: Mapping[str, Particulars]) -> Check:
+def shared_memory(told: Mapping[str, NodeSettings]) -> Check:
     """Data loaders die of a bus error where /dev/shm is too small."""
     id_ = "host.shm"
     sizes = {node: one.shm_total_bytes for node, one in told.items() if one.shm_total_bytes is not None}

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.demo import hang, particulars
+from gpuwatch.link.demo import hang, rank_settings
 from gpuwatch.link.demo.dumps import DemoDumps
 from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
 from gpuwatch.link.demo.logs import NodeLogs
@@ -156,9 +156,9 @@ class Pump:
                 link.change_interval(request.seconds)
             if isinstance(request, wire.Ping | wire.SetInterval | wire.LeaveFiles | wire.SearchFolders):
                 self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id))
-            if isinstance(request, wire.AskParticulars):
+            if isinstance(request, wire.AskRankSettings):
                 script = link.script
-                told = particulars.reply(
+                told = rank_settings.reply(
                     request, script.number, list(script.processes(now)), self._epoch + now
                 )
                 self._put(link, self._clock(), through_the_wire(told))

@@ -3,7 +3,7 @@
 The loader is the one shell command of a link. The bundle follows on stdin: a decimal length line, that many
 zlib bytes (`node_start.py` and the source texts of the agent and pynvml), and the config as one JSON line.
 The probe's launcher goes the same way with other sources and another entry
-(`probe.conducting.nodes.shipping`).
+(`probe.orchestration.nodes.shipping`).
 """
 
 from __future__ import annotations

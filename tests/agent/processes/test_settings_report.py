@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuwatch.agent.processes.settings_report import particulars
+from gpuwatch.agent.processes.settings_report import settings_report
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.session import Session
-from gpuwatch.wire import Particulars
+from gpuwatch.wire import NodeSettings
 from tests.agent.trees import process
 from tests.parts import SEEN_BY_EVERY_AGENT
 
@@ -62,7 +62,7 @@ def of(process: subprocess.Popen[str], told: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_rank_tells_its_limits_and_only_harmless_variables(rank: subprocess.Popen[str]) -> None:
-    row = of(rank, particulars({}))
+    row = of(rank, settings_report({}))
     assert (row["rank"], row["nofile"]) == (3, 512)
     assert row["variables"]["NCCL_DEBUG"] == "WARN"
     assert row["variables"]["MASTER_PORT"] == "29511"
@@ -82,7 +82,7 @@ def test_versions_are_read_from_the_packages_that_are_mapped(tmp_path: Path) -> 
     (proc / "root").symlink_to(tmp_path / "root")
     (proc / "environ").write_bytes(b"RANK=0\0WORLD_SIZE=2\0")
     (proc / "maps").write_text("7f00-7f01 r-xp 0 08:01 1  /env/site-packages/torch/lib/libtorch_cuda.so\n")
-    (row,) = particulars({}, proc=str(tmp_path / "proc"))["ranks"]
+    (row,) = settings_report({}, proc=str(tmp_path / "proc"))["ranks"]
     assert (row["torch"], row["nccl"]) == ("2.9.1+cu129", "2.27.5")
 
 
@@ -90,7 +90,7 @@ def test_who_can_be_reached_and_who_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as open_one, socket.create_server(("127.0.0.1", 0)) as closed:
         port, gone = open_one.getsockname()[1], closed.getsockname()[1]
         closed.close()
-        told = particulars(
+        told = settings_report(
             {"reach": [f"127.0.0.1:{port}", f"127.0.0.1:{gone}", "no port"], "ports": [port, gone]}
         )
     assert told["reached"] == {f"127.0.0.1:{port}": "", f"127.0.0.1:{gone}": "Connection refused"}
@@ -101,15 +101,15 @@ def test_a_session_asks_its_nodes(rank: subprocess.Popen[str]) -> None:
     with Session(local_plan()) as session:
         (name,) = session.fleet.nodes
         until = time.monotonic() + WAIT_S
-        asked = session.ask_particulars(name)
+        asked = session.ask_rank_settings(name)
         while not (asked.done and asked.data is not None):
             assert time.monotonic() < until, asked
             session.poll()
             time.sleep(0.02)
             if asked.error:
-                asked = session.ask_particulars(name)
+                asked = session.ask_rank_settings(name)
         assert not session.fleet.asked
-        told = msgspec.convert(asked.data, Particulars)
+        told = msgspec.convert(asked.data, NodeSettings)
     assert [one.rank for one in told.ranks if one.pid == rank.pid] == [3]
     assert told.shm_total_bytes is not None
 
@@ -120,4 +120,4 @@ def test_two_jobs_without_an_id_are_both_told_and_helpers_are_not(tmp_path: Path
         process(tmp_path, launcher, {}, name="bash")
         process(tmp_path, rank_of_it, same, parent=launcher)
         process(tmp_path, loader, same, parent=rank_of_it)
-    assert [row["pid"] for row in particulars({}, proc=str(tmp_path))["ranks"]] == [50, 70]
+    assert [row["pid"] for row in settings_report({}, proc=str(tmp_path))["ranks"]] == [50, 70]

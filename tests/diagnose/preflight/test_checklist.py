@@ -55,7 +55,7 @@ class Cluster:
             self.tell(name, wire.Ranks(t=EPOCH, seq=2, processes=[process]))
             self.tell(name, wire.Logs(t=EPOCH, seq=3, files=[file]))
 
-    def check(self, told: Mapping[str, wire.Particulars], now: float = NOW) -> dict[str, Check]:
+    def check(self, told: Mapping[str, wire.NodeSettings], now: float = NOW) -> dict[str, Check]:
         found = checklist(self.fleet, told, (), (), now, EPOCH + now - NOW)
         return {check.id: check for check in found}
 
@@ -76,15 +76,15 @@ def test_torchruns_own_port_is_not_taken_by_somebody_else() -> None:
     cluster = Cluster(2)
     cluster.ranks(world=2)
     told = {
-        "gpu-001": wire.Particulars(
-            listens={"29500": 40}, ranks=[wire.RankParticulars(pid=50, rank=0, parent=40)]
+        "gpu-001": wire.NodeSettings(
+            listens={"29500": 40}, ranks=[wire.RankSettings(pid=50, rank=0, parent=40)]
         ),
-        "gpu-002": wire.Particulars(listens={"29500": None}),
+        "gpu-002": wire.NodeSettings(listens={"29500": None}),
     }
     assert cluster.check(told)["net.port"].status == "PASS"
-    unseen = {**told, "gpu-001": wire.Particulars(listens={"29500": 0})}
+    unseen = {**told, "gpu-001": wire.NodeSettings(listens={"29500": 0})}
     assert cluster.check(unseen)["net.port"].status == "PASS"
-    strange = {**told, "gpu-001": wire.Particulars(listens={"29500": 4711})}
+    strange = {**told, "gpu-001": wire.NodeSettings(listens={"29500": 4711})}
     assert cluster.check(strange)["net.port"].status == "WARN"
 
 
@@ -101,9 +101,9 @@ def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:
     cluster = Cluster(3)
     cluster.ranks(world=3)
 
-    def told(*variables: dict[str, str]) -> dict[str, wire.Particulars]:
-        ranks = [[wire.RankParticulars(pid=50, variables=each)] for each in variables]
-        return {name: wire.Particulars(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
+    def told(*variables: dict[str, str]) -> dict[str, wire.NodeSettings]:
+        ranks = [[wire.RankSettings(pid=50, variables=each)] for each in variables]
+        return {name: wire.NodeSettings(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
 
     own = [{"NCCL_IB_HCA": f"mlx5_{n}", "CUDA_CACHE_PATH": f"/local/{n}"} for n in range(3)]
     assert cluster.check(told(*own))["env.equal"].status == "PASS"
@@ -124,8 +124,8 @@ def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:
 def test_a_limit_is_blamed_on_the_nodes_that_have_it(limits: tuple[int, ...], blamed: set[str]) -> None:
     cluster = Cluster(3)
     cluster.ranks(world=3)
-    ranks = [[wire.RankParticulars(pid=50, nofile=limit)] for limit in limits]
-    told = {name: wire.Particulars(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
+    ranks = [[wire.RankSettings(pid=50, nofile=limit)] for limit in limits]
+    told = {name: wire.NodeSettings(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
     check = cluster.check(told)["limits.nofile"]
     assert (check.status, set(check.nodes)) == ("WARN", blamed)
     assert all(f"{limit:,}" in check.detail for limit in limits)
@@ -134,14 +134,14 @@ def test_a_limit_is_blamed_on_the_nodes_that_have_it(limits: tuple[int, ...], bl
 def test_a_node_that_fell_silent_is_not_said_never_to_have_answered() -> None:
     cluster = Cluster(2)
     cluster.tell("gpu-001", cluster.sample(), at=NOW + 60)
-    told = dict.fromkeys(cluster.names, wire.Particulars())
+    told = dict.fromkeys(cluster.names, wire.NodeSettings())
     check = cluster.check(told, NOW + 60)["net.reachable"]
     assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
     assert check.detail == "gpu-002: it answered, and has been silent for 60 s"
 
 
 def test_a_node_that_does_not_tell_its_settings_is_named() -> None:
-    check = Cluster(2).check({"gpu-001": wire.Particulars()})["net.reachable"]
+    check = Cluster(2).check({"gpu-001": wire.NodeSettings()})["net.reachable"]
     assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
 
 
@@ -150,14 +150,14 @@ def test_a_node_without_an_agent_cannot_tell_its_settings() -> None:
     greeting = cluster.fleet.nodes["gpu-002"].hello
     assert greeting is not None
     cluster.tell("gpu-002", structs.replace(greeting, python=NO_PYTHON))
-    check = cluster.check({"gpu-001": wire.Particulars()})["net.reachable"]
+    check = cluster.check({"gpu-001": wire.NodeSettings()})["net.reachable"]
     assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
 
 
 def test_a_node_that_has_not_said_what_it_is_does_not_answer() -> None:
     cluster = Cluster(2)
     cluster.fleet.nodes["gpu-002"].hello = None
-    check = cluster.check(dict.fromkeys(cluster.names, wire.Particulars()))["net.reachable"]
+    check = cluster.check(dict.fromkeys(cluster.names, wire.NodeSettings()))["net.reachable"]
     assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
 
 

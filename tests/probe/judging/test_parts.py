@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuwatch.probe.conducting.planning.nearness import device_of
 from gpuwatch.probe.judging.judge import MAX_SAMPLE_LINKS, judge, suspects
+from gpuwatch.probe.orchestration.planning.nearness import device_of
 from gpuwatch.probe.protocol import Ground, GroundGpu, GroundPort
 from gpuwatch.probe.results import Seat
 from tests.probe.judging.fabric import Fabric, both_ways, one_way, out_of, through

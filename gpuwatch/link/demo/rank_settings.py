@@ -1,0 +1,47 @@
+"""What a demo node answers when it is asked for its settings: one forgot a variable, as it happens."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpuwatch import wire
+
+NODE_WITHOUT_VARIABLE = 13
+"""The number of the node whose launcher did not pass one variable on."""
+VARIABLES = {
+    "NCCL_DEBUG": "WARN",
+    "NCCL_IB_TIMEOUT": "22",
+    "OMP_NUM_THREADS": "8",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+}
+
+
+def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Process], t: float) -> wire.Reply:
+    """The answer of node `number`, on whose processes the ranks are."""
+    variables = {
+        k: v for k, v in VARIABLES.items() if k != "NCCL_IB_TIMEOUT" or number != NODE_WITHOUT_VARIABLE
+    }
+    told = wire.NodeSettings(
+        shm_total_bytes=512 << 30,
+        shm_used_bytes=9 << 30,
+        fabric_manager=True,
+        reached=dict.fromkeys(request.reach, ""),
+        listens={
+            str(port): processes[0].pid if number == 0 and processes else None for port in request.ports
+        },
+        ranks=[
+            wire.RankSettings(
+                pid=process.pid,
+                rank=process.rank,
+                python="/opt/train/bin/python3.12",
+                torch="2.9.0-demo",
+                nccl="2.27.5",
+                variables=variables,
+                memlock_bytes=wire.UNLIMITED,
+                nofile=1_048_576,
+            )
+            for process in processes
+            if process.rank is not None
+        ],
+    )
+    return wire.Reply(t=t, seq=0, id=request.id, data=msgspec.to_builtins(told))

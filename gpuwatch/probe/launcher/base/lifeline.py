@@ -1,0 +1,152 @@
+"""Nothing outlives the connection: whatever we start is in our process group, and the group ends with us."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+from gpuwatch.agent.base.procfs import read_bytes
+from gpuwatch.agent.processes.process_table import pids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn  # noqa: F401 - used in type comments
+
+    from gpuwatch.probe.launcher.base.lines import LineWriter  # noqa: F401 - used in type comments
+
+_NCCL_FILE = b"/dev/shm/nccl-"
+_SWEEP_S = 0.5
+
+_BIND = (
+    "import ctypes,os,sys\n"
+    "p=getattr(ctypes.CDLL(None),'prctl',None)\n"
+    "p and p(1,9,0,0,0)\n"  # PR_SET_PDEATHSIG, SIGKILL; an exec leaves it as it is
+    "os.getppid()==int(sys.argv[1]) or os._exit(1)\n"
+    "os.execvp(sys.argv[2],sys.argv[2:])\n"
+)
+
+
+def bound(argv):
+    # type: (list[str]) -> list[str]
+    """An argv whose process the kernel kills when the thread that starts it ends.
+
+    Set from inside, because code between fork and exec is not safe in a process with threads.
+    """
+    return [sys.executable, "-ISc", _BIND, str(os.getpid())] + argv
+
+
+class Lifeline(object):
+    """Ends the whole group: at once, at the absolute deadline, or after too long a silence."""
+
+    def __init__(self, outlet):
+        # type: (LineWriter) -> None
+        self._outlet = outlet
+
+    def take_group(self):
+        # type: () -> None
+        """Be the leader of a group of our own, and let a signal end us without any code of ours."""
+        try:
+            os.setsid()
+        except OSError:
+            pass  # we lead one already
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def end_at(self, deadline):
+        # type: (float) -> None
+        """End everything at `deadline` (monotonic seconds), whatever hangs then."""
+
+        def wait():
+            # type: () -> None
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    self.cut("the time limit of the whole probe was reached")
+                time.sleep(min(left, 60.0))
+
+        thread = threading.Thread(target=wait, name="deadline")
+        thread.daemon = True
+        thread.start()
+
+    def cut(self, reason):
+        # type: (str) -> NoReturn
+        """SIGKILL for the group, ourselves with it."""
+        others = group_members()
+        _remove_shared_memory(others)
+        self._outlet.last_word(reason)
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)
+        os._exit(1)
+
+    def leave(self, reason):
+        # type: (str) -> NoReturn
+        """In order: what is left of the group is killed, and we say goodbye and exit with 0."""
+        end_others()
+        self._outlet.last_word(reason)
+        os._exit(0)
+
+
+def end_others():
+    # type: () -> None
+    """SIGKILL for whatever is in our group beside ourselves."""
+    for _ in range(3):  # a process that is being made while we look is met the next time
+        others = group_members()
+        if not others:
+            return
+        _remove_shared_memory(others)
+        for pid in others:
+            _kill(pid)
+        _wait_until_gone(others)
+
+
+def group_members():
+    # type: () -> list[int]
+    """The other live processes of our group; empty where /proc does not tell, and where we lead no group."""
+    me = os.getpid()
+    if os.getpgrp() != me:
+        return []
+    return [pid for pid in pids("/proc") if pid != me and _is_live_member(pid, me)]
+
+
+def _is_live_member(pid, group):
+    # type: (int, int) -> bool
+    fields = (read_bytes("/proc/{}/stat".format(pid), 2048) or b"").rpartition(b")")[2].split()
+    return len(fields) > 2 and int(fields[2]) == group and fields[0] not in (b"Z", b"X")
+
+
+def _kill(pid):
+    # type: (int) -> None
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass  # gone already
+
+
+def _wait_until_gone(members):
+    # type: (list[int]) -> None
+    deadline = time.monotonic() + 1.0
+    me = os.getpid()
+    while any(_is_live_member(pid, me) for pid in members) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _remove_shared_memory(members):
+    # type: (list[int]) -> None
+    """Segments that NCCL ranks have made for each other and not yet unlinked themselves."""
+
+    def remove():
+        # type: () -> None
+        for pid in members:
+            text = read_bytes("/proc/{}/maps".format(pid), 1 << 22) or b""
+            for path in {line.rpartition(b" ")[2] for line in text.splitlines()}:
+                if path.startswith(_NCCL_FILE):
+                    try:
+                        os.unlink(path)
+                    except OSError:
+                        pass  # another rank of ours has done it
+
+    # the maps of a process that hangs in the kernel may never come
+    sweep = threading.Thread(target=remove, name="shared memory")
+    sweep.daemon = True
+    sweep.start()
+    sweep.join(_SWEEP_S)

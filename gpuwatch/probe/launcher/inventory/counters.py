@@ -1,0 +1,88 @@
+"""What is counted on this node and tells of a bad link: read before and after a measurement."""
+
+import os
+import time
+
+from gpuwatch.agent.base.background import Background
+from gpuwatch.agent.base.procfs import names, read_int, read_text
+from gpuwatch.agent.host.infiniband import PortReader
+from gpuwatch.agent.host.net import is_plumbing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from gpuwatch.probe.launcher.inventory.gpus import Gpus  # noqa: F401 - used in type comments
+
+PATIENCE_S = 3.0
+"""For the firmware of cards, which may hang."""
+MAX_NICS = 64
+_NIC = ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
+_TCP = {
+    "Tcp:": ("net/snmp", {"RetransSegs": "retransmits"}),
+    "TcpExt:": ("net/netstat", {"TCPTimeouts": "timeouts"}),
+}
+
+
+class CounterReader(object):
+    """Reads them again and again; what hung once is asked again when it has come back."""
+
+    def __init__(self, gpus, proc="/proc", sys="/sys"):
+        # type: (Gpus, str, str) -> None
+        self._gpus = gpus
+        self._proc = proc
+        self._sys = sys
+        self._ports = Background(lambda: PortReader(sys).read(), "infiniband")
+
+    def read(self):
+        # type: () -> dict[str, float]
+        """By the names of `protocol.Counters`; what cannot be had within the patience is left out."""
+        deadline = time.monotonic() + PATIENCE_S
+        self._ports.start()
+        values = tcp(self._proc)
+        values.update(nics(self._sys))
+        values.update(self._gpus.counters(deadline))
+        self._ports.wait(deadline)
+        values.update(_of_ports(self._ports.answer()))
+        return values
+
+
+def tcp(proc):
+    # type: (str) -> dict[str, float]
+    """`tcp:retransmits` and `tcp:timeouts` of this network namespace."""
+    values = {}  # type: dict[str, float]
+    for head, (path, wanted) in _TCP.items():
+        rows = [
+            line.split()[1:]
+            for line in (read_text(os.path.join(proc, path)) or "").splitlines()
+            if line.startswith(head)
+        ]
+        if len(rows) == 2:
+            told = dict(zip(*rows))  # noqa: B905 - strict= needs 3.10
+            values.update(
+                ("tcp:" + name, float(told[field])) for field, name in wanted.items() if field in told
+            )
+    return values
+
+
+def nics(sys):
+    # type: (str) -> dict[str, float]
+    """`nic:eth0:rx_errors` and so on of every interface but loopback; of too many, those of containers go."""
+    root = os.path.join(sys, "class/net")
+    found = sorted((name for name in names(root) if name != "lo"), key=is_plumbing)
+    values = {}  # type: dict[str, float]
+    for name in found[:MAX_NICS]:
+        for counter in _NIC:
+            count = read_int(os.path.join(root, name, "statistics", counter))
+            if count is not None:
+                values["nic:{}:{}".format(name, counter)] = float(count)
+    return values
+
+
+def _of_ports(ports):
+    # type: (Any) -> dict[str, float]
+    return {
+        "ib:{}/{}:{}".format(port["device"], port["port"], name): float(count)
+        for port in ports or ()
+        for name, count in (port.get("errors") or {}).items()
+    }

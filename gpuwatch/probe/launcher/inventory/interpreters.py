@@ -1,0 +1,234 @@
+"""The interpreter that will run the ranks: candidates are asked for their torch, which is not imported."""
+
+import glob
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from gpuwatch.agent.base.procfs import clean
+from gpuwatch.probe.launcher.base.lifeline import bound, end_others
+from gpuwatch.probe.launcher.base.lines import MAX_TEXT
+from gpuwatch.probe.launcher.inventory.environment import SETTINGS, without_traces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterable, Iterator  # noqa: F401 - used in type comments
+
+OLDEST = (3, 8)
+"""Of the ranks' Python; the launcher itself runs on 3.6."""
+ASK_S = 10.0
+"""For one interpreter: a cold network file system is slow."""
+ASK_ALL_S = 25.0
+MAX_TRIED = 32
+_MARK = "GPUWATCHP torch "
+_NOTHING_DONE = ":"
+
+_ASK = (
+    "import sys\n"
+    "sys.path = [p for p in sys.path if p]\n"
+    "import json, os, re\n"
+    "told = {'version': list(sys.version_info[:2]), 'python': sys.executable}\n"
+    "if sys.version_info >= (3, 8):\n"
+    "    from importlib.metadata import version\n"
+    "    from importlib.util import find_spec\n"
+    "    spec = find_spec('torch')\n"
+    "    if spec is not None and spec.origin:\n"
+    "        try:\n"  # what would be imported, before what the metadata of some folder says
+    "            with open(os.path.join(os.path.dirname(spec.origin), 'version.py')) as f:\n"
+    "                told['torch'] = re.search('__version__ *= *.([^\\'\\x22]+)', f.read()).group(1)\n"
+    "        except Exception:\n"
+    "            told['torch'] = version('torch')\n"
+    "sys.stdout.write('\\n" + _MARK + "' + json.dumps(told) + '\\n')\n"
+)
+
+_PLACES = (
+    "~/.venv/bin/python3",
+    "~/venv/bin/python3",
+    "~/*conda*/bin/python3",
+    "~/*forge*/bin/python3",
+    "/opt/conda/bin/python3",
+    "/opt/*/bin/python3",
+    "/usr/local/bin/python3",
+    "/usr/local/*conda*/bin/python3",
+)
+
+
+class Interpreter(object):
+    """One that could run the ranks: how it is started, and why it is looked at."""
+
+    def __init__(self, why, python, activate=None, environ=None):
+        # type: (str, str, str | None, dict[str, str] | None) -> None
+        self.why = why
+        self.python = python
+        self.activate = activate
+        """A shell line to run before it, in a login shell."""
+        self._environ = environ
+        self.real = None  # type: str | None
+        """`sys.executable`, once it has been asked."""
+        self.torch = None  # type: str | None
+
+    @property
+    def name(self):
+        # type: () -> str
+        """For a person."""
+        return "{} ({})".format(clean(self.python, MAX_TEXT), self.why)
+
+    def environ(self):
+        # type: () -> dict[str, str]
+        """The environment to start it with."""
+        return without_traces(dict(os.environ) if self._environ is None else self._environ)
+
+    def argv(self, code, streams):
+        # type: (str, tuple[int, int]) -> list[str]
+        """What runs a Python text with `streams` (inherited descriptors) as its stdin and stdout.
+
+        What the shell line prints goes to the shell's own stdout, and it reads the shell's own stdin. The
+        settings are made again after it, so that it cannot change them.
+        """
+        if self.activate is None:
+            return bound([self.python, "-u", "-c", code])
+        exports = "".join(
+            "export {}={}\n".format(key, shlex.quote(value)) for key, value in sorted(SETTINGS.items())
+        )
+        # the shell's own copies of the descriptors go on into the interpreter
+        closing = "import os;" + "".join("os.close({});".format(each) for each in streams if each > 2)
+        script = "{}\n[ $? -eq 0 ] || exit 1\n{}exec {} -u -c {} </dev/fd/{} >/dev/fd/{}\n".format(
+            self.activate, exports, shlex.quote(self.python), shlex.quote(closing + code), *streams
+        )
+        shell = shutil.which("bash")
+        # a login shell, because it defines `module`
+        return bound([shell, "-lc", script] if shell else ["/bin/sh", "-c", script])
+
+    def same(self):
+        # type: () -> tuple[object, ...]
+        """Equal for two that would be started alike."""
+        environ = self._environ or {}
+        # the names of one file in one folder; in another folder the same file may be that of a venv
+        return (
+            os.path.dirname(self.python),
+            os.path.realpath(self.python) if os.path.isabs(self.python) else self.python,
+            self.activate,
+            environ.get("PYTHONPATH"),
+            environ.get("LD_LIBRARY_PATH"),
+            environ.get("PYTHONHOME"),
+        )
+
+
+def configured(python, activate):
+    # type: (str | None, str | None) -> list[Interpreter]
+    """Of the hosts file."""
+    if activate:
+        return [Interpreter("activate", python or "python3", activate)]
+    return [Interpreter("hosts file", os.path.expanduser(python))] if python else []
+
+
+def installed():
+    # type: () -> Iterator[Interpreter]
+    """On PATH, where such things are usually put, and what a login shell finds."""
+    yield Interpreter("the launcher's own", sys.executable)
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = os.environ.get(variable)
+        if folder:
+            yield Interpreter(variable, os.path.join(folder, "bin/python3"))
+    for name in ["python3", "python"] + ["python3.{}".format(minor) for minor in range(14, 7, -1)]:
+        found = shutil.which(name)
+        if found is not None:
+            yield Interpreter("PATH", found)
+    if shutil.which("bash"):
+        yield Interpreter("login shell", "python3", _NOTHING_DONE)
+    for pattern in _PLACES:
+        for path in sorted(glob.glob(os.path.expanduser(pattern)))[:8]:
+            yield Interpreter("a usual place", path)
+
+
+def choose(candidates):
+    # type: (Iterable[Interpreter]) -> tuple[Interpreter | None, list[str]]
+    """The first that has torch, asked; and of those before it why they will not do."""
+    tried = []  # type: list[str]
+    seen = set()  # type: set[tuple[object, ...]]
+    until = time.monotonic() + ASK_ALL_S
+    for one in candidates:
+        if one.same() in seen:
+            continue
+        seen.add(one.same())
+        left = until - time.monotonic()
+        if left <= 0 or len(tried) >= MAX_TRIED:
+            tried.append("others were not looked at: that has taken long enough")
+            break
+        reason = ask(one, min(ASK_S, left))
+        if reason is None:
+            return one, tried
+        tried.append("{}: {}".format(one.name, reason)[: 2 * MAX_TEXT])
+    return None, tried
+
+
+def ask(one, patience_s):
+    # type: (Interpreter, float) -> str | None
+    """Learn its version and its torch; why it will not do, or None."""
+    if one.activate is None and shutil.which(one.python) is None:
+        return "it is not there"
+    answer, answering = os.pipe()
+    try:
+        process = subprocess.Popen(
+            one.argv(_ASK, (0, answering)),
+            env=one.environ(),
+            stdin=subprocess.DEVNULL,
+            stdout=answering if one.activate is None else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(answering,),
+        )
+    except OSError as error:
+        os.close(answer)
+        return os.strerror(error.errno or 0)
+    finally:
+        os.close(answering)
+    with os.fdopen(answer, "rb") as pipe:
+        try:
+            words = process.communicate(timeout=patience_s)[1]
+        except subprocess.TimeoutExpired:
+            end_others()  # what a shell line has started, too
+            process.wait()
+            return "no answer within {:.0f} s".format(patience_s)
+        os.set_blocking(pipe.fileno(), False)  # something in the background may hold the other end
+        told = _told(pipe.read(1 << 16) or b"")
+    if told is None:
+        return _no_answer(process.returncode, words)
+    one.real, one.torch = str(told["python"]), told.get("torch")
+    if tuple(told["version"]) < OLDEST:
+        return "Python {}.{}; the ranks need {}.{} or later".format(*(tuple(told["version"]) + OLDEST))
+    return None if one.torch else "no torch"
+
+
+def _told(output):
+    # type: (bytes) -> dict[str, Any] | None
+    for line in output.decode("utf-8", "replace").splitlines():
+        if line.startswith(_MARK):
+            try:
+                told = json.loads(line[len(_MARK) :])
+            except ValueError:
+                return None
+            return told if isinstance(told, dict) else None
+    return None
+
+
+def _no_answer(status, words):
+    # type: (int, bytes) -> str
+    lines = [line for line in words.decode("utf-8", "replace").splitlines() if line.strip()]
+    last = clean(lines[-1], MAX_TEXT) if lines else "no word on stderr"
+    return "{}: {}".format(ending(status), last)
+
+
+def ending(status):
+    # type: (int) -> str
+    """`exit code 3`, or `killed by SIGKILL`."""
+    if status >= 0:
+        return "exit code {}".format(status)
+    try:
+        return "killed by {}".format(signal.Signals(-status).name)
+    except ValueError:
+        return "killed by signal {}".format(-status)

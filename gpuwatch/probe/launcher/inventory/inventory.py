@@ -1,0 +1,119 @@
+"""The preflight: what this node has, before anything is started on it."""
+
+import os
+import socket
+import time
+
+from gpuwatch.agent.base.background import Background
+from gpuwatch.agent.base.procfs import clean
+from gpuwatch.agent.host.infiniband import PortReader
+from gpuwatch.agent.processes.process_reader import ProcessReader
+from gpuwatch.probe.launcher.base.lines import MAX_TEXT
+from gpuwatch.probe.launcher.inventory import interpreters, nics, places, trainers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator  # noqa: F401 - used in type comments
+
+    from gpuwatch.probe.launcher.inventory.gpus import Gpus  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
+
+NVML_S = 12.0
+"""For NVML and all GPUs together; without persistence mode the driver wakes each of them first."""
+PORTS_S = 3.0
+MAX_NOTES = 32
+_PORT = ("device", "port", "state", "link_layer", "rate_gbps")
+
+
+class Survey(object):
+    """Looks once; afterwards `interpreter` is what runs the ranks, or None."""
+
+    def __init__(self, gpus, python, activate, proc="/proc"):
+        # type: (Gpus, str | None, str | None, str) -> None
+        self._gpus = gpus
+        self._python = python
+        self._activate = activate
+        self._proc = proc
+        self.interpreter = None  # type: Interpreter | None
+
+    def look(self):
+        # type: () -> dict[str, Any]
+        """A dict with the keys of `protocol.Ground`."""
+        now = time.monotonic()
+        ports = Background(lambda: PortReader().read(), "infiniband")
+        ports.start()
+        gpus, notes = self._gpus.ground(now + NVML_S)
+        rows = _processes(gpus, self._proc)
+        _name_users(gpus, rows, self._proc)
+        refused = []  # type: list[str]
+        self.interpreter, tried = interpreters.choose(self._candidates(rows, refused))
+        if not ports.wait(now + PORTS_S):
+            notes.append("the InfiniBand ports do not answer: /sys/class/infiniband hangs")
+        found = ports.answer()
+        chosen = self.interpreter
+        return {
+            "host": clean(socket.gethostname(), MAX_TEXT),
+            "pid": os.getpid(),
+            "python": None if chosen is None else clean(chosen.real or chosen.python, MAX_TEXT),
+            "python_from": None if chosen is None else chosen.why,
+            "torch": None if chosen is None else clean(chosen.torch or "", 64),
+            "tried": refused + tried,
+            "cpus": _cpus(),
+            "gpus": [dict(gpu, **places.of_gpu(gpu.get("bus_id"))) for gpu in gpus],
+            "nics": nics.read(),
+            "ports": _ports(found),
+            "nccl": {} if chosen is None else places.nccl_settings(chosen.environ()),
+            "notes": notes[:MAX_NOTES],
+        }
+
+    def _candidates(self, rows, refused):
+        # type: (list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
+        """In the order of preference; where the hosts file says how to activate, nothing else is right."""
+        for one in interpreters.configured(self._python, self._activate):
+            yield one
+        if self._activate:
+            return
+        for one in trainers.interpreters(self._proc, rows, refused):
+            yield one
+        for one in interpreters.installed():
+            yield one
+
+
+def _processes(gpus, proc):
+    # type: (list[dict[str, Any]], str) -> list[dict[str, Any]]
+    """The processes on GPUs and the ranks without one, with the keys of `wire.Process`."""
+    held = {}  # type: dict[int, list[dict[str, object]]]
+    for gpu in gpus:
+        for user in gpu["users"]:
+            held.setdefault(user["pid"], []).append({"uuid": gpu["uuid"]})
+    return ProcessReader(proc=proc).read(held)[0]
+
+
+def _name_users(gpus, rows, proc):
+    # type: (list[dict[str, Any]], list[dict[str, Any]], str) -> None
+    """Say who the users of the GPUs are, as far as they can be seen from here."""
+    by_pid = {row["pid"]: row for row in rows}
+    for gpu in gpus:
+        for user in gpu["users"]:
+            row = by_pid.get(user["pid"], {})
+            if row.get("name", "?") != "?":
+                user["name"] = trainers.script(proc, user["pid"])
+                if row.get("user"):
+                    user["user"] = row["user"]
+
+
+def _ports(found):
+    # type: (Any) -> list[dict[str, Any]]
+    return [
+        dict({key: port[key] for key in _PORT if key in port}, **places.of_port(port["device"]))
+        for port in found or ()
+    ]
+
+
+def _cpus():
+    # type: () -> int | None
+    """Those that we may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count()

@@ -1,0 +1,58 @@
+"""Where GPUs and RDMA ports sit on this node's buses, and which ports NCCL is told to use."""
+
+import os
+import re
+
+from gpuwatch.agent.base.procfs import clean, read_int, read_text
+from gpuwatch.probe.launcher.base.lines import MAX_TEXT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+NCCL_SETTINGS = ("NCCL_IB_HCA", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_TOPO_FILE")
+NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
+"""Read by NCCL itself, the later one over the earlier; the environment is over both."""
+_BUS_ID = re.compile(r"([0-9a-f]+):([0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])$")
+
+
+def of_gpu(bus_id, sys="/sys"):
+    # type: (str | None, str) -> dict[str, Any]
+    """`pci_path` and `numa` of a GPU by its bus id as NVML writes it (00000000:1B:00.0)."""
+    match = _BUS_ID.match((bus_id or "").lower())
+    if match is None:
+        return {}
+    domain = "{:04x}".format(int(match.group(1), 16))  # the kernel writes four digits, or as many as it takes
+    return _place(os.path.join(sys, "bus/pci/devices", "{}:{}".format(domain, match.group(2))), sys)
+
+
+def of_port(device, sys="/sys"):
+    # type: (str, str) -> dict[str, Any]
+    """The same of an RDMA device; empty where it is no PCI device (a software one)."""
+    return _place(os.path.join(sys, "class/infiniband", device, "device"), sys)
+
+
+def nccl_settings(environ, files=NCCL_FILES):
+    # type: (dict[str, str], tuple[str, ...]) -> dict[str, str]
+    """What of NCCL's settings says over which ports it goes, for ranks with this environment."""
+    found = {}  # type: dict[str, str]
+    for name in files:
+        for line in (read_text(os.path.expanduser(name)) or "").splitlines():
+            key, equals, value = line.partition("=")
+            if equals:
+                found[key.strip()] = value.strip()
+    found.update(environ)
+    return {key: clean(found[key], MAX_TEXT) for key in NCCL_SETTINGS if found.get(key)}
+
+
+def _place(link, sys):
+    # type: (str, str) -> dict[str, Any]
+    root = os.path.join(os.path.realpath(sys), "devices") + os.sep
+    path = os.path.realpath(link)
+    if not (path.startswith(root) and "pci" in path and os.path.isdir(path)):
+        return {}
+    facts = {"pci_path": clean(path[len(root) :], MAX_TEXT)}  # type: dict[str, Any]
+    numa = read_int(os.path.join(path, "numa_node"))
+    if numa is not None and numa >= 0:  # -1: the firmware does not say
+        facts["numa"] = numa
+    return facts

@@ -1,0 +1,248 @@
+"""What runs on each node of a probe: it looks, listens, knocks, and starts and ends the worker.
+
+Standard library and pynvml only, Python 3.6 and later; torch is the worker's. One JSON line each way
+(`probe.protocol`). The main thread starts the worker, because the kernel ends that together with the thread
+that started it; whatever waits for something has a thread of its own.
+"""
+
+import queue
+import select
+import threading
+import time
+
+from gpuwatch.agent.base.requests import Requests
+from gpuwatch.probe.launcher.base.lifeline import Lifeline
+from gpuwatch.probe.launcher.base.lines import MAX_LINE, LineWriter
+from gpuwatch.probe.launcher.inventory.counters import CounterReader
+from gpuwatch.probe.launcher.inventory.gpus import Gpus
+from gpuwatch.probe.launcher.inventory.inventory import Survey
+from gpuwatch.probe.launcher.listening import Listener
+from gpuwatch.probe.launcher.reaching import reach_all
+from gpuwatch.probe.launcher.worker_process import WorkerProcess
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, Callable, NoReturn  # noqa: F401 - used in type comments
+
+DEADLINE_S = 3600.0
+"""Where the config does not say."""
+STOP_S = 4.0
+"""For the ranks to end in order; then they are killed."""
+_LOOK_S = 0.5
+_BEAT_S = 5.0
+"""So often it says that it is alive, to the conductor and to the worker."""
+_STOPPED_BEATS = 4
+"""A worker that is found stopped so many times in a row does not go on by itself."""
+_WORKER_PATIENCE = 2
+"""The worker ends everything after a silence of ours that is so many times what we grant the conductor."""
+
+
+def run(config, stdin, stdout):
+    # type: (dict[str, Any], BinaryIO, BinaryIO) -> NoReturn
+    """Serve one conductor.
+
+    Args:
+        config: nonce, version, python, activate, deadline_s, and silence_s: leave when nothing, not even an
+            empty line, has come for so long. For tests `proc`, where processes are looked for, and
+            `worker_silence_s`, after how long a silence of ours the worker ends us.
+        stdin: Where orders come from; its end ends everything.
+        stdout: Where lines go.
+    """
+    outlet = LineWriter(stdout.fileno())
+    lifeline = Lifeline(outlet)
+    lifeline.take_group()
+    deadline = time.monotonic() + float(config.get("deadline_s") or DEADLINE_S)
+    lifeline.end_at(deadline)
+    launcher = Launcher(config, outlet, lifeline, deadline)
+    intake = threading.Thread(target=launcher.take_in, args=(Requests(stdin, MAX_LINE),), name="orders")
+    intake.daemon = True
+    intake.start()
+    try:
+        launcher.serve()
+    except OSError:
+        lifeline.cut("nobody listens any more")
+
+
+class Launcher(object):
+    """One node's part of a probe."""
+
+    def __init__(self, config, outlet, lifeline, deadline):
+        # type: (dict[str, Any], LineWriter, Lifeline, float) -> None
+        self._config = config
+        self._outlet = outlet
+        self._lifeline = lifeline
+        self._deadline = deadline
+        self._orders = queue.Queue()  # type: queue.Queue[dict[str, Any] | ValueError]
+        self._gpus = Gpus()
+        self._survey = Survey(
+            self._gpus, config.get("python"), config.get("activate"), config.get("proc", "/proc")
+        )
+        self._counters = CounterReader(self._gpus)
+        self._counting = threading.Lock()
+        self._silence_s = float(config.get("silence_s") or 0.0)
+        """0: never leave for silence."""
+        self._worker_silence_s = float(config.get("worker_silence_s") or _WORKER_PATIENCE * self._silence_s)
+        self._beat_s = min(_BEAT_S, self._worker_silence_s / 4 or _BEAT_S)
+        self._listener = None  # type: Listener | None
+        self._worker = None  # type: WorkerProcess | None
+
+    def take_in(self, requests):
+        # type: (Requests) -> NoReturn
+        """Queue what comes; end everything at the end of stdin, or when it is silent for too long."""
+        try:
+            self._queue_orders(requests)
+        except Exception as error:  # without this thread nothing would end us
+            self._lifeline.cut("an error in the launcher: {!r}".format(error))
+        self._lifeline.cut("the connection ended")
+
+    def _queue_orders(self, requests):
+        # type: (Requests) -> None
+        silence_s = self._silence_s or float("inf")
+        heard = time.monotonic()
+        while not requests.ended:
+            silent = time.monotonic() - heard > silence_s
+            # looked at last, so that a time in which we were stopped does not count when something has come
+            if select.select([requests], [], [], 0.0 if silent else _LOOK_S)[0]:
+                heard = time.monotonic()
+            elif silent:
+                self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
+            for order in requests.read():
+                if isinstance(order, dict) and order.get("do") == "stop" and self._worker is None:
+                    self._lifeline.leave("stopped")
+                self._orders.put(order)
+
+    def serve(self):
+        # type: () -> NoReturn
+        """Look, then do as told.
+
+        Raises:
+            OSError: nobody listens any more.
+        """
+        self._outlet.begin(str(self._config["nonce"]))
+        self._beside(self._beat)
+        self._outlet.say("ground", **self._survey.look())
+        while True:
+            order = self._orders.get()
+            if isinstance(order, ValueError):
+                self._outlet.note("an order was not understood: {}".format(order))
+                continue
+            try:
+                self._do(order)
+            except (KeyError, TypeError, ValueError) as error:
+                self._outlet.note("the order {} was not understood: {!r}".format(order.get("do"), error))
+
+    def _do(self, order):
+        # type: (dict[str, Any]) -> None
+        wish = order.get("do")
+        if wish == "listen":
+            self._listen(str(order["address"]))
+        elif wish == "reach":
+            targets = [dict(one, port=int(one["port"])) for one in order["targets"]]
+            source = str(self._listener.address if self._listener is not None else "")
+            self._beside(lambda: self._reach(source, targets, float(order.get("timeout_s", 5.0))))
+        elif wish == "count":
+            self._beside(self._count)
+        elif wish == "prepare":
+            self._prepare(order)
+        elif wish == "step":
+            if self._worker is None:
+                self._outlet.note("a step was asked for before the ranks were prepared")
+            else:
+                self._worker.tell(order)
+        elif wish == "stop":
+            self._stop(order)
+        else:
+            self._outlet.note("an unknown order: {}".format(wish))
+
+    def _listen(self, address):
+        # type: (str) -> None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        try:
+            self._listener = Listener(address)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            error_text = "cannot listen on {}: {}".format(address, why)
+            self._outlet.say("listening", address=address, port=0, error=error_text)
+            return
+        self._outlet.say("listening", address=address, port=self._listener.port)
+
+    def _reach(self, source, targets, timeout_s):
+        # type: (str, list[dict[str, Any]], float) -> None
+        self._outlet.say("reached", tries=reach_all(source, targets, timeout_s))
+
+    def _count(self):
+        # type: () -> None
+        with self._counting:
+            self._outlet.say("counters", values=self._counters.read())
+
+    def _prepare(self, order):
+        # type: (dict[str, Any]) -> None
+        if self._worker is not None:
+            self._outlet.note("the ranks were prepared already")
+            return
+        store = None
+        if self._listener is not None:
+            if order.get("store_here"):
+                store = self._listener.take()
+            else:
+                self._listener.close()
+            self._listener = None
+        interpreter = self._survey.interpreter
+        if interpreter is None:
+            self._outlet.say("died", reason="no interpreter with torch was found on this node")
+            return
+        config = {
+            "nonce": self._config["nonce"],
+            "version": self._config.get("version"),
+            "deadline_s": max(0.0, self._deadline - time.monotonic()),
+            "silence_s": self._worker_silence_s,
+        }
+        try:
+            self._worker = WorkerProcess(self._outlet, interpreter, config, store)
+        except (OSError, RuntimeError) as error:
+            self._outlet.say("died", reason="the worker does not start: {}".format(error))
+            return
+        self._worker.tell(order)
+
+    def _stop(self, order):
+        # type: (dict[str, Any]) -> NoReturn
+        if self._worker is not None:
+            self._worker.told_to_stop = True
+            self._worker.tell(order)
+            self._worker.wait(STOP_S)
+        self._lifeline.leave("stopped")
+
+    def _beat(self):
+        # type: () -> None
+        """Say that we are alive, and what the worker does: an import may keep it from saying anything."""
+        stopped = 0
+        while True:
+            time.sleep(self._beat_s)
+            worker, state = self._worker, None
+            if worker is not None:
+                worker.beat()
+                state = worker.state()
+                stopped = stopped + 1 if state in ("T", "t") else 0
+                if stopped == _STOPPED_BEATS:
+                    worker.give_up("it was stopped (by SIGSTOP or a debugger) and did not go on")
+            try:
+                self._outlet.say("alive", worker=state)
+            except OSError:
+                self._lifeline.cut("nobody listens any more")
+
+    def _beside(self, work):
+        # type: (Callable[[], None]) -> None
+        """Do it in a thread of its own; what goes wrong there is told."""
+
+        def attempt():
+            # type: () -> None
+            try:
+                work()
+            except Exception as error:
+                self._outlet.note("an error in the launcher: {!r}".format(error))
+
+        thread = threading.Thread(target=attempt, name="order")
+        thread.daemon = True
+        thread.start()

@@ -1,0 +1,186 @@
+"""The worker, seen from the launcher: it is started with its program on stdin, told, heard, and outlived."""
+
+import json
+import os
+import queue
+import subprocess
+import threading
+import zlib
+from collections import deque
+
+from gpuwatch.agent.base.procfs import clean
+from gpuwatch.agent.processes.process_table import read_stat
+from gpuwatch.probe.launcher.base.lifeline import end_others
+from gpuwatch.probe.launcher.base.lines import MAX_LINE, MAX_TEXT
+from gpuwatch.probe.launcher.inventory.interpreters import ending
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Any, Deque  # noqa: F401 - used in type comments
+
+    from gpuwatch.probe.launcher.base.lines import LineWriter  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
+
+ENTRY = "gpuwatch.probe.worker"
+NEEDED = (ENTRY, "gpuwatch.probe.ranks")
+"""Prefixes of the modules that go along to the worker."""
+LAST_LINES = 8
+_DRAIN_S = 1.0
+"""For what is left in its pipes when it has ended."""
+
+# An entry of sys.path that is empty is the working folder, where a torch.py may lie.
+_LOADER = (
+    "import sys;sys.path=[p for p in sys.path if p];import zlib;"
+    "r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
+)
+
+
+class WorkerProcess(object):
+    """Started by the launcher's main thread: the kernel ends it together with that."""
+
+    def __init__(self, outlet, interpreter, config, store):
+        # type: (LineWriter, Interpreter, dict[str, Any], Any) -> None
+        """Start it.
+
+        Args:
+            outlet: Where its lines go.
+            interpreter: What runs it.
+            config: Its config, to which `store_fd` is added.
+            store: The listening socket for the store, or None; it is closed here.
+
+        Raises:
+            OSError: the interpreter does not start.
+            RuntimeError: we were not shipped, so there is nothing to ship on.
+        """
+        self._outlet = outlet
+        self.told_to_stop = False
+        self._given_up = None  # type: str | None
+        store_fd = None if store is None else store.fileno()
+        first = _program() + json.dumps(dict(config, store_fd=store_fd)).encode("ascii") + b"\n"
+        passed = [] if store_fd is None else [store_fd]
+        inside_in, outside_in = os.pipe()
+        outside_out, inside_out = os.pipe()
+        shell = interpreter.activate is not None
+        try:
+            self.process = subprocess.Popen(
+                interpreter.argv(_LOADER, (inside_in, inside_out)),
+                env=interpreter.environ(),
+                stdin=subprocess.DEVNULL if shell else inside_in,
+                stdout=subprocess.DEVNULL if shell else inside_out,
+                stderr=subprocess.PIPE,
+                pass_fds=passed + ([inside_in, inside_out] if shell else []),
+            )
+        except BaseException:
+            os.close(outside_in)
+            os.close(outside_out)
+            raise
+        finally:
+            os.close(inside_in)
+            os.close(inside_out)
+            if store is not None:
+                store.close()
+        assert self.process.stderr is not None  # noqa: S101 - asked for above
+        self._stderr = self.process.stderr  # type: IO[bytes]
+        self._last_words = deque(maxlen=LAST_LINES)  # type: Deque[str]
+        self._orders = queue.Queue()  # type: queue.Queue[bytes]
+        self._orders.put(first)
+        _in_background(lambda: self._feed(outside_in), "to the worker")
+        self._words = _in_background(self._listen, "the worker's stderr")
+        self._lines = _in_background(lambda: self._pass_on(outside_out), "from the worker")
+        self._end = _in_background(self._see_it_end, "the worker")
+
+    def tell(self, order):
+        # type: (dict[str, Any]) -> None
+        """Hand an order on; returns at once."""
+        self._orders.put(json.dumps(order).encode("ascii") + b"\n")
+
+    def beat(self):
+        # type: () -> None
+        """Let it know that we are still here."""
+        self._orders.put(b"\n")
+
+    def state(self):
+        # type: () -> str | None
+        """As /proc has it: S, D, T, ...; None when it has ended."""
+        found = read_stat("/proc", self.process.pid)
+        return None if found is None else found.state
+
+    def give_up(self, reason):
+        # type: (str) -> None
+        """Kill it, for a reason that is told as that of its end."""
+        self._given_up = reason
+        self.process.kill()
+
+    def wait(self, seconds):
+        # type: (float) -> None
+        """Wait until it has ended, and all that it said was passed on."""
+        self._end.join(seconds)
+
+    def _feed(self, descriptor):
+        # type: (int) -> None
+        """Write what it is told; it may not read for long while it measures."""
+        with os.fdopen(descriptor, "wb", 0) as pipe:
+            while True:
+                data = self._orders.get()
+                try:
+                    while data:
+                        data = data[pipe.write(data) or 0 :]
+                except OSError:
+                    return  # it has ended, which is told elsewhere
+
+    def _pass_on(self, descriptor):
+        # type: (int) -> None
+        with os.fdopen(descriptor, "rb", MAX_LINE) as pipe:
+            while True:
+                line = pipe.readline(MAX_LINE)
+                if not line:
+                    break
+                if line.startswith(b"{") and line.endswith(b"}\n"):
+                    self._outlet.write(line)
+
+    def _see_it_end(self):
+        # type: () -> None
+        """Ranks that it leaves behind measure nothing any more; they would hold its pipes open."""
+        status = self.process.wait()
+        end_others()
+        self._lines.join(_DRAIN_S)
+        self._words.join(_DRAIN_S)
+        if status != 0 or not self.told_to_stop:
+            self._outlet.say("died", reason=self._why(status))
+
+    def _why(self, status):
+        # type: (int) -> str
+        if self._given_up is not None:
+            return self._given_up
+        words = list(self._last_words)
+        said = "; its last words: " + "\n".join(words) if words else "; it said nothing"
+        return ("the worker ended: {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
+
+    def _listen(self):
+        # type: () -> None
+        """Keep the last lines; a torch that complains must not block."""
+        while True:
+            line = self._stderr.readline(1 << 14)
+            if not line:
+                return
+            said = clean(line.decode("utf-8", "replace"), MAX_TEXT)
+            if said:
+                self._last_words.append(said)
+
+
+def _in_background(work, name):
+    # type: (Any, str) -> threading.Thread
+    thread = threading.Thread(target=work, name=name)
+    thread.daemon = True
+    thread.start()
+    return thread
+
+
+def _program():
+    # type: () -> bytes
+    """The sources that the worker needs, as its loader reads them."""
+    make = getattr(getattr(__spec__, "loader", None), "program", None)
+    if make is None:
+        raise RuntimeError("the worker is shipped by the launcher, and the launcher was not shipped")
+    body = zlib.compress(make(ENTRY, NEEDED).encode("utf-8"), 6)
+    return b"%d\n" % len(body) + body

@@ -1,0 +1,210 @@
+"""The way to a real node: the launcher travels over one of the plan's own dialers."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.agent.login_slots import ConnectSlots
+from gpuwatch.link.start import failure_reasons
+from gpuwatch.link.stream.carrier import Carrier, CarrierError, Dialer
+from gpuwatch.link.stream.limits import LineSplitter, StartFinder, StreamError, TokenBucket
+from gpuwatch.plain import plain
+from gpuwatch.probe.orchestration.nodes.codec import MAX_LINE_BYTES, TalkError, decode_said, encode_order
+from gpuwatch.probe.orchestration.nodes.line import Hear, Lost
+from gpuwatch.probe.orchestration.nodes.shipping import probe_way
+from gpuwatch.probe.protocol import AnyOrder, AnySaid, Leaving
+
+READ_BYTES = 64 * 1024
+LINES_PER_S = 2_000.0
+LINES_BURST = 20_000.0
+"""A node with 16 ranks says about 200 lines a second when every step takes 0.1 s."""
+BAD_LINES = 20
+"""So many lines that are none, and the node is given up."""
+CLOSE_S = 2.0
+WHAT = "probe"
+BEAT_S = 5.0
+"""An empty line goes out so often, by which the launcher knows that we are still here."""
+SILENCE_S = 30.0
+"""For the launcher: it ends everything when it has heard nothing for so long (a cable was pulled)."""
+SILENT_BEATS = 9
+"""For us: a started launcher says something every 5 s. Counted in beats of ours, because a cockpit that slept
+has not listened."""
+
+
+class CarrierLine:
+    """Implements `line.NodeLine`: one thread reads, one writes, and nobody else ever waits for the node."""
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        dialer: Dialer,
+        slots: ConnectSlots,
+        deadline_s: float,
+        *,
+        beat_s: float = BEAT_S,
+    ) -> None:
+        """Hold what is needed; nothing is dialled before `open`.
+
+        Args:
+            spec: The node.
+            dialer: Opens the carrier.
+            slots: Who may log in now; shared by the lines of a probe.
+            deadline_s: Everything on the node is killed so long after the start, whatever happens.
+            beat_s: An empty line goes out when nothing else did for so long.
+        """
+        self.node = spec.name
+        self.labels: Mapping[str, str] = spec.labels
+        self._spec = spec
+        self._dialer = dialer
+        self._slots = slots
+        self._deadline_s = deadline_s
+        self._beat_s = beat_s
+        self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._carrier: Carrier | None = None
+        self._closing = False
+        self._started = False
+        self._left: str | None = None
+        self._silent_beats = 0
+        """Beats of ours since it last said something."""
+        self._reader: threading.Thread | None = None
+
+    def open(self, hear: Hear) -> None:
+        """Dial, start the launcher and read until the end, in a thread of its own."""
+        self._reader = threading.Thread(
+            target=self._run, args=(hear,), name=f"probe {self.node}", daemon=True
+        )
+        self._reader.start()
+
+    def tell(self, order: AnyOrder) -> bool:
+        """Queue an order; False before the launcher's start and after its end."""
+        if not self._started or self._closing:
+            return False
+        self._orders.put(encode_order(order))
+        return True
+
+    def close(self) -> None:
+        """Close the carrier, which ends the launcher and everything that it started."""
+        with self._lock:
+            self._closing = True
+            carrier = self._carrier
+        self._slots.wake()
+        self._orders.put(None)
+        if carrier is not None:
+            carrier.close()
+        if self._reader is not None and self._reader is not threading.current_thread():
+            self._reader.join(CLOSE_S)
+
+    def _run(self, hear: Hear) -> None:
+        try:
+            reason = self._converse(hear)
+        except CarrierError as error:
+            reason = str(error)
+        except Exception as error:  # a thread that dies unseen would leave the probe waiting
+            reason = f"an error in gpuwatch, please report it: {error!r}"
+        hear(self.node, Lost(plain(reason)))
+
+    def _converse(self, hear: Hear) -> str:
+        slot = self._slots.take(lambda: self._closing)
+        if slot is None:
+            return "closed"
+        try:
+            spec = self._spec
+            way = probe_way(spec.python, spec.activate, self._deadline_s, silence_s=SILENCE_S)
+            carrier = self._dialer(way.command)
+            with self._lock:
+                self._carrier = carrier
+                closing = self._closing
+            if closing:
+                carrier.close()
+                return "closed"
+            # Beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
+            writer = threading.Thread(
+                target=self._write, args=(carrier, way.first), name="probe orders", daemon=True
+            )
+            writer.start()
+            return self._read(carrier, StartFinder(way.nonce, way.mark), slot, hear)
+        finally:
+            self._slots.give(slot)
+
+    def _read(self, carrier: Carrier, finder: StartFinder, slot: object, hear: Hear) -> str:
+        words = _Words()
+        broke = None
+        try:
+            while data := carrier.recv(READ_BYTES):
+                self._silent_beats = 0
+                rest: bytes | None = data
+                if not finder.found:
+                    rest = finder.look(data)
+                    if rest is None:
+                        continue
+                    self._started = True
+                    self._slots.give(slot)
+                for said in words.of(rest or b""):
+                    if isinstance(said, Leaving):
+                        self._left = said.reason
+                    hear(self.node, said)
+        except StreamError as error:
+            return str(error)
+        except OSError as error:
+            broke = f"the connection broke: {error.strerror or error}"
+        finally:
+            self._started = False
+            self._orders.put(None)
+            carrier.close()
+        if self._closing:
+            return "closed"
+        if self._silent_beats >= SILENT_BEATS:
+            silent_s = SILENT_BEATS * self._beat_s
+            return f"it said nothing for {silent_s:.0f} s: its launcher is stopped, or the network is gone"
+        if broke is not None:
+            return broke
+        if finder.found:
+            return failure_reasons.after_start(self._left, carrier.stderr(), WHAT).reason
+        return failure_reasons.before_start(finder.noise, carrier.stderr(), self._spec.python, WHAT).reason
+
+    def _write(self, carrier: Carrier, first: bytes) -> None:
+        data: bytes | None = first
+        with contextlib.suppress(OSError):  # the reader hears the end of the stream and says why
+            while data is not None:
+                carrier.send(data)
+                try:
+                    data = self._orders.get(timeout=self._beat_s)
+                except queue.Empty:
+                    data = b"\n"
+                    self._silent_beats += self._started
+                    if self._silent_beats >= SILENT_BEATS:
+                        carrier.close()
+
+
+class _Words:
+    """Bytes to what was said, within bounds."""
+
+    def __init__(self) -> None:
+        self._lines = LineSplitter(MAX_LINE_BYTES)
+        self._allowance = TokenBucket(LINES_PER_S, LINES_BURST)
+        self._bad = 0
+
+    def of(self, data: bytes) -> Iterator[AnySaid]:
+        """What the next bytes say.
+
+        Raises:
+            StreamError: too much, or too much of what is no line of a launcher.
+        """
+        now = time.monotonic()
+        for line in self._lines.split(data):
+            if not self._allowance.spend(1, now):
+                raise StreamError(
+                    f"the node said more than {LINES_PER_S:.0f} lines a second; no probe does that"
+                )
+            try:
+                yield decode_said(line)
+            except TalkError as error:
+                self._bad += 1
+                if self._bad >= BAD_LINES:
+                    raise StreamError(f"the node says what no probe says ({error})") from error

@@ -1,0 +1,142 @@
+"""The nodes of a probe together: they are opened, told, heard in one queue, and ended at once."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuwatch.probe.orchestration.nodes.line import Heard, Lost, NodeLine
+from gpuwatch.probe.protocol import AnyOrder
+
+CLOSE_S = 2.0
+
+
+class CancelledError(Exception):
+    """The person wants no more of it."""
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """The person has agreed to what was announced."""
+
+
+@dataclass(frozen=True)
+class RetestAsked:
+    """The person wants these pairs measured again, alone."""
+
+    pairs: tuple[tuple[int, int], ...]
+
+
+FromPerson: TypeAlias = Confirmed | RetestAsked
+
+
+class NodePool:
+    """Heard and told by the conductor's thread alone; `ask` and `cancel` come from any thread."""
+
+    def __init__(self, lines: Sequence[NodeLine], clock: Callable[[], float] = time.monotonic) -> None:
+        self._lines = {line.node: line for line in lines}
+        self._clock = clock
+        self._heard: queue.SimpleQueue[tuple[str, Heard] | FromPerson | None] = queue.SimpleQueue()
+        self._asked: list[FromPerson] = []
+        self._cancelled = threading.Event()
+        self.present: dict[str, None] = dict.fromkeys(self._lines)
+        """Nodes that take part, in the order of the plan."""
+
+    def open(self) -> None:
+        """Connect all of them; returns at once."""
+        for line in self._lines.values():
+            line.open(lambda node, said: self._heard.put((node, said)))
+
+    def tell(self, nodes: Iterable[str], order: AnyOrder) -> None:
+        """Give these nodes the same order; one that has gone is heard of as `Lost`."""
+        for node in nodes:
+            self._lines[node].tell(order)
+
+    def hear(self, until: float) -> tuple[str, Heard] | None:
+        """The next word of a node that takes part; None at `until` (of the clock).
+
+        Raises:
+            CancelledError: the person has cancelled.
+        """
+        while (item := self._next(until)) is not None:
+            if not isinstance(item, tuple):
+                self._asked.append(item)
+                continue
+            node, said = item
+            if node in self.present:
+                if isinstance(said, Lost):
+                    del self.present[node]
+                return node, said
+        return None
+
+    def await_person(self, until: float) -> FromPerson | tuple[str, Heard] | None:
+        """What the person asked for, or what a node says meanwhile; None at `until`.
+
+        Raises:
+            CancelledError: the person has cancelled.
+        """
+        if self._asked:
+            return self._asked.pop(0)
+        while (item := self._next(until)) is not None:
+            if not isinstance(item, tuple):
+                return item
+            node, said = item
+            if node in self.present:  # who was dismissed still says that it was closed
+                if isinstance(said, Lost):
+                    del self.present[node]
+                return item
+        return None
+
+    def asked_retests(self) -> list[RetestAsked]:
+        """The retests that were asked for while something else was under way."""
+        found = [each for each in self._asked if isinstance(each, RetestAsked)]
+        self._asked = [each for each in self._asked if not isinstance(each, RetestAsked)]
+        return found
+
+    def await_end(self, until: float) -> None:
+        """Wait until every node that takes part has said its last, or `until`."""
+        while self.present and self.hear(until) is not None:
+            pass
+
+    def ask(self, what: FromPerson) -> None:
+        """Hand over what the person asks for."""
+        self._heard.put(what)
+
+    def cancel(self) -> None:
+        """Wake whoever hears, with a CancelledError."""
+        self._cancelled.set()
+        self._heard.put(None)
+
+    def dismiss(self, nodes: Iterable[str]) -> None:
+        """End these nodes; the others go on. Returns at once."""
+        for node in list(nodes):
+            self.present.pop(node, None)
+            threading.Thread(target=self._lines[node].close, name="probe closing", daemon=True).start()
+
+    def close(self) -> None:
+        """End all of them at once, within 2 s."""
+        threads = [
+            threading.Thread(target=line.close, name="probe closing", daemon=True)
+            for line in self._lines.values()
+        ]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + CLOSE_S
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _next(self, until: float) -> tuple[str, Heard] | FromPerson | None:
+        while True:
+            if self._cancelled.is_set():
+                raise CancelledError
+            wait_s = until - self._clock()
+            try:
+                item = self._heard.get(block=wait_s > 0, timeout=max(wait_s, 0.0) or None)
+            except queue.Empty:
+                return None
+            if item is not None:
+                return item

@@ -1,0 +1,113 @@
+"""How the launcher gets to a node and starts there: the loader's line, and what it reads first.
+
+The modules travel under their own names, so that the launcher may import what the agent's modules know of a
+node. The worker's modules travel with them, and on from there to the interpreter that has torch.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gpuwatch
+from gpuwatch.link.start.bundle import framed, loader_command, packed, pynvml_source, sources
+from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.probe.launcher.base.lines import START_MARK
+
+ENTRY = "gpuwatch.probe.launcher.launcher"
+
+_HOUSE = Path(gpuwatch.__file__).parent
+_PROBE = Path(__file__).parents[2]
+_LOG_READER = "gpuwatch.agent.logs"
+
+
+@dataclass(frozen=True)
+class ProbeWay:
+    """What is started on a node, and the nonce by which its start is known."""
+
+    command: str
+    first: bytes
+    """What the command reads before the orders."""
+    nonce: str
+    mark: str = START_MARK
+
+
+def probe_way(
+    python: str | None,
+    activate: str | None,
+    deadline_s: float,
+    *,
+    silence_s: float | None = None,
+    modules: Mapping[str, str] | None = None,
+) -> ProbeWay:
+    """A launcher for one node.
+
+    Args:
+        python: The node's interpreter by the hosts file; None: the first that is found.
+        activate: The shell line that makes torch's Python available, by the hosts file.
+        deadline_s: Everything on the node is killed after so long, whatever happens.
+        silence_s: The same when nothing, not even an empty line, was sent for so long; None: never.
+        modules: Module name -> source text that travels instead of or beside the installed one (tests).
+
+    Raises:
+        CarrierError: `python` is no safe path.
+    """
+    nonce = secrets.token_hex(8)
+    config = {
+        "role": "probe",
+        "nonce": nonce,
+        "version": gpuwatch.__version__,
+        "python": python,
+        "activate": activate,
+        "deadline_s": deadline_s,
+        "silence_s": silence_s,
+    }
+    try:
+        command = loader_command(python)
+    except ValueError as error:
+        raise CarrierError(str(error), final=True) from error
+    return ProbeWay(command, probe_bundle(config, modules), nonce)
+
+
+def probe_bundle(config: Mapping[str, Any], modules: Mapping[str, str] | None = None) -> bytes:
+    """What the loader reads from stdin before the orders begin.
+
+    Args:
+        config: What `launcher.run` is given.
+        modules: As for `probe_way`.
+    """
+    return framed(
+        _installed_body() if modules is None else packed({**_installed(), **modules}, ENTRY), config
+    )
+
+
+@cache
+def _installed_body() -> bytes:
+    return packed(_installed(), ENTRY)
+
+
+@cache
+def _installed() -> Mapping[str, str]:
+    """The agent without its log reader, the launcher, the worker, and pynvml."""
+    agent = sources(_HOUSE / "agent", "gpuwatch.agent")
+    return {
+        "gpuwatch": _text(_HOUSE / "__init__.py"),
+        **{name: text for name, text in agent.items() if not name.startswith(_LOG_READER)},
+        "gpuwatch.probe": _text(_PROBE / "__init__.py"),
+        **sources(_PROBE / "launcher", "gpuwatch.probe.launcher"),
+        **_worker(),
+        "pynvml": pynvml_source(),
+    }
+
+
+def _worker() -> Mapping[str, str]:
+    files = {f"gpuwatch.probe.{file.stem}": _text(file) for file in sorted(_PROBE.glob("worker*.py"))}
+    return {**files, **sources(_PROBE / "ranks", "gpuwatch.probe.ranks")}
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8")

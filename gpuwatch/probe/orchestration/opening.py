@@ -1,0 +1,69 @@
+"""From a plan to a probe over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.agent.login_slots import ConnectSlots
+from gpuwatch.link.dialers import Dialers
+from gpuwatch.link.stream.carrier import Dialer
+from gpuwatch.link.stream.options import Ask, LinkOptions
+from gpuwatch.probe.judging.checks.baseline import Baseline
+from gpuwatch.probe.orchestration.conductor import ASK_S, IDLE_S, Conductor
+from gpuwatch.probe.orchestration.nodes.carrier_line import CarrierLine
+from gpuwatch.probe.orchestration.nodes.line import NodeLine
+from gpuwatch.probe.probe_request import Wish
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.orchestration.nodes.simulated import Simulation
+
+SPARE_S = 300.0
+"""Beside the person's thinking and the budget: connecting, importing torch, retests."""
+
+
+def open_probe(
+    plan: Plan, options: LinkOptions, ask: Ask | None, wish: Wish, baseline: Baseline | None = None
+) -> Conductor:
+    """A probe over a plan without its agents, not yet started. Questions to the person come here.
+
+    Raises:
+        CarrierError: something that was asked for cannot be used.
+    """
+    dialers = Dialers(plan, options, ask)
+    lines = node_lines(plan, dialers.of, wish, options.connect_workers)
+    return Conductor(lines, wish, baseline=baseline, ended=dialers.close)
+
+
+def node_lines(
+    plan: Plan, dialer: Callable[[str], Dialer | None], wish: Wish, connect_workers: int
+) -> list[NodeLine]:
+    """The ways to the nodes of a plan, in its order.
+
+    Args:
+        plan: The nodes.
+        dialer: What opens a carrier to one of them; None for a simulated one.
+        wish: For how long it may take.
+        connect_workers: Logins under way at once.
+    """
+    simulation = _simulation(plan)
+    slots = ConnectSlots(connect_workers)
+    deadline_s = ASK_S + wish.budget_s + IDLE_S + SPARE_S
+    lines: list[NodeLine] = []
+    for spec in plan.nodes:
+        way = dialer(spec.name)
+        if way is not None:
+            lines.append(CarrierLine(spec, way, slots, deadline_s))
+        elif simulation is not None:
+            lines.append(simulation.line(spec.name))
+    return lines
+
+
+def _simulation(plan: Plan) -> Simulation | None:
+    names = [spec.name for spec in plan.nodes if spec.link == "demo"]
+    if not names:
+        return None
+    from gpuwatch.probe.orchestration.nodes.simulated import Simulation  # noqa: PLC0415 - only the demo pays for it
+
+    return Simulation(names)

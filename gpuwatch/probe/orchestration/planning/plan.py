@@ -1,0 +1,117 @@
+"""What a probe will measure, and how long that should take: known before anything runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gpuwatch.probe.orchestration.planning.schedule import PairRound, full_rounds, neighbour_round
+from gpuwatch.probe.probe_request import Collective, Wish
+from gpuwatch.probe.results import Estimate, Seat
+
+GpuCheck = Literal["matmul", "copy", "h2d", "d2h"]
+GPU_CHECKS: tuple[GpuCheck, ...] = ("matmul", "copy", "h2d", "d2h")
+
+ROW_S = 1.0
+"""What a row of the table may take: its iterations are chosen so."""
+ITERATIONS_MOST = 50
+ROUND_S = {"gloo": 0.5, "nccl": 0.6}
+"""One round of pairs, both directions and the latency; with NCCL it sets a connection up as well."""
+START_S = {"gloo": 4.0, "nccl": 12.0}
+"""Importing torch and joining the group: the import took 1.2..3 s, more from a cold network file system."""
+CHECK_S = 0.3
+GPU_CHECK_S = 1.5
+RETEST_S = 5.0
+RATE_BPS = {"gloo": 1e9, "nccl": 20e9}
+"""Assumed of a link whose speed is not known; on loopback gloo comes to 1..4 GB/s."""
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """The work of a probe in its order."""
+
+    backend: Literal["nccl", "gloo"]
+    checks: tuple[Collective, ...]
+    """Correctness first."""
+    rows: tuple[tuple[Collective, int], ...]
+    rounds: tuple[PairRound, ...]
+    """Of the quick mode only the first: the second follows from its result."""
+    quick: bool
+    gpu_checks: tuple[GpuCheck, ...]
+    seconds: float
+    traffic_bytes: int
+
+    @property
+    def round_count(self) -> int:
+        """Rounds in all, the second of the quick mode too."""
+        return len(self.rounds) + (self.quick and bool(self.rounds))
+
+    @property
+    def step_count(self) -> int:
+        """What counts as one for progress: a row, a check, a round."""
+        return len(self.checks) + len(self.rows) + self.round_count + len(self.gpu_checks)
+
+
+def make_plan(
+    seats: Sequence[Seat], wish: Wish, backend: Literal["nccl", "gloo"], slowest_bps: float | None = None
+) -> ProbePlan:
+    """Plan a probe over these ranks.
+
+    Args:
+        seats: All ranks.
+        wish: What was asked for.
+        backend: nccl or gloo.
+        slowest_bps: Bytes per second of the slowest interface, where known.
+    """
+    several = len(seats) > 1
+    nodes = len({seat.node for seat in seats})
+    rounds: tuple[PairRound, ...] = ()
+    if several and wish.pairs == "full":
+        rounds = tuple(full_rounds(seats))
+    elif several and wish.pairs == "quick":
+        rounds = (neighbour_round(seats),)
+    quick = wish.pairs == "quick" and bool(rounds)
+    # Small sizes of all operations come first: when time is short, large ones are missing, and no operation.
+    rows = tuple((op, size) for size in sorted(wish.sizes) for op in wish.collectives) if several else ()
+    checks = wish.collectives if several else tuple(op for op in wish.collectives if op != "send_recv")
+    gpu_checks = GPU_CHECKS if wish.gpu_checks and backend == "nccl" else ()
+    rate = RATE_BPS[backend]
+    if backend == "gloo" and nodes > 1 and slowest_bps:
+        rate = min(rate, slowest_bps)
+    row_s = sum(_row_s(size, rate) for _, size in rows)
+    round_s = ROUND_S[backend] * (len(rounds) + quick)
+    seconds = START_S[backend] + CHECK_S * len(wish.collectives) + row_s + round_s
+    seconds += GPU_CHECK_S * len(gpu_checks) + (RETEST_S if rounds else 0.0)
+    between = sum(len(each.pairs) for each in rounds if each.link != "same_node") * (2 if quick else 1)
+    traffic = rate * between * ROUND_S[backend] * 0.8 + (rate * nodes * row_s if nodes > 1 else 0.0)
+    return ProbePlan(
+        backend,
+        checks,
+        rows,
+        rounds,
+        quick,
+        gpu_checks,
+        seconds=seconds,
+        traffic_bytes=int(traffic),
+    )
+
+
+def _row_s(size: int, rate: float) -> float:
+    """As many iterations as `ROW_S` allows, and five calls at least: checked, warmed up, three timed."""
+    one_s = 2 * size / rate  # an all_reduce moves everything about twice
+    return max(min(ROW_S, 0.1 + ITERATIONS_MOST * one_s), 5 * one_s)
+
+
+def estimate(plan: ProbePlan, seats: Sequence[Seat], wish: Wish, interface: str) -> Estimate:
+    """The plan as it is said before it starts; the budget is the most that it can take."""
+    return Estimate(
+        nodes=len({seat.node for seat in seats}),
+        ranks=len(seats),
+        backend=plan.backend,
+        seconds=min(plan.seconds, wish.budget_s),
+        traffic_bytes=plan.traffic_bytes,
+        rounds=plan.round_count,
+        pairs=sum(len(each.pairs) for each in plan.rounds) * (2 if plan.quick else 1),
+        interface=interface,
+    )

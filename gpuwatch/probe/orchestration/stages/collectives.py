@@ -1,0 +1,180 @@
+"""The stage that fills the table of collectives: correctness of every operation first, then the sweep."""
+
+from __future__ import annotations
+
+from bisect import insort
+
+from gpuwatch.probe.judging.text.words import size_text
+from gpuwatch.probe.orchestration.planning.plan import ITERATIONS_MOST, ROW_S
+from gpuwatch.probe.orchestration.planning.summary import collective_row, nearest_rank, slowest_of
+from gpuwatch.probe.orchestration.stages.ranks import RankControl, StepOutcome
+from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
+from gpuwatch.probe.probe_request import Collective
+from gpuwatch.probe.protocol import Step
+from gpuwatch.probe.results import CollectiveResult
+
+CHECK_BYTES = 64 * 1024
+CHECK_ITERATIONS = 3
+ITERATIONS_LEAST = 3
+LATENCY_SIZE_FACTOR = 16
+"""What a small message takes is latency mostly: it tells of sizes up to so many times its own."""
+LONGEST_S = 15.0
+"""A row that would take longer is left out, and larger sizes with it."""
+COLLECTIVES_SHARE = 0.45
+"""Of the budget, when pairs are to be measured too."""
+BAD_OPS = 2
+"""So many operations in a row that end in errors, and the group is taken for broken."""
+
+
+class CollectiveStage:
+    """All collectives of one probe."""
+
+    def __init__(self, run: ProbeRun, ranks: RankControl) -> None:
+        self._run = run
+        self._ranks = ranks
+        self._all = [seat.rank for seat in run.results.seats]
+        self._nodes = len({seat.node for seat in run.results.seats})
+        self._known: dict[Collective, tuple[int, float]] = {}
+        """The largest size so far, and what one iteration of it took, all that goes with it counted in."""
+        self._given_up: set[Collective] = set()
+        self._bad = 0
+
+    def measure(self) -> None:
+        """Fill `results.collectives`.
+
+        Raises:
+            FailedError: a rank hangs or died, a node was lost, or nothing works any more.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        plan = run.plan
+        assert plan is not None  # noqa: S101 - the preflight has made it
+        run.enter("collectives")
+        until = run.clock() + run.left_s() * (COLLECTIVES_SHARE if plan.rounds else 1.0)
+        for op in plan.checks:
+            if op not in self._given_up:
+                self._check(op)
+            run.step_done()
+        for op, size in plan.rows:
+            if op not in self._given_up:
+                self._row(op, size, until - run.clock())
+            run.step_done()
+
+    def _check(self, op: Collective) -> None:
+        if op in self._run.lacks:
+            self._given_up.add(op)
+            self._add(
+                CollectiveResult(
+                    op, CHECK_BYTES, error=f"this torch's {self._run.results.backend} cannot do it"
+                )
+            )
+            return
+        outcome = self._step(op, CHECK_BYTES, 1, CHECK_ITERATIONS)
+        correct = _correct(outcome)
+        if self._refuse(op, CHECK_BYTES, outcome):
+            return
+        times = slowest_of([done.times_s for done in outcome.done.values()])
+        if times:  # without what the first call sets up
+            self._known[op] = (CHECK_BYTES, nearest_rank(times, 50))
+        if correct is False:
+            wrong = self._ranks.names([rank for rank, done in outcome.done.items() if done.correct is False])
+            self._add(CollectiveResult(op, CHECK_BYTES, correct=False, error=f"wrong result on {wrong}"))
+
+    def _row(self, op: Collective, size: int, left_s: float) -> None:
+        began = self._run.clock()
+        iterations, warmup, takes_s = self._amount(op, size)
+        while takes_s > min(left_s, LONGEST_S):
+            known, _ = self._known.get(op, (size, 0.0))
+            if known * LATENCY_SIZE_FACTOR >= size or not self._try(op, known * LATENCY_SIZE_FACTOR):
+                break
+            iterations, warmup, takes_s = self._amount(op, size)
+        if op in self._given_up:
+            return
+        left_s -= self._run.clock() - began
+        if takes_s > min(left_s, LONGEST_S):
+            self._given_up.add(op)
+            self._run.leave_out(f"{op} from {size_text(size)} up")
+            return
+        calls = warmup + iterations + 1  # one of them checks the result
+        began = self._run.clock()
+        outcome = self._step(op, size, warmup, iterations)
+        if self._refuse(op, size, outcome):
+            return
+        self._known[op] = (size, (self._run.clock() - began) / calls)
+        times = {rank: done.times_s for rank, done in outcome.done.items()}
+        self._add(collective_row(op, size, times, self._nodes, _correct(outcome)))
+
+    def _amount(self, op: Collective, size: int) -> tuple[int, int, float]:
+        """Iterations, warm-up, and the seconds all of it should take by what is known of the operation."""
+        known, took_s = self._known.get(op, (size, ROW_S / ITERATIONS_MOST))
+        one_s = max(took_s * size / known, 1e-6)
+        iterations = max(ITERATIONS_LEAST, min(ITERATIONS_MOST, int(ROW_S / one_s)))
+        warmup = 5 if iterations >= 20 else 2 if iterations > ITERATIONS_LEAST else 1
+        return iterations, warmup, (warmup + iterations + 1) * one_s
+
+    def _try(self, op: Collective, size: int) -> bool:
+        """See what a size takes that is no row; False when it did not come to a result."""
+        outcome = self._step(op, size, 1, CHECK_ITERATIONS)
+        if self._refuse(op, size, outcome):
+            return False
+        times = slowest_of([done.times_s for done in outcome.done.values()])
+        if times:
+            self._known[op] = (size, nearest_rank(times, 50))
+        return bool(times)
+
+    def _step(self, op: Collective, size: int, warmup: int, iterations: int) -> StepOutcome:
+        step = Step(
+            id=0,
+            what="collective",
+            collective=op,
+            bytes=size,
+            warmup=warmup,
+            iterations=iterations,
+            check=True,
+            timeout_s=self._run.results.wish.timeout_s,
+        )
+        return self._ranks.step(step, self._all)
+
+    def _refuse(self, op: Collective, size: int, outcome: StepOutcome) -> bool:
+        """Whether it did not come to a result: the row says why.
+
+        Raises:
+            FailedError: the ranks cannot go on together.
+        """
+        what = f"{op} of {size_text(size)}"
+        timeout_s = self._run.results.wish.timeout_s
+        blame = outcome.blame
+        if blame is None and outcome.absent:
+            blame = f"{self._ranks.names(outcome.absent)} did not come to it within {timeout_s:.0f} s"
+        if blame is None and outcome.missing:
+            self._run.lose(outcome.missing, f"did not answer within {timeout_s:.0f} s")
+            blame = f"{self._ranks.names(outcome.missing)} did not answer within {timeout_s:.0f} s"
+        if blame is not None:
+            self._add(CollectiveResult(op, size, error=blame))
+            raise FailedError(f"{what}: {blame}")
+        errors = {rank: done.error for rank, done in outcome.done.items() if done.error is not None}
+        if not errors:
+            self._bad = 0
+            return False
+        first = min(errors)
+        self._add(CollectiveResult(op, size, error=f"{self._ranks.names(errors)}: {errors[first]}"))
+        self._given_up.add(op)
+        self._bad += 1
+        if self._bad >= BAD_OPS:
+            if self._run.results.backend == "nccl":
+                raise FailedError(f"{what}: {self._run.name(first)}: {errors[first]}")
+            # Pairs over gloo have groups of their own: they find the link that broke the group of all.
+            self._given_up.update(self._run.results.wish.collectives)
+            self._run.note(f"the group of all ranks is broken: no collective after {what} was measured")
+        return True
+
+    def _add(self, row: CollectiveResult) -> None:
+        """Put a row where it belongs: the sizes of an operation stand together."""
+        ops = self._run.results.wish.collectives
+        insort(self._run.results.collectives, row, key=lambda each: (ops.index(each.op), each.bytes))
+        self._run.changed()
+
+
+def _correct(outcome: StepOutcome) -> bool | None:
+    said = [done.correct for done in outcome.done.values()]
+    return None if not said or None in said else all(said)

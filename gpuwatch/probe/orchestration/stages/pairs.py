@@ -1,0 +1,289 @@
+"""The stage that fills the matrix: rounds of disjoint pairs, and suspects once more, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Literal
+
+from gpuwatch.probe.orchestration.planning.load import TRIAL_BYTES, WAY_S, PairLoad, load_for
+from gpuwatch.probe.orchestration.planning.schedule import Pair, PairRound, crossed_round, link_class
+from gpuwatch.probe.orchestration.planning.summary import GB, slowest_of
+from gpuwatch.probe.orchestration.stages.contacts import Contacts
+from gpuwatch.probe.orchestration.stages.ranks import RankControl, StepOutcome
+from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
+from gpuwatch.probe.protocol import Step
+from gpuwatch.probe.results import PairResult
+
+LATENCY_BYTES = 8
+LATENCY_ITERATIONS = 20
+CONTACT_S = 15.0
+"""The first contact of a pair carries 8 bytes: longer than this is dead."""
+SLOW_S = 8.0
+"""One direction of a round over gloo: a very slow link holds the others up no longer; alone it has more."""
+RESERVE_SHARE = 0.1
+RESERVE_S = 6.0
+"""Kept of the budget for suspects and GPU checks: this share of it, but no more than so many seconds."""
+JUDGE_EVERY_S = 3.0
+JUDGE_SHARE = 0.05
+"""Of the time, at most, goes into preliminary verdicts: 100,000 pairs take a second each."""
+
+
+class Pairs:
+    """All pairs of one probe."""
+
+    def __init__(self, run: ProbeRun, ranks: RankControl, judge: Callable[[], None]) -> None:
+        """Prepare.
+
+        Args:
+            run: The probe.
+            ranks: Its ranks.
+            judge: Makes a preliminary verdict of what there is.
+        """
+        self._run = run
+        self._ranks = ranks
+        self._judge = judge
+        self._judge_next = run.clock() + JUDGE_EVERY_S
+        self._loads: dict[bool, PairLoad] = {}
+        """By whether it is inside a node."""
+        self._contacts = Contacts(run)
+
+    def measure(self) -> None:
+        """Fill `results.pairs`.
+
+        Raises:
+            FailedError: a rank died, or the ranks cannot go on.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        plan = run.plan
+        assert plan is not None  # noqa: S101 - the preflight has made it
+        run.enter("pairs")
+        rounds = list(plan.rounds)
+        for at, each in enumerate(rounds):
+            left_s = run.left_s() - min(RESERVE_SHARE * run.results.wish.budget_s, RESERVE_S)
+            if left_s <= 0:
+                run.leave_out(f"{len(rounds) - at} of {plan.round_count} rounds of pairs")
+                break
+            self._round(each, way_s=left_s / (len(rounds) - at) / 3)
+            run.step_done()
+        else:
+            if plan.quick:
+                results = run.results.pairs
+                rates = {pair: results[pair].bandwidth_gb_per_s for pair in results}
+                self._round(crossed_round(run.results.seats, rates), way_s=WAY_S[1])
+                run.step_done()
+        self._testing(())
+
+    def retest(self, suspects: Sequence[Pair], *, anew: bool = False) -> None:
+        """Measure these again, one at a time, with nothing else under way.
+
+        Args:
+            suspects: (source, destination) of each.
+            anew: Try those that were dead as well, because a person asks for it.
+
+        Raises:
+            FailedError: a rank died, or the ranks cannot go on.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        for at, pair in enumerate(suspects):
+            if run.left_s() <= 0:
+                run.leave_out(f"retests of {len(suspects) - at} suspected links")
+                break
+            self._testing([pair])
+            if not anew or self._revived(pair):
+                self._retest_one(pair)
+        self._testing(())
+
+    def _retest_one(self, pair: Pair) -> None:
+        if not self._measurable([pair]):
+            return
+        inside = self._inside(pair)
+        before = self._run.results.pairs.get(pair)
+        load = self._loads.get(inside) or self._calibrate([pair], inside, WAY_S[1])
+        self._one_way([pair], load.alone, before.latency_us if before else None, retested=True)
+
+    def _revived(self, pair: Pair) -> bool:
+        """Whether a pair can talk now, whatever was found before."""
+        self._contacts.forget(pair)
+        met = bool(self._measurable([pair])) and pair in self._meet([pair])
+        if not met:
+            results = self._run.results.pairs
+            results[pair] = replace(results[pair], retested=True)
+        return met
+
+    def _round(self, each: PairRound, way_s: float) -> None:
+        pairs = self._measurable(each.pairs)
+        if not pairs:
+            return
+        self._testing(pairs)
+        latencies = self._meet(pairs)
+        pairs = [pair for pair in pairs if pair in latencies]
+        if pairs:
+            inside = each.link == "same_node"
+            load = self._loads.get(inside) or self._calibrate(pairs, inside, way_s)
+            for way in (pairs, [(dst, src) for src, dst in pairs]):
+                self._testing(way)
+                self._one_way(way, load, None, latencies=latencies)
+        began = self._run.clock()
+        if began > self._judge_next:
+            self._judge()
+            now = self._run.clock()
+            self._judge_next = now + max(JUDGE_EVERY_S, (now - began) / JUDGE_SHARE)
+
+    def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Those that can talk; the others are told, not waited for."""
+        fit = []
+        for pair in pairs:
+            error = self._contacts.error(pair)
+            if error is None:
+                fit.append(pair)
+            else:
+                self._record_dead(pair, error)
+        return fit
+
+    def _record_dead(self, pair: Pair, error: str) -> None:
+        for src, dst in (pair, pair[::-1]):
+            link = link_class(self._run.results.seats[src], self._run.results.seats[dst])
+            self._run.results.pairs[src, dst] = PairResult(src, dst, link, ok=False, error=error)
+        self._run.changed()
+
+    def _meet(self, pairs: Sequence[Pair]) -> dict[Pair, float | None]:
+        """First contact, a few bytes back and forth: pair -> microseconds one way; dead ones are missing."""
+        outcome = self._step("latency", pairs, LATENCY_BYTES, LATENCY_ITERATIONS, self._contact_s())
+        met: dict[Pair, float | None] = {}
+        failed: dict[Pair, str] = {}
+        for pair in pairs:
+            error = self._error(pair, outcome)
+            if error is None:
+                times = slowest_of([outcome.done[pair[0]].times_s])
+                met[pair] = median(times) * 1e6 if times else None
+                self._contacts.worked(pair)
+            else:
+                failed[pair] = error
+        for pair, error in failed.items():  # after the others: one rail may be dead, and not the nodes
+            self._record_dead(pair, error)
+            self._contacts.failed(pair, error)
+        self._stop_if_broken(outcome)
+        return met
+
+    def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> PairLoad:
+        """Find a message that takes long enough to be measured, and not longer than the budget allows."""
+        outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.wish.timeout_s)
+        self._stop_if_broken(outcome)
+        rates = [
+            TRIAL_BYTES / median(times)
+            for src, dst in pairs
+            if (times := slowest_of(_times(outcome, (src, dst))))
+        ]
+        load = load_for(median(rates) if rates else None, way_s, self._backend)
+        self._loads[inside] = load
+        return load
+
+    def _one_way(
+        self,
+        pairs: Sequence[Pair],
+        load: PairLoad,
+        latency_us: float | None,
+        *,
+        latencies: dict[Pair, float | None] | None = None,
+        retested: bool = False,
+    ) -> None:
+        self._testing(pairs)
+        timeout_s = self._run.results.wish.timeout_s
+        if self._backend == "gloo" and not retested:
+            timeout_s = min(timeout_s, SLOW_S)
+        outcome = self._step("bandwidth", pairs, load.bytes, load.iterations, timeout_s)
+        seats = self._run.results.seats
+        for src, dst in pairs:
+            link = link_class(seats[src], seats[dst])
+            error = self._error((src, dst), outcome)
+            times = slowest_of(_times(outcome, (src, dst)))
+            if error is None and not times:
+                error = "the ranks returned no times"
+            if latencies is not None:
+                latency_us = latencies.get((src, dst), latencies.get((dst, src)))
+            middle = median(times) if error is None else None
+            self._run.results.pairs[src, dst] = PairResult(
+                src,
+                dst,
+                link,
+                ok=error is None,
+                bandwidth_gb_per_s=None if middle is None else load.bytes / middle / GB,
+                latency_us=latency_us,
+                spread=None if middle is None else (max(times) - min(times)) / middle,
+                retested=retested,
+                error=error,
+            )
+        self._run.changed()
+        self._stop_if_broken(outcome)
+
+    def _step(
+        self,
+        what: Literal["latency", "bandwidth"],
+        pairs: Sequence[Pair],
+        size: int,
+        iterations: int,
+        timeout_s: float,
+    ) -> StepOutcome:
+        check = what == "bandwidth"
+        step = Step(
+            id=0,
+            what=what,
+            pairs=list(pairs),
+            bytes=size,
+            warmup=0 if check else 1,  # the checked message is the first
+            iterations=iterations,
+            check=check,
+            timeout_s=timeout_s,
+        )
+        return self._ranks.step(step, [rank for pair in pairs for rank in pair])
+
+    def _error(self, pair: Pair, outcome: StepOutcome) -> str | None:
+        """Why nothing came through, in the words of the end that knows more."""
+        for rank in pair:
+            if rank in outcome.died:
+                return outcome.died[rank]
+        for rank in pair:
+            if rank in outcome.missing:
+                words = f"{self._run.name(rank)} did not answer"
+                self._run.stuck.setdefault(rank, words)
+                return words
+        for rank in reversed(pair):
+            error = outcome.done[rank].error if rank in outcome.done else "it was not measured"
+            if error is not None:
+                return f"{self._run.name(rank)}: {error}"
+        if outcome.done[pair[1]].correct is False:
+            return f"what arrived at {self._run.name(pair[1])} is not what was sent"
+        return None
+
+    def _stop_if_broken(self, outcome: StepOutcome) -> None:
+        """End when a rank died; with NCCL one hang is the end as well, because all pairs share a group."""
+        if outcome.blame is not None:
+            raise FailedError(outcome.blame)
+        if outcome.missing and self._backend == "nccl":
+            raise FailedError(
+                f"{self._ranks.names(outcome.missing)} did not answer, and NCCL cannot go on without"
+            )
+
+    def _inside(self, pair: Pair) -> bool:
+        one, other = self._run.nodes_of(pair)
+        return one == other
+
+    def _contact_s(self) -> float:
+        return min(CONTACT_S, self._run.results.wish.timeout_s)
+
+    @property
+    def _backend(self) -> str:
+        return self._run.plan.backend if self._run.plan is not None else "gloo"
+
+    def _testing(self, pairs: Sequence[Pair]) -> None:
+        self._run.results.testing = tuple(pairs)
+        self._run.changed()
+
+
+def _times(outcome: StepOutcome, pair: Pair) -> list[list[float]]:
+    """The timed iterations: of the receiver, and of the sender where it measures too."""
+    return [done.times_s for rank in pair if (done := outcome.done.get(rank)) and done.times_s]

@@ -1,0 +1,192 @@
+"""The first stage: what every node has, who cannot take part, whom it would disturb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gpuwatch.probe.orchestration.nodes.line import Lost
+from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
+from gpuwatch.probe.orchestration.planning.plan import estimate, make_plan
+from gpuwatch.probe.orchestration.planning.seating import seat_ranks
+from gpuwatch.probe.orchestration.stages.run import ProbeRefusedError, ProbeRun
+from gpuwatch.probe.protocol import GpuUser, Ground, GroundGpu
+from gpuwatch.probe.results import NodeGround
+
+CONNECT_S = 45.0
+"""A login through a jump host, and a look through interpreters on a cold network file system."""
+LATE_S = 20.0
+"""Once half of the nodes have answered: a sick one must not hold up the others for long."""
+UNSEEN_UTIL_PCT = 10.0
+UNSEEN_MEMORY_BYTES = 3 << 30
+"""A container hides other people's processes; a driver alone holds less than 1 GiB."""
+MAX_NAMED_NODES = 6
+
+
+def preflight(run: ProbeRun) -> None:
+    """Hear the ground of every node, choose, seat and plan.
+
+    Raises:
+        RefusedError: nothing may or can be measured.
+        CancelledError: the person has cancelled.
+    """
+    results = run.results
+    results.nodes = [NodeGround(node) for node in run.company.present]
+    run.company.open()
+    _hear_grounds(run)
+    wish = results.wish
+    busy = {node: users for node, ground in run.grounds.items() if (users := gpu_users(ground))}
+    results.busy = busy
+    if busy and not wish.busy_too:
+        raise ProbeRefusedError(_busy_words(busy, run.grounds))
+    _plan(run)
+
+
+def _plan(run: ProbeRun) -> None:
+    results, wish = run.results, run.results.wish
+    _need_nodes(run)
+    choice = run.choice = run.choice or _chosen(run)
+    seating = seat_ranks(run.grounds, wish, choice)
+    for note in (*seating.notes, *_torch_notes(run.grounds)):
+        run.note(note)
+    _leave_out(run, seating.without)
+    _need_nodes(run)
+    results.seats = list(seating.seats)
+    results.backend = seating.backend
+    run.plan = make_plan(seating.seats, wish, seating.backend, choice.slowest_bps)
+    results.estimate = estimate(run.plan, seating.seats, wish, choice.words)
+    results.all_steps = run.plan.step_count
+    if len(seating.seats) == 1:
+        run.note("one rank has no links: only what it does by itself is measured")
+    if run.plan.seconds > wish.budget_s:
+        run.note(
+            f"everything would take about {run.plan.seconds:.0f} s; "
+            f"the budget of {wish.budget_s:.0f} s will leave something out"
+        )
+    run.changed()
+
+
+def _chosen(run: ProbeRun) -> AddressChoice:
+    try:
+        choice = choose(run.grounds, run.results.wish.iface)
+    except NoNetworkError as error:
+        raise ProbeRefusedError(str(error)) from error
+    _leave_out(run, choice.without)
+    if choice.note:
+        run.note(choice.note)
+    return choice
+
+
+def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
+    """Leave nodes out after all, and seat and plan the others anew; they keep their addresses."""
+    _leave_out(run, without)
+    _plan(run)
+
+
+def gpu_users(ground: Ground) -> list[GpuUser]:
+    """Processes on the GPUs; one that cannot be seen counts when a GPU works or its memory is taken."""
+    found = {user.pid: user for gpu in ground.gpus for user in gpu.users}
+    unseen = [gpu for gpu in ground.gpus if not gpu.users and _worked(gpu)]
+    if unseen and not found:
+        found[0] = GpuUser(
+            pid=0, name="a process that cannot be seen from here", memory_bytes=unseen[0].memory_used_bytes
+        )
+    return list(found.values())
+
+
+def ground_problem(ground: Ground) -> str | None:
+    """Why a node with this ground cannot run ranks."""
+    if ground.python is not None and ground.torch is not None:
+        return None
+    tried = "; ".join(ground.tried) or "no interpreter was found"
+    return f"no Python with torch ({tried}); name one with `python:` or `activate:` in the hosts file"
+
+
+def _worked(gpu: GroundGpu) -> bool:
+    return (gpu.util_pct or 0.0) >= UNSEEN_UTIL_PCT or (gpu.memory_used_bytes or 0) >= UNSEEN_MEMORY_BYTES
+
+
+def _hear_grounds(run: ProbeRun) -> None:
+    waiting = dict.fromkeys(run.company.present)
+    began = run.clock()
+    until = began + CONNECT_S
+    while waiting and (heard := run.company.hear(until)) is not None:
+        node, said = heard
+        if isinstance(said, Lost):
+            waiting.pop(node, None)
+            run.grounds.pop(node, None)
+            _judge_node(run, node, None, said.reason)
+        elif isinstance(said, Ground) and node in waiting:
+            del waiting[node]
+            problem = ground_problem(said)
+            if problem is None:
+                run.grounds[node] = said
+            _judge_node(run, node, said, problem)
+        if 2 * len(waiting) <= len(run.results.nodes):
+            until = min(until, run.clock() + LATE_S)
+    if waiting:
+        took_s = run.clock() - began
+        late = f"it did not answer within {took_s:.0f} s; see whether a login there waits or is slow"
+        _leave_out(run, dict.fromkeys(waiting, late))
+    # In the order of the plan, however they came: ranks are numbered so.
+    run.grounds = {node: run.grounds[node] for node in run.company.present if node in run.grounds}
+    run.company.dismiss([node for node in run.company.present if node not in run.grounds])
+
+
+def _judge_node(run: ProbeRun, node: str, ground: Ground | None, problem: str | None) -> None:
+    nodes = run.results.nodes
+    for at, each in enumerate(nodes):
+        if each.node == node:
+            nodes[at] = replace(each, ground=ground or each.ground, problem=problem)
+    if problem is not None:
+        run.note(f"{node} does not take part: {problem}")
+    run.changed()
+
+
+def _leave_out(run: ProbeRun, without: Mapping[str, str]) -> None:
+    for node, problem in without.items():
+        run.grounds.pop(node, None)
+        _judge_node(run, node, None, problem)
+    run.company.dismiss(without)
+
+
+def _need_nodes(run: ProbeRun) -> None:
+    if not run.grounds:
+        told = [f"{each.node}: {each.problem}" for each in run.results.nodes if each.problem]
+        raise ProbeRefusedError("no node can take part; " + _some(told))
+
+
+def _busy_words(busy: Mapping[str, Sequence[GpuUser]], grounds: Mapping[str, Ground]) -> str:
+    told = []
+    for node, users in busy.items():
+        who = [_user_words(user, grounds[node]) for user in users[:MAX_NAMED_NODES]]
+        more = [f"{len(users) - MAX_NAMED_NODES} more"] if len(users) > MAX_NAMED_NODES else []
+        told.append(f"{node}: " + ", ".join(who + more))
+    return (
+        f"GPUs are busy, and a probe would disturb what runs there ({_some(told)}); "
+        "end it first, or probe anyway with --allow-busy"
+    )
+
+
+def _user_words(user: GpuUser, ground: Ground) -> str:
+    on = [str(gpu.index) for gpu in ground.gpus if any(each.pid == user.pid for each in gpu.users)]
+    who = user.name or "a process"
+    facts = [f"pid {user.pid}"] if user.pid else []
+    facts += [user.user] if user.user else []
+    facts += ["GPU " + "+".join(on)] if on else []
+    return who + (f" ({', '.join(facts)})" if facts else "")
+
+
+def _torch_notes(grounds: Mapping[str, Ground]) -> list[str]:
+    versions: dict[str, list[str]] = {}
+    for node, ground in grounds.items():
+        versions.setdefault(ground.torch or "?", []).append(node)
+    if len(versions) < 2:
+        return []
+    told = "; ".join(f"{version} on {_some(nodes, ', ')}" for version, nodes in versions.items())
+    return [f"the nodes have different versions of torch, which may not understand each other: {told}"]
+
+
+def _some(texts: Sequence[str], between: str = "; ", most: int = MAX_NAMED_NODES) -> str:
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return between.join([*texts[:most], *more])

@@ -1,0 +1,251 @@
+"""The ranks: started on all nodes at once, told in steps, missed by name."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpuwatch.probe.orchestration.nodes.arrivals import RANKS_WAIT_S, Arrivals
+from gpuwatch.probe.orchestration.stages.counters import count_meanwhile
+from gpuwatch.probe.orchestration.stages.reach import Rendezvous
+from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
+from gpuwatch.probe.protocol import Absent, Arrived, Died, Done, Prepare, RankSeat, Ready, Step
+from gpuwatch.probe.ranks.base.sealed_store import TAMPERED
+
+STEP_MARGIN_S = 5.0
+"""Beyond a step's own timeout: ranks tell a timeout themselves, and better."""
+AFTER_DEATH_S = 1.0
+"""How long the others may still say what they saw."""
+LOAD_BYTES = 1 << 20
+"""A step with so much to move lasts until the counters are read: PCIe slows down when a GPU rests."""
+RANKS_NAMED = 6
+
+
+LEAST_TIME_S = 1e-7
+"""A message or kernel takes a microsecond at least, on any hardware."""
+MOST_BPS = 1e14
+"""Bytes per second: 50 times what one GPU's links carry together (NVLink 5: 1.8e12)."""
+MOST_TIMEOUTS = 100
+"""A rank gives an iteration up after one time limit."""
+MOST_VALUE = 1e18
+"""FLOP/s or bytes per second of one GPU: a hundred times any of today's."""
+
+
+@dataclass
+class StepOutcome:
+    """What became of one step."""
+
+    done: dict[int, Done] = field(default_factory=dict)
+    absent: list[int] = field(default_factory=list)
+    """Did not come to the barrier before it."""
+    died: dict[int | None, str] = field(default_factory=dict)
+    """Rank, or None for a node's worker, -> why, with the name."""
+    missing: list[int] = field(default_factory=list)
+    """Said nothing until the end."""
+    excused: set[int] = field(default_factory=set)
+    """Those who had to do with a rank that failed: they may hang because of it."""
+
+    @property
+    def blame(self) -> str | None:
+        """Why the ranks cannot go on together, in no particular words about the step."""
+        return next(iter(self.died.values()), None)
+
+
+class RankControl:
+    """Tells the ranks what to do and gathers what they answer."""
+
+    def __init__(self, run: ProbeRun, rendezvous: Rendezvous) -> None:
+        self._run = run
+        self._rendezvous = rendezvous
+        self._secret = secrets.token_hex(32)
+        """Of the store; it reaches the launchers over their links only."""
+        self._steps = 0
+        self._counted = False
+        """Whether counters were asked for under load."""
+
+    @property
+    def together(self) -> bool:
+        """Whether there is a group of all ranks."""
+        return not self._rendezvous.pairs_only
+
+    def start(self) -> None:
+        """Start them; returns when every one has joined.
+
+        Raises:
+            FailedError: a rank died or did not come.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        run.enter("starting")
+        for node in run.grounds:
+            run.company.tell([node], self._prepare(node))
+        arrivals = Arrivals(run.results.seats, run.clock(), run.results.wish.timeout_s)
+        while arrivals.waiting and (heard := run.hear(arrivals.until)) is not None:
+            node, said = heard
+            if isinstance(said, Died):
+                _refuse_tampering(node, said.reason)
+                lost = run.ranks_of(node) if said.rank is None else [said.rank]
+                run.lose(lost, f"did not start: {said.reason}")
+                raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
+            if isinstance(said, Arrived) and self._is_of(said.rank, node):
+                arrivals.arrived(said.rank, run.clock())
+            elif isinstance(said, Ready) and self._is_of(said.rank, node):
+                arrivals.joined(said.rank)
+                self._greet(said)
+        if arrivals.waiting:
+            late, words = arrivals.late(run.clock(), run.states)
+            run.lose(late, words)
+            raise FailedError(f"{self.names(late)} {words}")
+
+    def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
+        """Let these ranks do one thing and wait for their answers.
+
+        Args:
+            step: What to do; its id is given here.
+            ranks: Who does it.
+
+        Raises:
+            FailedError: a node was lost.
+            CancelledError: the person has cancelled.
+        """
+        run = self._run
+        self._steps += 1
+        seats = run.results.seats
+        order = msgspec.structs.replace(step, id=self._steps)
+        nodes = dict.fromkeys(seats[rank].node for rank in ranks)
+        run.company.tell(nodes, order)
+        if not self._counted and step.bytes >= LOAD_BYTES:
+            self._counted = True
+            count_meanwhile(run)
+        outcome = StepOutcome()
+        waiting = set(ranks)
+        # Once for the meeting before the step, and once for the step.
+        began = run.clock()
+        until = began + 2 * step.timeout_s + STEP_MARGIN_S
+        claimed: dict[int, str] = {}
+        while waiting and (heard := run.hear(until)) is not None:
+            node, said = heard
+            if isinstance(said, Done) and said.step == self._steps and self._is_of(said.rank, node):
+                said = possible(said, order)
+                if said.rank in waiting:
+                    waiting.discard(said.rank)
+                    outcome.done[said.rank] = said
+                if said.error is not None:
+                    _refuse_tampering(node, said.error)
+                    outcome.excused.update(_bound_to(said.rank, step, ranks))
+            elif isinstance(said, Absent) and said.step == self._steps:
+                claimed.update((rank, node) for rank in said.ranks if run.seat(rank) is not None)
+                # those who are said to be absent may speak for themselves as long as the others waited
+                until = min(until, max(run.clock(), began + step.timeout_s) + AFTER_DEATH_S)
+            elif isinstance(said, Died) and (said.rank is None or self._is_of(said.rank, node)):
+                _refuse_tampering(node, said.reason)
+                outcome.died[said.rank] = f"{self._who(node, said.rank)} died: {said.reason}"
+                lost = run.ranks_of(node) if said.rank is None else [said.rank]
+                run.lose(lost, f"died: {said.reason}")
+                waiting.difference_update(lost)
+                until = min(until, run.clock() + AFTER_DEATH_S)
+            if waiting <= outcome.excused:  # each of them waits for somebody who has given up
+                until = min(until, run.clock() + STEP_MARGIN_S)
+        outcome.absent = self._absent(claimed, outcome)
+        run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
+        outcome.missing = sorted(waiting)
+        if not (outcome.died or outcome.absent):
+            unexcused = [rank for rank in outcome.missing if rank not in outcome.excused]
+            run.lose(unexcused, f"did not answer within {step.timeout_s:.0f} s")
+        return outcome
+
+    def _absent(self, claimed: Mapping[int, str], outcome: StepOutcome) -> list[int]:
+        """The ranks that a node says did not come, without those that have answered."""
+        for rank, node in claimed.items():
+            if rank in outcome.done:
+                self._run.note(f"{node} says that {self._run.name(rank)} did not come, which has answered")
+        return [rank for rank in claimed if rank not in outcome.done]
+
+    def names(self, ranks: Collection[int]) -> str:
+        """Ranks in words, the first few by name."""
+        known = sorted(ranks)
+        named = ", ".join(self._run.name(rank) for rank in known[:RANKS_NAMED])
+        return named if len(known) <= RANKS_NAMED else f"{named} and {len(known) - RANKS_NAMED} more"
+
+    def _prepare(self, node: str) -> Prepare:
+        run, meeting = self._run, self._rendezvous
+        assert run.choice is not None  # noqa: S101 - the preflight has made it
+        assert run.plan is not None  # noqa: S101
+        gpus = {gpu.index: gpu.uuid for gpu in run.grounds[node].gpus}
+        seats = [
+            RankSeat(
+                rank=seat.rank,
+                local=seat.local,
+                gpu=None if seat.gpu is None else gpus.get(seat.gpu),
+                gpu_index=seat.gpu,
+            )
+            for seat in run.results.seats
+            if seat.node == node
+        ]
+        return Prepare(
+            backend=run.plan.backend,
+            world_size=len(run.results.seats),
+            seats=seats,
+            store_address=meeting.address,
+            store_port=meeting.port,
+            store_here=node == meeting.node,
+            iface=run.choice.of[node].interface,
+            timeout_s=run.results.wish.timeout_s,
+            join_s=RANKS_WAIT_S,
+            pairs_only=meeting.pairs_only,
+            secret=self._secret,
+        )
+
+    def _greet(self, ready: Ready) -> None:
+        results = self._run.results
+        results.backend = ready.backend
+        results.torch = results.torch or ready.torch
+        results.nccl = results.nccl or ready.nccl
+        self._run.lacks.update(ready.lacks)
+        if ready.nccl_backend not in {None, "nccl"}:
+            self._run.note(f"torch runs NCCL through its back end {ready.nccl_backend}")
+        self._run.changed()
+
+    def _is_of(self, rank: int, node: str) -> bool:
+        """A node speaks for its own ranks only."""
+        seat = self._run.seat(rank)
+        return seat is not None and seat.node == node
+
+    def _who(self, node: str, rank: int | None) -> str:
+        return f"the worker on {node}" if rank is None else self._run.name(rank)
+
+
+def possible(done: Done, step: Step) -> Done:
+    """An answer as it came, or as a failure of its rank where its numbers cannot be true on any hardware.
+
+    Impossibly fast ones would make every other link look slow.
+    """
+    timed = step.what in ("collective", "bandwidth")
+    least_s = max(LEAST_TIME_S, step.bytes / MOST_BPS if timed else 0.0)
+    most_s = MOST_TIMEOUTS * max(step.timeout_s, 1.0)
+    times = all(least_s <= time_s <= most_s for time_s in done.times_s)
+    value = done.value is None or 0 <= done.value <= MOST_VALUE
+    if times and value:
+        return done
+    error = done.error or "it returned numbers that cannot be measured on any hardware"
+    return msgspec.structs.replace(done, times_s=[], value=None, correct=None, error=error)
+
+
+def _refuse_tampering(node: str, reason: str) -> None:
+    """End the probe without a word on any rank where one of a node's found the store changed by a stranger.
+
+    Raises:
+        FailedError: it did.
+    """
+    if TAMPERED in reason:
+        raise FailedError(f"{reason[reason.index(TAMPERED) :]} (found by {node})")
+
+
+def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:
+    """Who may hang when this rank has failed: all in a collective, its partner in a step of pairs."""
+    if step.what == "collective":
+        return ranks
+    return {other for pair in step.pairs if rank in pair for other in pair}

@@ -1,0 +1,175 @@
+"""One probe under way: what its stages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from gpuwatch.probe.orchestration.nodes.line import Lost
+from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
+from gpuwatch.probe.orchestration.planning.choice import AddressChoice
+from gpuwatch.probe.orchestration.planning.plan import ProbePlan
+from gpuwatch.probe.protocol import Alive, AnySaid, Counters, Died, Ground, Note, Transport
+from gpuwatch.probe.results import Phase, Results, Seat
+
+NOTES_KEPT = 200
+
+
+class ProbeRefusedError(Exception):
+    """Nothing may be measured; the message is the reason with the remedy."""
+
+
+class FailedError(Exception):
+    """The probe cannot go on; the message says who is to blame."""
+
+
+@dataclass
+class ProbeRun:
+    """Written by the conductor's thread alone."""
+
+    company: NodePool
+    results: Results
+    clock: Callable[[], float]
+    grounds: dict[str, Ground] = field(default_factory=dict)
+    choice: AddressChoice | None = None
+    plan: ProbePlan | None = None
+    dead: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Ordered pairs of nodes that cannot talk -> why."""
+    stuck: dict[int, str] = field(default_factory=dict)
+    """Ranks that are not asked any more -> why."""
+    lacks: set[str] = field(default_factory=set)
+    """Collectives that this torch cannot do."""
+    counters: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """Node -> readings in order."""
+    deadline: float = float("inf")
+    """Of the clock: when the budget is used up."""
+    states: dict[str, str | None] = field(default_factory=dict)
+    """Node -> the state of its worker as it was told last (`Alive.worker`)."""
+    left_out: list[str] = field(default_factory=list)
+    """What the budget did not allow."""
+    began: float | None = None
+    """Of the clock: when measuring began."""
+
+    def enter(self, phase: Phase) -> None:
+        """Go on to a phase."""
+        self.results.phase = phase
+        self.changed()
+
+    def changed(self) -> None:
+        """Say to painters that something is new."""
+        self.results.version += 1
+
+    def note(self, text: str) -> None:
+        """Keep what a person should know; once is enough."""
+        if text not in self.results.notes and len(self.results.notes) < NOTES_KEPT:
+            self.results.notes.append(text)
+            self.changed()
+
+    def left_s(self) -> float:
+        """Seconds until the budget is used up."""
+        return self.deadline - self.clock()
+
+    def leave_out(self, what: str) -> None:
+        """Remember what was not measured for want of time."""
+        self.left_out.append(what)
+
+    def step_done(self) -> None:
+        """One more step of the plan is done, or was left out."""
+        results = self.results
+        results.done_steps += 1
+        if self.plan is not None and self.began is not None:
+            done = results.done_steps / max(results.all_steps, 1)
+            elapsed = self.clock() - self.began
+            # Early on the plan knows better, later the pace so far does.
+            total = (1 - done) * self.plan.seconds + elapsed
+            results.left_s = max(0.0, min(total * (1 - done) if done < 1 else 0.0, self.left_s()))
+        self.changed()
+
+    def hear_aside(self, until: float) -> bool:
+        """Let one word come while the ranks rest; False at `until`.
+
+        Raises:
+            CancelledError: the person has cancelled.
+            FailedError: a node was lost, or a rank died.
+        """
+        heard = self.company.hear(until)
+        if heard is not None:
+            node, said = heard
+            if isinstance(said, Lost):
+                self.lose(self.ranks_of(node), f"{node} was lost: {said.reason}")
+                raise FailedError(f"{node} was lost: {said.reason}")
+            if isinstance(said, Died):
+                self.lose(self.ranks_of(node) if said.rank is None else [said.rank], f"died: {said.reason}")
+                who = self.name(said.rank) if said.rank is not None else f"the worker on {node}"
+                raise FailedError(f"{who} died: {said.reason}")
+            self._keep(node, said)
+        return heard is not None
+
+    def hear(self, until: float) -> tuple[str, AnySaid] | None:
+        """What a node says next, notes and counters apart; None at `until`.
+
+        Raises:
+            CancelledError: the person has cancelled.
+            FailedError: a node that takes part was lost.
+        """
+        while (heard := self.company.hear(until)) is not None:
+            node, said = heard
+            if isinstance(said, Lost):
+                self.lose(self.ranks_of(node), f"{node} was lost: {said.reason}")
+                raise FailedError(f"{node} was lost: {said.reason}")
+            if not self._keep(node, said):
+                return node, said
+        return None
+
+    def lose(self, ranks: Iterable[int], why: str) -> None:
+        """These ranks take no further part, which is the verdict's business; the first reason stays."""
+        for rank in ranks:
+            self.results.gone.setdefault(rank, why)
+        self.changed()
+
+    def seat(self, rank: int) -> Seat | None:
+        """Where a rank sits; None when there is no such rank."""
+        seats = self.results.seats
+        return seats[rank] if 0 <= rank < len(seats) else None
+
+    def is_link(self, pair: tuple[int, int]) -> bool:
+        """Whether these are two ranks of ours."""
+        return pair[0] != pair[1] and all(self.seat(rank) is not None for rank in pair)
+
+    def nodes_of(self, pair: tuple[int, int]) -> tuple[str, str]:
+        """Where the two ranks of a pair sit."""
+        return self.results.seats[pair[0]].node, self.results.seats[pair[1]].node
+
+    def ranks_of(self, node: str) -> list[int]:
+        """The ranks on a node."""
+        return [seat.rank for seat in self.results.seats if seat.node == node]
+
+    def name(self, rank: int) -> str:
+        """A rank as people find it: `rank 3 (gpu-002 GPU 1)`."""
+        seat = self.seat(rank)
+        if seat is None:
+            return f"rank {rank}"
+        where = seat.node if seat.gpu is None else f"{seat.node} GPU {seat.gpu}"
+        return f"rank {rank} ({where})"
+
+    def _keep(self, node: str, said: AnySaid) -> bool:
+        """Whether it was something that is only kept."""
+        if isinstance(said, Note):
+            seat = None if said.rank is None else self.seat(said.rank)
+            who = self.name(said.rank) if said.rank is not None and seat is not None else node
+            self.note(f"{who}: {said.text}")
+        elif isinstance(said, Alive):
+            self.states[node] = said.worker
+        elif isinstance(said, Counters):
+            self.counters.setdefault(node, []).append(said.values)
+        elif isinstance(said, Transport):
+            seat = self.seat(said.rank)
+            if seat is not None and seat.node == node:
+                for transport in said.transports:
+                    ranks = self.results.transports.setdefault(transport, [])
+                    if said.rank not in ranks:
+                        ranks.append(said.rank)
+                self.changed()
+        else:
+            return False
+        return True

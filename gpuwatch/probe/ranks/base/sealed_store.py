@@ -1,0 +1,72 @@
+"""The store of the probe, which anybody who reaches its port may write to: hidden keys and signed values.
+
+torch's TCPStore knows no password. A secret, which travels over the links to the launchers, makes the prefix
+of all keys, and every value that the ranks give each other carries a signature (HMAC-SHA256) over its key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import timedelta
+from typing import List
+
+from gpuwatch.probe.ranks.base.torch_types import Store
+
+TAMPERED = "the store was tampered with"
+
+
+class StoreLostError(RuntimeError):
+    """The store does not answer: its node, or the way there, is gone."""
+
+
+class StoreTamperedError(StoreLostError):
+    """Somebody else wrote to the store: nothing that stands in it tells of a rank or node."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{TAMPERED}: {what}; nothing is said of any rank or node")
+
+
+class SealedStore:
+    """What the ranks use of a store to meet. Groups of torch get a prefix of their own from `group`."""
+
+    def __init__(self, store: Store, secret: str) -> None:
+        self.raw = store
+        """As torch's groups take it."""
+        self._secret = secret.encode()
+        self._prefix = self._sign("prefix", b"")[:32]
+
+    def group(self, name: str) -> str:
+        """The prefix of the keys of a group of torch's."""
+        return f"{self._prefix}/group/{name}"
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a counter; its new value."""
+        return int(self.raw.add(f"{self._prefix}/{key}", amount))
+
+    def wait(self, keys: List[str], patience: timedelta) -> None:
+        """Wait until all keys are there, as the store does."""
+        self.raw.wait([f"{self._prefix}/{key}" for key in keys], patience)
+
+    def set(self, key: str, text: str) -> None:
+        """Write a value with its signature."""
+        self.raw.set(f"{self._prefix}/{key}", f"{self._sign(key, text.encode())} {text}")
+
+    def get(self, key: str) -> str:
+        """The value of a key that is there.
+
+        Raises:
+            StoreTamperedError: no rank of this probe wrote it.
+        """
+        kept: bytes = self.raw.get(f"{self._prefix}/{key}")
+        signature, _, text = kept.partition(b" ")
+        if not hmac.compare_digest(signature, self._sign(key, text).encode()):
+            raise StoreTamperedError(f"the value of {key} has no valid signature")
+        return text.decode()
+
+    def forget(self, key: str) -> None:
+        """Remove a key."""
+        self.raw.delete_key(f"{self._prefix}/{key}")
+
+    def _sign(self, key: str, value: bytes) -> str:
+        return hmac.new(self._secret, key.encode() + b"\0" + value, hashlib.sha256).hexdigest()

@@ -1,0 +1,91 @@
+"""Who is here: ranks meet through the store before they touch the fabric, so that an absent one is named.
+
+gloo's `monitored_barrier(wait_all_ranks=True)` names them too, but needs a mesh of connections of all ranks,
+also where NCCL runs; a connection that timed out in it never works again; and it cannot serve where some pair
+of nodes has no way to each other. The store needs none of that, and a late rank can still take part later.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import List
+
+from gpuwatch.probe.ranks.base import words
+from gpuwatch.probe.ranks.base.sealed_store import SealedStore, StoreLostError, StoreTamperedError
+
+_GRACE_S = 5.0
+"""The first to arrive writes the list when its time is over; the others arrived later, and wait for it."""
+
+
+def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout_s: float) -> List[int]:
+    """Wait until every rank has come to `name`, and give the ranks that did not.
+
+    All get the same answer, which is written once: who comes after that learns that the others have
+    gone on without it.
+
+    Raises:
+        StoreLostError: the store did not answer, or somebody else wrote to it.
+    """
+    try:
+        place = _counted(store, name, rank, world_size)
+        if place == world_size:
+            _settle(store, name, [])
+        elif not _waited(store, f"{name}/answer", timeout_s if place == 1 else timeout_s + _GRACE_S):
+            everyone = range(world_size)
+            _settle(store, name, [other for other in everyone if not store.add(f"{name}/{other}", 0)])
+        told: List[int] = json.loads(store.get(f"{name}/answer"))
+    except StoreTamperedError:
+        raise
+    except words.TORCH_ERRORS as error:
+        raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
+    return told
+
+
+def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
+    """Count this rank; as which of all it came."""
+    own, place = store.add(f"{name}/{rank}", 1), store.add(f"{name}/here", 1)
+    if own != 1 or not 1 <= place <= world_size:
+        raise StoreTamperedError(f"rank {rank} was counted at {name} before it came")
+    return place
+
+
+def _settle(store: SealedStore, name: str, absent: List[int]) -> None:
+    """Write the answer, if nobody has: torch 2.1 wakes no waiter for a key made by compare and set."""
+    if store.add(f"{name}/settled", 1) == 1:
+        store.set(f"{name}/answer", json.dumps(absent))
+
+
+def meet(store: SealedStore, name: str, me: int, other: int, note: str, timeout_s: float) -> str:
+    """Exchange a short note with one other rank.
+
+    Raises:
+        TimeoutError: the other did not come.
+        StoreLostError: the store did not answer, or somebody else wrote to it.
+    """
+    theirs = f"{name}/{other}"
+    try:
+        store.set(f"{name}/{me}", note)
+        if _waited(store, theirs, timeout_s):
+            got = store.get(theirs)
+            store.forget(theirs)
+            return got
+    except StoreTamperedError:
+        raise
+    except words.TORCH_ERRORS as error:
+        raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
+    raise TimeoutError(f"rank {other} did not come within {words.seconds(timeout_s)}")
+
+
+def _waited(store: SealedStore, key: str, timeout_s: float) -> bool:
+    """Whether the key came within this time.
+
+    Raises:
+        RuntimeError: the store is gone.
+    """
+    try:
+        store.wait([key], timedelta(seconds=max(timeout_s, 0.001)))
+    except words.TORCH_ERRORS:
+        store.add("alive", 0)
+        return False
+    return True

@@ -1,0 +1,235 @@
+"""How a rank comes to its store, its GPU and its groups, and what it then is."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+
+from gpuwatch.probe.ranks.base import words
+from gpuwatch.probe.ranks.base.deadlines import within
+from gpuwatch.probe.ranks.base.orders import PrepareFields, SeatFields
+from gpuwatch.probe.ranks.base.sealed_store import SealedStore, StoreLostError
+from gpuwatch.probe.ranks.base.store_barrier import roll_call
+from gpuwatch.probe.ranks.base.torch_types import Store, Torch
+from gpuwatch.probe.ranks.measures.clocks import CpuClock, CudaClock
+from gpuwatch.probe.ranks.measures.collectives import CALLS, Buffers, CollectiveRunner
+from gpuwatch.probe.ranks.measures.pairs import GlooPairs
+from gpuwatch.probe.ranks.measures.pairs_nccl import NcclPairs
+
+_WATCHDOG_S = 15.0
+"""Later than our own time limits: NCCL's watchdog ends the process, which is the last resort."""
+
+
+_GRACE_S = 5.0
+"""Longer than torch's own limit, whose message says more than ours."""
+
+
+class CannotJoinError(RuntimeError):
+    """This rank cannot take part; the message says why, in words."""
+
+
+class JoinedRank(NamedTuple):
+    """A rank that has joined."""
+
+    rank: int
+    world_size: int
+    store: SealedStore
+    pairs: Union[GlooPairs, NcclPairs]
+    collectives: Optional[CollectiveRunner]
+    """None where there is no group of all."""
+    notes: List[str]
+
+
+def host_store(torch: Torch, prepare: PrepareFields, fd: int) -> Store:
+    """The store of the probe, on a socket that listens already: torch's own would listen on every interface.
+
+    Raises:
+        RuntimeError: torch did not take it.
+    """
+
+    def hosted(**more: bool) -> Store:
+        return torch.distributed.TCPStore(
+            prepare.store_address,
+            prepare.store_port,
+            is_master=True,
+            wait_for_workers=False,
+            timeout=_store_limit(prepare),
+            master_listen_fd=os.dup(fd),
+            **more,
+        )
+
+    try:
+        return hosted()
+    except words.TORCH_ERRORS as error:  # some versions have two stores, and one does not take a socket
+        if "libuv" not in str(error):
+            raise
+        return hosted(use_libuv=False)
+
+
+def _store_limit(prepare: PrepareFields) -> timedelta:
+    """Whole seconds: torch 2.1 leaves out the rest, and zero fails at once."""
+    return timedelta(seconds=math.ceil(prepare.timeout_s))
+
+
+def join(torch: Torch, prepare: PrepareFields, seat: SeatFields, arrived: Callable[[], None]) -> JoinedRank:
+    """Connect to the store, wait for all ranks, build the groups and try what they can.
+
+    Args:
+        torch: The module.
+        prepare: What all ranks were told.
+        seat: This rank's place.
+        arrived: Called when the store is reached, before the others are waited for.
+
+    Raises:
+        CannotJoinError: with the reason, the absent ranks by number.
+    """
+    address, port, limit = prepare.store_address, prepare.store_port, _store_limit(prepare)
+
+    def new_store(patience: timedelta = limit) -> Store:
+        return torch.distributed.TCPStore(
+            address, port, is_master=False, wait_for_workers=False, timeout=patience
+        )
+
+    try:
+        # Its node may be slower than ours to import torch; until then the kernel alone listens there.
+        reached = new_store(timedelta(seconds=math.ceil(prepare.join_s)))
+        reached.set_timeout(limit)
+    except words.TORCH_ERRORS as error:
+        raise CannotJoinError(
+            f"cannot reach the store at {address}:{port}: {words.first_line(error)}"
+        ) from error
+    arrived()
+    store = SealedStore(reached, prepare.secret)
+    try:
+        absent = roll_call(store, "join", seat.rank, prepare.world_size, prepare.join_s)
+    except StoreLostError as error:
+        raise CannotJoinError(str(error)) from error
+    if absent:
+        late = f"{words.ranks(absent)} did not join within {words.seconds(prepare.join_s)}"
+        raise CannotJoinError(late if seat.rank not in absent else f"too late: {late}")
+    if prepare.backend == "nccl":
+        return _nccl_member(torch, prepare, seat, store, new_store)
+    return _gloo_member(torch, prepare, seat, store, new_store)
+
+
+def _nccl_member(
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, store: SealedStore, new_store: Callable[[], Store]
+) -> JoinedRank:
+    try:
+        buffers = Buffers(torch, torch.device("cuda", 0))
+        own_store = SealedStore(new_store(), prepare.secret)
+        pairs = NcclPairs(torch, own_store, seat.rank, buffers, prepare.pairs_only)
+    except (*words.TORCH_ERRORS, AssertionError) as error:  # a torch without CUDA asserts
+        raise CannotJoinError(f"its GPU cannot be used: {words.first_line(error)}") from error
+    member = JoinedRank(seat.rank, prepare.world_size, store, pairs, None, [])
+    if prepare.pairs_only:
+        return member
+    try:
+        _build_group(torch, prepare, seat, store.group("all"), new_store)
+    except words.TORCH_ERRORS as error:
+        raise CannotJoinError(f"cannot build the group of all: {words.first_line(error)}") from error
+    return _able(
+        member, CollectiveRunner(torch, buffers, CudaClock(torch), seat.rank, prepare.world_size), prepare
+    )
+
+
+def _gloo_member(
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, store: SealedStore, new_store: Callable[[], Store]
+) -> JoinedRank:
+    """Where the group of all cannot be built, pairs still can: their matrix shows which link it is."""
+    buffers = Buffers(torch, torch.device("cpu"))
+    pairs = GlooPairs(torch, new_store, SealedStore(new_store(), prepare.secret), seat.rank, buffers)
+    member = JoinedRank(seat.rank, prepare.world_size, store, pairs, None, [])
+    if prepare.pairs_only:
+        return member
+    try:
+        _build_group(torch, prepare, seat, store.group("all"), new_store)
+    except words.TORCH_ERRORS as error:
+        member.notes.append(f"no group of all ranks, only pairs: {words.first_line(error)}")
+        return member
+    without = roll_call(store, "built", seat.rank, prepare.world_size, prepare.timeout_s + _GRACE_S)
+    if without:
+        member.notes.append(
+            f"no group of all ranks, only pairs: {words.ranks(without)} cannot connect to all"
+        )
+        return member
+    clock = CpuClock(torch.distributed.barrier)
+    return _able(member, CollectiveRunner(torch, buffers, clock, seat.rank, prepare.world_size), prepare)
+
+
+def _build_group(
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, prefix: str, new_store: Callable[[], Store]
+) -> None:
+    """The group of all. No `device_id`: eager set-up has hung on some versions and puts pairs into one line.
+
+    Raises:
+        RuntimeError, TimeoutError: it could not be built.
+    """
+    last_resort = _WATCHDOG_S if prepare.backend == "nccl" else 0.0
+
+    def build() -> None:
+        torch.distributed.init_process_group(
+            prepare.backend,
+            store=torch.distributed.PrefixStore(prefix, new_store()),
+            rank=seat.rank,
+            world_size=prepare.world_size,
+            timeout=timedelta(seconds=prepare.timeout_s + last_resort),
+        )
+
+    limit = prepare.timeout_s + _GRACE_S
+    try:
+        within(limit, build)
+    except TimeoutError as error:
+        raise TimeoutError(f"not all ranks could be connected within {words.seconds(limit)}") from error
+
+
+def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFields) -> JoinedRank:
+    """The same member, with the collectives that its group can do."""
+    try:
+        within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
+    except words.TORCH_ERRORS as error:  # the pairs will tell which link it was
+        member.notes.append(f"a first small collective failed: {words.first_line(error)}")
+    return member._replace(collectives=collectives)
+
+
+def ready(
+    torch: Torch, member: JoinedRank, prepare: PrepareFields, seat: SeatFields, import_s: float, began: float
+) -> Dict[str, Any]:
+    """The fields of `protocol.Ready`.
+
+    Args:
+        torch: The module.
+        member: What this rank is.
+        prepare: What it was told.
+        seat: Its place.
+        import_s: Of torch, once for all ranks of the node.
+        began: `time.perf_counter()` when this rank began to join.
+    """
+    said: Dict[str, Any] = {
+        "kind": "ready",
+        "rank": seat.rank,
+        "pid": os.getpid(),
+        "backend": prepare.backend,
+        "torch": str(torch.__version__),
+        "import_s": import_s,
+        "init_s": time.perf_counter() - began,
+        "lacks": member.collectives.lacks if member.collectives else list(CALLS),
+    }
+    if prepare.backend == "nccl":
+        said["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+        said["nccl_backend"] = _implementation(torch)
+        said["device"] = torch.cuda.get_device_name(0)
+        said["gpu"] = seat.gpu
+    return said
+
+
+def _implementation(torch: Torch) -> str:
+    """Which of its NCCL implementations torch took for the name: "nccl" where it has one only."""
+    dist = torch.distributed
+    if not hasattr(dist, "get_backend_impl") or not dist.is_initialized():
+        return "nccl"
+    kind = type(dist.get_backend_impl(device=torch.device("cuda", 0))).__name__
+    return kind.replace("ProcessGroup", "").lower()

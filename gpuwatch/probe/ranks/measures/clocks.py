@@ -1,0 +1,95 @@
+"""How long an operation takes, each iteration by itself: by the CPU's clock or by CUDA events."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, List, Protocol
+
+from gpuwatch.probe.ranks.base import words
+from gpuwatch.probe.ranks.base.torch_types import Event, Torch
+
+_POLL_S = 0.0005
+
+
+class GpuStuckError(TimeoutError):
+    """The GPU did not come to the end in time; what it was given stays before it."""
+
+
+class Clock(Protocol):
+    """Either of the two."""
+
+    def times(
+        self, call: Callable[[], object], warmup: int, iterations: int, timeout_s: float, /
+    ) -> List[float]:
+        """Seconds of every timed iteration."""
+
+    def settle(self, timeout_s: float, /) -> None:
+        """Wait until nothing is under way."""
+
+
+class CpuClock:
+    """For gloo: every rank starts after a barrier, and the call returns when this rank has its result."""
+
+    def __init__(self, barrier: Callable[[], object]) -> None:
+        self._barrier = barrier
+
+    def times(
+        self, call: Callable[[], object], warmup: int, iterations: int, _timeout_s: float
+    ) -> List[float]:
+        """Seconds of every timed iteration; gloo raises when one takes longer than the group allows."""
+        for _ in range(warmup):
+            call()
+        took = []
+        for _ in range(iterations):
+            self._barrier()
+            start = time.perf_counter()
+            call()
+            took.append(time.perf_counter() - start)
+        return took
+
+    def settle(self, _timeout_s: float) -> None:
+        """Nothing is under way when a call has returned."""
+
+
+class CudaClock:
+    """For NCCL and GPU work: events recorded back to back, one wait: the host's pace is not in it."""
+
+    def __init__(self, torch: Torch) -> None:
+        self._torch = torch
+
+    def times(
+        self, call: Callable[[], object], warmup: int, iterations: int, timeout_s: float
+    ) -> List[float]:
+        """Seconds of every timed iteration, by the GPU's clock.
+
+        Raises:
+            GpuStuckError: it did not come to the end in time.
+        """
+        for _ in range(warmup):
+            call()
+        events = [self._torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
+        events[0].record()
+        for event in events[1:]:
+            call()
+            event.record()
+        self._wait(events[-1], timeout_s)
+        return [events[i].elapsed_time(events[i + 1]) / 1000 for i in range(iterations)]
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until the GPU has done everything it was given.
+
+        Raises:
+            GpuStuckError: it did not in time.
+        """
+        event = self._torch.cuda.Event()
+        event.record()
+        self._wait(event, timeout_s)
+
+    @staticmethod
+    def _wait(event: Event, timeout_s: float) -> None:
+        """Ask again and again: `synchronize` has no time limit."""
+        deadline = time.monotonic() + timeout_s
+        while not event.query():
+            if time.monotonic() > deadline:
+                raise GpuStuckError(f"the GPU did not finish it within {words.seconds(timeout_s)}")
+            time.sleep(_POLL_S)

@@ -1,0 +1,59 @@
+"""What one GPU does by itself: multiplying matrices, copies within its memory, to and from the host."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any, Callable, Dict, Tuple
+
+from gpuwatch.probe.ranks.base.orders import StepFields
+from gpuwatch.probe.ranks.base.torch_types import Torch
+from gpuwatch.probe.ranks.measures.clocks import CudaClock
+
+_SIDE = 8192
+_COPIED = 256 << 20
+"""Bytes, where the step names none."""
+
+
+def measure(torch: Torch, step: StepFields) -> Dict[str, Any]:
+    """The fields of `protocol.Done` for a matmul (FLOP/s) or a copy (bytes/s) on the current GPU.
+
+    A byte copied within the GPU is read and written: its memory moves twice that rate.
+
+    Raises:
+        RuntimeError, TimeoutError: it failed, for want of memory or by the GPU.
+    """
+    builders: Dict[str, Callable[[Any, int], Tuple[Callable[[], object], float]]] = {
+        "matmul": _matmul,
+        "copy": _copy,
+        "h2d": _h2d,
+        "d2h": _d2h,
+    }
+    call, work = builders[step.what](torch, step.bytes or _COPIED)
+    times = CudaClock(torch).times(call, step.warmup, step.iterations, step.timeout_s)
+    return {"times_s": times, "value": work / statistics.median(times)}
+
+
+def _matmul(torch: Torch, _size: int) -> Tuple[Callable[[], object], float]:
+    """Random numbers: multiplying zeros draws less power and runs faster than training does."""
+    kind = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    left, right = (torch.randn(_SIDE, _SIDE, dtype=kind, device="cuda") for _ in range(2))
+    out = torch.empty_like(left)
+    return lambda: torch.mm(left, right, out=out), 2.0 * _SIDE**3
+
+
+def _copy(torch: Torch, size: int) -> Tuple[Callable[[], object], float]:
+    source = torch.zeros(size, dtype=torch.uint8, device="cuda")
+    target = torch.zeros_like(source)
+    return lambda: target.copy_(source), float(size)
+
+
+def _h2d(torch: Torch, size: int) -> Tuple[Callable[[], object], float]:
+    source = torch.zeros(size, dtype=torch.uint8).pin_memory()
+    target = torch.empty(size, dtype=torch.uint8, device="cuda")
+    return lambda: target.copy_(source, non_blocking=True), float(size)
+
+
+def _d2h(torch: Torch, size: int) -> Tuple[Callable[[], object], float]:
+    source = torch.zeros(size, dtype=torch.uint8, device="cuda")
+    target = torch.empty(size, dtype=torch.uint8).pin_memory()
+    return lambda: target.copy_(source, non_blocking=True), float(size)

@@ -1,0 +1,184 @@
+"""One directed link between two ranks: bandwidth from source to destination, and latency.
+
+Both ends meet through the store first, so that a rank that does not come is told from a link that is dead.
+Bandwidth is timed by the receiver, from the moment it says "go" to the last byte: what the sender's kernel
+buffers does not count. Times of a latency step are half round trips and come from the source.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Tuple
+
+from gpuwatch.probe.ranks.base import store_barrier, words
+from gpuwatch.probe.ranks.base.deadlines import within
+from gpuwatch.probe.ranks.base.orders import StepFields
+from gpuwatch.probe.ranks.base.sealed_store import SealedStore
+from gpuwatch.probe.ranks.base.torch_types import Group, Store, Tensor, Torch, Work
+from gpuwatch.probe.ranks.measures.collectives import Buffers
+from gpuwatch.probe.ranks.measures.pattern import DataPattern
+
+Answer = Dict[str, Any]
+"""Fields of `protocol.Done`."""
+MAX_GROUPS = 16
+"""Groups of two that stay connected; each costs three threads and some buffers."""
+CONNECT_S = 10.0
+_GO, _DATA, _PING = 0, 1, 2
+_SIGNAL_MORE, _SIGNAL_DONE = 1.0, 0.0
+_SHARE_OF_TIME = 0.5
+"""A slow link stops after this part of its time, with the iterations that it has done."""
+_ELEMENT = 4
+
+
+class Deadline:
+    """The time that one pair has, whatever it is waiting for."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._start = time.monotonic()
+
+    def used(self) -> float:
+        """The part that is over, 1.0 at the end."""
+        return (time.monotonic() - self._start) / self.seconds
+
+    def left(self) -> timedelta:
+        """What is left; a millisecond at least, since zero means for ever to torch."""
+        return timedelta(seconds=max(self._start + self.seconds - time.monotonic(), 0.001))
+
+
+class GlooPairs:
+    """Pairs over gloo groups of two, one each, so that a dead one takes no other along.
+
+    Args:
+        torch: The module; `torch.distributed` need not be initialized.
+        new_store: Makes a client of the store for a group.
+        store: Where the ranks meet.
+        rank: Of this process.
+        buffers: Shared with the collectives.
+    """
+
+    def __init__(
+        self, torch: Torch, new_store: Callable[[], Store], store: SealedStore, rank: int, buffers: Buffers
+    ) -> None:
+        self._torch, self._new_store, self._rank = torch, new_store, rank
+        self._store = store
+        self._buffers = buffers
+        self._pattern = DataPattern(torch, "cpu")
+        self._groups: OrderedDict[int, Tuple[str, Any]] = OrderedDict()
+        """Other rank -> (name of the group, the group), the one used last at the end."""
+
+    def measure(self, step: StepFields, source: int, destination: int) -> Answer:
+        """The fields of `protocol.Done` for one end of a pair.
+
+        Raises:
+            RuntimeError, TimeoutError: it failed; the next step of this pair connects anew.
+        """
+        peer = destination if source == self._rank else source
+        deadline = Deadline(step.timeout_s)
+        try:
+            group = self._group(step, peer, deadline)
+            if step.what == "latency":
+                return self._latency(step, group, deadline)
+            if source == self._rank:
+                return self._send(step, group, deadline)
+            return self._receive(step, group, deadline, source)
+        except Exception:
+            self._groups.pop(peer, None)
+            raise
+
+    def _group(self, step: StepFields, peer: int, deadline: Deadline) -> "End":
+        """The group with a peer: the one that both still have, or a new one."""
+        held = self._groups.get(peer, ("", None))[0]
+        theirs = store_barrier.meet(
+            self._store, f"pair/{step.id}", self._rank, peer, held, deadline.left().total_seconds()
+        )
+        if held and held == theirs:
+            self._groups.move_to_end(peer)
+        else:
+            self._groups.pop(peer, None)
+            low, high = min(self._rank, peer), max(self._rank, peer)
+            self._connect(f"pair/{low}-{high}/{step.id}", peer, deadline)
+        return End(self._groups[peer][1], 1 if self._rank < peer else 0)
+
+    def _connect(self, name: str, peer: int, deadline: Deadline) -> None:
+        dist = self._torch.distributed
+        while len(self._groups) >= MAX_GROUPS:
+            self._groups.popitem(last=False)
+        limit = min(deadline.left(), timedelta(seconds=CONNECT_S))
+
+        def build() -> Group:
+            # A store of its own: while gloo waits in it, nobody else can use it.
+            store = dist.PrefixStore(self._store.group(name), self._new_store())
+            return dist.ProcessGroupGloo(store, 0 if self._rank < peer else 1, 2, timeout=limit)
+
+        seconds = limit.total_seconds()
+        try:
+            group = within(seconds, build)  # where packets are dropped, gloo tries for half a minute
+        except TimeoutError as error:
+            raise TimeoutError(f"no connection with rank {peer} within {words.seconds(seconds)}") from error
+        self._groups[peer] = (name, group)
+
+    def _send(self, step: StepFields, end: "End", deadline: Deadline) -> Answer:
+        data, go = self._data(step), self._torch.zeros(1)
+        if step.check:
+            self._pattern.write(data, self._pattern.wave(self._rank))
+        while True:
+            end.receive(go, _GO).wait(deadline.left())
+            if go.item() == _SIGNAL_DONE:
+                return {}
+            end.send(data, _DATA).wait(deadline.left())
+
+    def _receive(self, step: StepFields, end: "End", deadline: Deadline, source: int) -> Answer:
+        data, go = self._data(step), self._torch.zeros(1)
+        answer: Answer = {}
+        times: List[float] = []
+        for i in range(step.check + step.warmup + step.iterations):
+            if times and deadline.used() > _SHARE_OF_TIME:
+                break
+            coming = end.receive(data, _DATA)
+            go.fill_(_SIGNAL_MORE)
+            start = time.perf_counter()
+            end.send(go, _GO).wait(deadline.left())
+            coming.wait(deadline.left())
+            took = time.perf_counter() - start
+            if step.check and i == 0:
+                answer["correct"] = not self._pattern.wrong(data, self._pattern.wave(source))[0]
+            elif i >= step.check + step.warmup:
+                times.append(took)
+        end.send(go.fill_(_SIGNAL_DONE), _GO).wait(deadline.left())
+        return dict(answer, times_s=times)
+
+    def _latency(self, step: StepFields, end: "End", deadline: Deadline) -> Answer:
+        data = self._data(step)
+        times: List[float] = []
+        for i in range(step.warmup + step.iterations):
+            start = time.perf_counter()
+            if step.pairs[0][0] == self._rank:
+                end.send(data, _PING).wait(deadline.left())
+                end.receive(data, _PING).wait(deadline.left())
+                if i >= step.warmup:
+                    times.append((time.perf_counter() - start) / 2)
+            else:
+                end.receive(data, _PING).wait(deadline.left())
+                end.send(data, _PING).wait(deadline.left())
+        return {"times_s": times}
+
+    def _data(self, step: StepFields) -> Tensor:
+        return self._buffers.shares(max(1, step.bytes // _ELEMENT), 0).give
+
+
+class End:
+    """This rank's end of a group of two."""
+
+    def __init__(self, group: Group, other: int) -> None:
+        self._group, self._other = group, other
+
+    def send(self, tensor: Tensor, tag: int) -> Work:
+        """Begin to send; the answer can be waited for."""
+        return self._group.send([tensor], self._other, tag)
+
+    def receive(self, tensor: Tensor, tag: int) -> Work:
+        """Begin to receive; the answer can be waited for."""
+        return self._group.recv([tensor], self._other, tag)

@@ -1,0 +1,92 @@
+"""Pairs over NCCL: both directions of one exchange in every call, the tested one large, the other tiny.
+
+torch wants `batch_isend_irecv` with equal lists on both ends, inside the group of all and after a collective
+of all: unbatched sends would build a communicator a pair. Where there is no group of all, the two ranks
+make a world of two for themselves.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Dict, Optional
+
+from gpuwatch.probe.ranks.base import store_barrier
+from gpuwatch.probe.ranks.base.orders import StepFields
+from gpuwatch.probe.ranks.base.sealed_store import SealedStore
+from gpuwatch.probe.ranks.base.torch_types import Torch
+from gpuwatch.probe.ranks.measures.clocks import CudaClock
+from gpuwatch.probe.ranks.measures.collectives import Buffers
+from gpuwatch.probe.ranks.measures.pattern import DataPattern
+
+_ELEMENT = 4
+_TINY = 2
+
+
+class NcclPairs:
+    """Pairs of one rank.
+
+    Args:
+        torch: The module.
+        store: Where the ranks meet.
+        rank: Of this process.
+        buffers: On the GPU, shared with the collectives.
+        alone: There is no group of all.
+    """
+
+    def __init__(self, torch: Torch, store: SealedStore, rank: int, buffers: Buffers, alone: bool) -> None:
+        self._torch, self._dist, self._store, self._rank = torch, torch.distributed, store, rank
+        self._buffers, self._alone = buffers, alone
+        self._pattern = DataPattern(torch, buffers.device)
+        self._clock = CudaClock(torch)
+        self._with: Optional[int] = None
+        """The peer in the world of two."""
+
+    def measure(self, step: StepFields, source: int, destination: int) -> Dict[str, Any]:
+        """The fields of `protocol.Done` for one end: the destination times bandwidth, the source latency.
+
+        Raises:
+            RuntimeError, TimeoutError: it failed.
+        """
+        peer = destination if source == self._rank else source
+        held = f"{min(self._rank, peer)}-{max(self._rank, peer)}" if self._with == peer else ""
+        theirs = store_barrier.meet(self._store, f"pair/{step.id}", self._rank, peer, held, step.timeout_s)
+        if self._alone and (not held or held != theirs):
+            self._make_two(step, peer)
+        sends = source == self._rank
+        large = _TINY if step.what == "latency" else max(1, step.bytes // _ELEMENT)
+        shares = self._buffers.shares(large if sends else _TINY, _TINY if sends else large)
+        to = int(self._rank < peer) if self._alone else peer
+
+        def exchange() -> None:
+            dist = self._dist
+            both = [dist.P2POp(dist.isend, shares.give, to), dist.P2POp(dist.irecv, shares.take, to)]
+            for work in dist.batch_isend_irecv(both):
+                work.wait()
+
+        said: Dict[str, Any] = {}
+        if step.check:
+            self._pattern.write(shares.give, self._pattern.wave(self._rank))
+            exchange()
+            self._clock.settle(step.timeout_s)
+            said["correct"] = not self._pattern.wrong(shares.take, self._pattern.wave(peer))[0]
+        times = self._clock.times(exchange, step.warmup, step.iterations, step.timeout_s)
+        # A tiny exchange needs the other's message of the same round: it takes one way, not two.
+        if sends == (step.what == "latency"):
+            said["times_s"] = times
+        return said
+
+    def _make_two(self, step: StepFields, peer: int) -> None:
+        if self._with is not None:
+            self._with = None
+            self._dist.destroy_process_group()
+        low, high = min(self._rank, peer), max(self._rank, peer)
+        self._dist.init_process_group(
+            "nccl",
+            store=self._dist.PrefixStore(self._store.group(f"pair/{low}-{high}/{step.id}"), self._store.raw),
+            rank=0 if self._rank < peer else 1,
+            world_size=2,
+            timeout=timedelta(seconds=step.timeout_s),
+        )
+        self._with = peer
+        self._dist.all_reduce(self._buffers.shares(_TINY, 0).give)
+        self._clock.settle(step.timeout_s)

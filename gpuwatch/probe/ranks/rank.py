@@ -1,0 +1,136 @@
+"""The life of one rank: it joins, does the steps it is told, says how each went, and leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from queue import Queue
+from typing import BinaryIO, Iterator, List, Optional
+
+from gpuwatch.probe.ranks.base import words
+from gpuwatch.probe.ranks.base.orders import PrepareFields, Raw, SeatFields, StepFields, read
+from gpuwatch.probe.ranks.base.store_barrier import roll_call
+from gpuwatch.probe.ranks.base.torch_types import Torch
+from gpuwatch.probe.ranks.joining import CannotJoinError, JoinedRank, join, ready
+from gpuwatch.probe.ranks.measures import gpu_checks
+from gpuwatch.probe.ranks.measures.clocks import GpuStuckError
+
+SAID_WHY = 70
+"""Exit status of a rank whose last line on stderr is the reason."""
+
+
+class ProbeRank:
+    """One rank of the probe.
+
+    Args:
+        torch: The module, as the worker imported it; CUDA not yet touched.
+        prepare: What all ranks were told.
+        seat: This rank's place.
+        orders_fd: Lines for this rank; their end is its end.
+        said: Where its lines go.
+    """
+
+    def __init__(
+        self, torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, said: BinaryIO
+    ) -> None:
+        self._torch, self._prepare, self._seat = torch, prepare, seat
+        self._orders_fd, self._said = orders_fd, said
+        self._stuck = ""
+        """Why the GPU does nothing more."""
+
+    def live(self, import_s: float) -> int:
+        """Take part until told to stop; gives the exit status."""
+        began = time.perf_counter()
+        try:
+            member = join(self._torch, self._prepare, self._seat, self._arrived)
+        except CannotJoinError as error:
+            sys.stderr.write(f"{error}\n")
+            return SAID_WHY
+        for note in member.notes:
+            self._say({"kind": "note", "text": note, "rank": self._seat.rank})
+        self._say(ready(self._torch, member, self._prepare, self._seat, import_s, began))
+        orders = self._obey()
+        while True:
+            order = orders.get()
+            if order["do"] == "stop":
+                break
+            for said in self._answers(member, read(StepFields, order)):
+                self._say(said)
+        if self._torch.distributed.is_initialized() and not self._stuck:
+            self._torch.distributed.destroy_process_group()
+        return 0
+
+    def _arrived(self) -> None:
+        self._say({"kind": "arrived", "rank": self._seat.rank})
+
+    def _obey(self) -> "Queue[Raw]":
+        """Read orders in a thread: when they end, the worker is gone, and this rank with it."""
+        orders: "Queue[Raw]" = Queue()
+
+        def read_on() -> None:
+            with os.fdopen(self._orders_fd, "rb") as lines:
+                for line in lines:
+                    orders.put(json.loads(line))
+            os._exit(0)
+
+        threading.Thread(target=read_on, daemon=True).start()
+        return orders
+
+    def _answers(self, member: JoinedRank, step: StepFields) -> Iterator[Raw]:
+        """The lines about one step, `done` last: whatever happens in it, the rank answers and reads on."""
+        try:
+            done: Raw = {"error": self._stuck} if self._stuck else self._do(member, step)
+        except GpuStuckError as error:
+            done = {"error": words.first_line(error)}
+            self._stuck = f"step {step.id} is still on the GPU: {error}"
+        except Exception as error:  # in words to the one who asked
+            done = {"error": words.first_line(error)}
+        absent: List[int] = done.pop("absent", [])
+        note: Optional[str] = done.pop("note", None)
+        if absent and self._seat.rank == min(set(range(member.world_size)) - set(absent), default=-1):
+            yield {"kind": "absent", "step": step.id, "ranks": absent}
+        if note is not None:
+            yield {"kind": "note", "text": note, "rank": self._seat.rank}
+        yield dict(done, kind="done", step=step.id, rank=self._seat.rank, **self._peer(step))
+
+    def _peer(self, step: StepFields) -> Raw:
+        others = [rank for rank in (step.pairs[0] if step.pairs else ()) if rank != self._seat.rank]
+        return {"peer": others[0]} if others else {}
+
+    def _do(self, member: JoinedRank, step: StepFields) -> Raw:
+        if step.what == "collective":
+            return self._collective(member, step)
+        if step.what in ("bandwidth", "latency"):
+            return member.pairs.measure(step, *step.pairs[0])
+        if self._seat.gpu is None:
+            return {"error": "no GPU"}
+        return gpu_checks.measure(self._torch, step)
+
+    @staticmethod
+    def _collective(member: JoinedRank, step: StepFields) -> Raw:
+        absent = roll_call(member.store, f"step/{step.id}", member.rank, member.world_size, step.timeout_s)
+        if absent:
+            error = f"{words.ranks(absent)} did not come within {words.seconds(step.timeout_s)}"
+            return {"absent": absent, "error": error}
+        if member.collectives is None:
+            return {"error": "there is no group of all ranks: some cannot connect to each other"}
+        return member.collectives.measure(step)
+
+    def _say(self, said: Raw) -> None:
+        self._said.write(json.dumps(said).encode() + b"\n")
+        self._said.flush()
+
+
+def enter(
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, said_fd: int, import_s: float
+) -> int:
+    """Become a rank, in a process that was just forked; gives the exit status."""
+    if seat.gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = (
+            seat.gpu
+        )  # before CUDA starts: this rank sees one GPU, as number 0
+    with os.fdopen(said_fd, "wb") as said:
+        return ProbeRank(torch, prepare, seat, orders_fd, said).live(import_s)

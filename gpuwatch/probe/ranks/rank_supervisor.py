@@ -1,0 +1,201 @@
+"""The ranks of one node as their parent sees them: forked, fed with orders, heard, and mourned."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections import deque
+from typing import BinaryIO, Callable, Deque, Dict, List, Set
+
+from gpuwatch.probe.ranks.base import words
+from gpuwatch.probe.ranks.base.orders import Raw, SeatFields, part_of
+from gpuwatch.probe.ranks.rank import SAID_WHY
+
+_PR_SET_PDEATHSIG = 1
+_READ_BYTES = 1 << 16
+_KEPT_WORDS = 8
+_LONGEST_WORD = 1 << 16
+"""Bytes of a line on stderr that are kept."""
+_WARNINGS_TOLD = 5
+
+
+class RankProcess:
+    """One rank: its process and the pipes to it."""
+
+    def __init__(self, seat: SeatFields) -> None:
+        self.rank = seat.rank
+        self.pid = 0
+        self.orders_in, self.orders = os.pipe()
+        self.said, self.said_out = os.pipe()
+        self.stderr, self.stderr_out = os.pipe()
+        self.transports: Set[str] = set()
+        self.warned = 0
+        self.tail: Deque[str] = deque(maxlen=_KEPT_WORDS)
+        self.unread: Dict[int, bytes] = {self.said: b"", self.stderr: b""}
+        """Of every pipe from the rank that is still open: what of a line has come."""
+
+    def ours(self) -> List[int]:
+        """The ends that the parent keeps."""
+        return [self.orders, self.said, self.stderr]
+
+    def theirs(self) -> List[int]:
+        """The ends that the rank keeps."""
+        return [self.orders_in, self.said_out, self.stderr_out]
+
+
+class RankSupervisor:
+    """Forks a rank a seat and passes lines on.
+
+    Args:
+        out: Where the lines of the ranks go, whole lines only.
+        foreign: Descriptors that no rank may hold: the parent's stdin, stdout, the store's socket.
+    """
+
+    def __init__(self, out: BinaryIO, foreign: List[int]) -> None:
+        self._out, self._foreign = out, foreign
+        self._places: List[RankProcess] = []
+        self._stopping = False
+        self._writing = threading.Lock()
+        self._funnel = threading.Thread(target=self._pass_on, name="funnel", daemon=True)
+
+    def fork(self, seat: SeatFields, enter: Callable[[int, int], int]) -> None:
+        """Fork one rank; call this before `listen`, which starts a thread.
+
+        Args:
+            seat: Its place.
+            enter: Called in the child with its ends of the orders and said pipes; gives its exit status.
+        """
+        place = RankProcess(seat)
+        self._out.flush()
+        parent = os.getpid()
+        with warnings.catch_warnings():
+            # torch has threads of its own after the import; they hold nothing that a rank needs
+            warnings.simplefilter("ignore", DeprecationWarning)
+            place.pid = os.fork()
+        if place.pid == 0:
+            self._become(place, parent, enter)
+        for fd in place.theirs():
+            os.close(fd)
+        self._places.append(place)
+
+    def listen(self) -> None:
+        """Begin to pass on what the ranks say, and how they end."""
+        self._funnel.start()
+
+    def tell(self, order: Raw) -> None:
+        """Give every rank its part of an order."""
+        self._stopping = self._stopping or order.get("do") == "stop"
+        for place in self._places:
+            part = part_of(place.rank, order)
+            if part is not None:
+                try:
+                    os.write(place.orders, json.dumps(part).encode() + b"\n")
+                except BrokenPipeError:
+                    continue  # it has died; the funnel says so
+
+    def say(self, said: Raw) -> None:
+        """Write a line of the parent's own."""
+        self._write(json.dumps(said).encode() + b"\n")
+
+    def leave(self, within_s: float) -> None:
+        """Wait for the ranks to end, then kill what is left."""
+        self._stopping = True
+        self._funnel.join(within_s)
+        left = [place for place in self._places if place.pid]
+        for place in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(place.pid, signal.SIGKILL)
+        if left and within_s:
+            stuck = words.ranks([place.rank for place in left])
+            self.say(
+                {"kind": "note", "text": f"{stuck} did not end within {words.seconds(within_s)}: killed"}
+            )
+        self._funnel.join(1.0)
+
+    def _become(self, place: RankProcess, parent: int, enter: Callable[[int, int], int]) -> None:
+        """In the child: keep only its own pipes, die with the parent, and never come back."""
+        status = 1
+        try:
+            if sys.platform == "linux":
+                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+            for fd in self._foreign + place.ours() + [fd for other in self._places for fd in other.ours()]:
+                os.close(fd)
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.dup2(place.stderr_out, 1)
+            os.dup2(place.stderr_out, 2)
+            for fd in (null, place.stderr_out):
+                os.close(fd)
+            status = enter(place.orders_in, place.said_out)
+        except BaseException:  # the last words of this process
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _pass_on(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for place in self._places:
+                for fd in place.unread:
+                    selector.register(fd, selectors.EVENT_READ, place)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    place, fd = key.data, key.fd
+                    piece = os.read(fd, _READ_BYTES)
+                    if piece:
+                        self._hear(place, fd, piece)
+                        continue
+                    selector.unregister(fd)
+                    del place.unread[fd]
+                    if not place.unread:
+                        self._bury(place)
+
+    def _hear(self, place: RankProcess, fd: int, piece: bytes) -> None:
+        *lines, rest = (place.unread[fd] + piece).split(b"\n")
+        place.unread[fd] = rest
+        if fd == place.said:
+            if lines:
+                self._write(b"".join(line + b"\n" for line in lines))
+            return
+        place.unread[fd] = rest[-_LONGEST_WORD:]  # a rank may write without ever ending a line
+        known = len(place.transports)
+        for raw in lines:
+            line = raw.decode("utf-8", "replace")
+            over = words.transport(line)
+            if over is not None:
+                place.transports.add(over)
+            elif "NCCL WARN" in line and place.warned < _WARNINGS_TOLD:
+                place.warned += 1
+                self.say({"kind": "note", "text": words.plain(line), "rank": place.rank})
+            if not words.is_noise(line):
+                place.tail.append(line)
+        if len(place.transports) > known:
+            self.say({"kind": "transport", "rank": place.rank, "transports": sorted(place.transports)})
+
+    def _bury(self, place: RankProcess) -> None:
+        """Take the status of a rank that has ended, and say why if nobody told it to."""
+        _, status = os.waitpid(place.pid, 0)
+        place.pid = 0
+        if self._stopping:
+            return
+        told = words.last_words(place.tail)
+        if status >> 8 == SAID_WHY:
+            reason = words.last_words(list(place.tail)[-1:])
+        else:
+            reason = words.ending(status) + (f": {told}" if told else "")
+        self.say({"kind": "died", "rank": place.rank, "reason": reason})
+
+    def _write(self, lines: bytes) -> None:
+        with self._writing:
+            self._out.write(lines)
+            self._out.flush()

@@ -1,0 +1,175 @@
+"""Nothing outlives a probe: whoever is killed or goes silent, every process on the node ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpuwatch.probe.protocol import Alive, Died, Leaving, Note, Ready, Stop
+from tests.probe.launcher.driving import STUB_WORKER, Driven, children, dial, gone, one_rank
+from tests.sshd import Sshd, setenv
+
+pytestmark = pytest.mark.usefixtures("played_torch")
+
+
+def with_a_rank(driven: Driven) -> list[int]:
+    """All processes of a launcher whose worker has forked a rank."""
+    driven.tell(one_rank())
+    rank = driven.until(Ready).pid
+    launcher = driven.ground().pid
+    everyone = [launcher, *children(launcher)]
+    assert rank in everyone and len(everyone) == 3
+    assert {os.getpgid(pid) for pid in everyone} == {launcher}
+    return everyone
+
+
+def test_the_end_of_the_connection_ends_the_whole_group() -> None:
+    driven = Driven()
+    everyone = with_a_rank(driven)
+    driven.close()
+    assert gone(*everyone)
+
+
+def test_a_killed_launcher_takes_worker_and_ranks_along() -> None:
+    with Driven() as driven:
+        everyone = with_a_rank(driven)
+        os.kill(everyone[0], signal.SIGKILL)
+        assert gone(*everyone)
+
+
+def test_a_launcher_that_is_told_to_terminate_takes_them_along() -> None:
+    with Driven() as driven:
+        everyone = with_a_rank(driven)
+        os.kill(everyone[0], signal.SIGTERM)
+        assert gone(*everyone)
+
+
+def test_a_killed_worker_takes_its_ranks_along_and_the_launcher_says_so() -> None:
+    with Driven() as driven:
+        everyone = with_a_rank(driven)
+        os.kill(everyone[1], signal.SIGKILL)
+        assert gone(*everyone[1:])
+        driven.tell(Stop())
+        assert driven.until(Leaving).reason == "stopped"
+
+
+def test_the_deadline_ends_everything_although_the_connection_lives() -> None:
+    with Driven(deadline_s=4.0) as driven:
+        everyone = with_a_rank(driven)
+        assert driven.until(Leaving).reason == "the time limit of the whole probe was reached"
+        assert gone(*everyone)
+
+
+def test_silence_ends_everything_where_that_was_asked_for() -> None:
+    with Driven(silence_s=2.0) as driven:
+        everyone = with_a_rank(driven)
+        assert driven.until(Leaving).reason == "nothing was heard for 2 s"
+        assert gone(*everyone)
+
+
+def test_empty_lines_count_as_being_heard() -> None:
+    with Driven(silence_s=4.0) as driven:
+        everyone = with_a_rank(driven)
+        for _ in range(60):
+            driven.carrier.send(b"\n")
+            assert not gone(everyone[0], within_s=0.1)
+
+
+def test_a_worker_that_does_not_stop_is_killed() -> None:
+    stubborn = STUB_WORKER.replace('order["do"] == "stop"', 'order["do"] == "never"')
+    with Driven(modules={"gpuwatch.probe.worker": stubborn}) as driven:
+        everyone = with_a_rank(driven)
+        driven.tell(Stop())
+        assert driven.until(Leaving).reason == "stopped"
+        assert gone(*everyone)
+
+
+def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_alive() -> None:
+    with Driven(worker_silence_s=8.0) as driven:
+        everyone = with_a_rank(driven)
+        assert driven.until(Alive, lambda said: said.worker is not None).worker in {"R", "S"}
+        os.kill(everyone[1], signal.SIGSTOP)
+        reason = driven.until(Died, lambda said: said.rank is None).reason
+        assert reason == "it was stopped (by SIGSTOP or a debugger) and did not go on"
+        assert gone(*everyone[1:])
+
+
+def test_shared_memory_of_killed_ranks_goes_with_them_and_that_of_others_stays(tmp_path: Path) -> None:
+    ours, theirs = (Path(f"/dev/shm/nccl-{tmp_path.name}-{os.getpid()}-{who}") for who in ("ours", "theirs"))
+    mapping = (
+        f"import mmap; f = open({str(ours)!r}, 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)"
+    )
+    worker = STUB_WORKER.replace("worker = os.getpid()", mapping)
+    assert worker != STUB_WORKER
+    theirs.touch()
+    try:
+        driven = Driven(modules={"gpuwatch.probe.worker": worker.replace("os.getppid() != worker", "False")})
+        everyone = with_a_rank(driven)
+        assert ours.exists()
+        driven.close()
+        assert gone(*everyone)
+        assert (ours.exists(), theirs.exists()) == (False, True)
+    finally:
+        theirs.unlink()
+        ours.unlink(missing_ok=True)
+
+
+def test_a_killed_parent_leaves_nothing(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path / "pids")], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "ready\n"
+    everyone = msgspec.json.decode((tmp_path / "pids").read_bytes(), type=list[int])
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert gone(*everyone)
+
+
+PARENT = """
+import json, sys, time
+from pathlib import Path
+from tests.probe.launcher.test_lifeline import Driven, with_a_rank
+driven = Driven()
+Path(sys.argv[1]).write_text(json.dumps(with_a_rank(driven)))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def node_with(played_torch: str, folder: Path) -> Sshd:
+    """An sshd whose sessions find that torch."""
+    variables = {"HOME": str(folder), "PYTHONPATH": played_torch}
+    return Sshd(folder / "sshd", lines=(f"SetEnv {setenv(variables)}",))
+
+
+def test_over_real_ssh_a_killed_session_leaves_nothing(tmp_path: Path, played_torch: str) -> None:
+    with node_with(played_torch, tmp_path) as sshd:
+        argv = ["ssh", "-F", str(sshd.client.config), "-o", "BatchMode=yes", "-T", sshd.names[0]]
+        with Driven(dial(argv=argv)) as driven:
+            everyone = with_a_rank(driven)
+            for pid in sshd.sessions():
+                os.kill(pid, signal.SIGKILL)
+            assert gone(*everyone)
+
+
+@pytest.mark.parametrize("way", ["close", "stop"])
+def test_over_real_ssh_it_ends_as_everywhere(tmp_path: Path, played_torch: str, way: str) -> None:
+    with node_with(played_torch, tmp_path) as sshd:
+        argv = ["ssh", "-F", str(sshd.client.config), "-o", "BatchMode=yes", "-T", sshd.names[0]]
+        with Driven(dial(argv=argv)) as driven:
+            everyone = with_a_rank(driven)
+            assert driven.until(Note).text
+            if way == "stop":
+                driven.tell(Stop())
+                driven.until(Leaving)
+            else:
+                driven.close()
+            assert gone(*everyone)

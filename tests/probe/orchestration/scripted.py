@@ -1,0 +1,184 @@
+"""Nodes for a conductor, by script: a fabric with rates, and what goes wrong on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuwatch.probe.orchestration.nodes.line import Hear, Lost
+from gpuwatch.probe.protocol import (
+    Absent,
+    AnyOrder,
+    Count,
+    Counters,
+    Died,
+    Done,
+    Ground,
+    GroundGpu,
+    GroundNic,
+    Leaving,
+    Listen,
+    Listening,
+    Prepare,
+    Reach,
+    Reached,
+    Ready,
+    Step,
+    Stop,
+    TryReach,
+)
+
+GIB = 1 << 30
+
+
+def ground(name: str, number: int, gpus: int = 0, *, torch: str | None = "2.13.0") -> Ground:
+    """A node on 10.1.0.0/16 with a bridge that every node has."""
+    return Ground(
+        host=name,
+        pid=100 + number,
+        python="/usr/bin/python3",
+        python_from="PATH",
+        torch=torch,
+        cpus=2,
+        gpus=[GroundGpu(index=at, uuid=f"GPU-{number}-{at}", name="H100") for at in range(gpus)],
+        nics=[
+            GroundNic(name="lo", address="127.0.0.1", prefix=8),
+            GroundNic(name="docker0", address="172.17.0.1", prefix=16),
+            GroundNic(name="eth0", address=f"10.1.{number // 250}.{number % 250 + 1}", prefix=16),
+        ],
+    )
+
+
+@dataclass
+class Fabric:
+    """What the ranks of all nodes would measure."""
+
+    rate: Callable[[int, int], float] = lambda _src, _dst: 2e9
+    """(source, destination) -> bytes per second."""
+    takes: Callable[[int], float] = lambda size: size / 1e9
+    """Bytes of a collective -> seconds."""
+    cut: set[frozenset[str]] = field(default_factory=set)
+    """Pairs of nodes that cannot connect."""
+    mute: set[frozenset[int]] = field(default_factory=set)
+    """Pairs of ranks whose nodes connect, and yet nothing comes through."""
+    unlucky: Callable[[str, Step, int], Done | Died | Absent | bool | None] = lambda _node, _step, _rank: True
+    """(node, step, rank) -> what to say instead; None: nothing; True: what it would."""
+
+    _last: tuple[Step | None, dict[int, tuple[int, int]]] = (None, {})
+
+    def peers(self, step: Step) -> dict[int, tuple[int, int]]:
+        """Rank -> its pair; all nodes are told the same object."""
+        if self._last[0] is not step:
+            self._last = (step, {rank: pair for pair in step.pairs for rank in pair})
+        return self._last[1]
+
+
+class ScriptedLine:
+    """A node that answers in the thread that tells it."""
+
+    def __init__(self, node: str, ground: Ground | None, fabric: Fabric) -> None:
+        self.node = node
+        self.labels: Mapping[str, str] = {}
+        self.told: list[AnyOrder] = []
+        self.closed = False
+        self._ground, self._fabric = ground, fabric
+        self._hear: Hear = lambda _node, _said: None
+        self._ranks: Sequence[int] = ()
+        self._counted = 0
+
+    def open(self, hear: Hear) -> None:
+        self._hear = hear
+        if self._ground is None:
+            self.lose("connection refused")
+        else:
+            hear(self.node, self._ground)
+
+    def tell(self, order: AnyOrder) -> bool:
+        if self.closed:
+            return False
+        self.told.append(order)
+        if isinstance(order, Step):
+            self._do(order)
+        else:
+            self._answer(order)
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self.lose("closed")
+
+    def lose(self, reason: str) -> None:
+        self.closed = True
+        self._hear(self.node, Lost(reason))
+
+    def steps(self, what: str) -> list[Step]:
+        """The steps of a kind that it was told."""
+        return [order for order in self.told if isinstance(order, Step) and order.what == what]
+
+    def _answer(self, order: AnyOrder) -> None:
+        say = self._hear
+        if isinstance(order, Listen):
+            say(self.node, Listening(address=order.address, port=4000))
+        elif isinstance(order, TryReach):
+            cut = self._fabric.cut
+            tries = [
+                Reach(
+                    node=each.node,
+                    ok=frozenset((self.node, each.node)) not in cut,
+                    error="no answer within 5 s",
+                )
+                for each in order.targets
+            ]
+            say(self.node, Reached(tries=tries))
+        elif isinstance(order, Prepare):
+            self._ranks = [seat.rank for seat in order.seats]
+            for rank in self._ranks:
+                say(self.node, Ready(rank=rank, pid=rank, backend=order.backend, torch="2.13.0"))
+        elif isinstance(order, Count):
+            self._counted += 1
+            errors, generation = float(self._counted), 5.0 if self._counted == 2 else 1.0
+            values = {"nic:eth0:rx_errors": errors, "ib:x:symbol_error": 5.0, "=pcie:GPU-1:gen": generation}
+            say(self.node, Counters(values=values))
+        elif isinstance(order, Stop):
+            say(self.node, Leaving(reason="stopped"))
+            self.lose("it has left")
+
+    def _do(self, step: Step) -> None:
+        peers = self._fabric.peers(step)
+        for rank in self._ranks:
+            if step.pairs and rank not in peers:
+                continue
+            said = self._fabric.unlucky(self.node, step, rank)
+            if isinstance(said, bool):
+                self._hear(self.node, self._done(step, rank, peers.get(rank)))
+            elif said is not None:
+                self._hear(self.node, said)
+            if self.closed:
+                return
+
+    def _done(self, step: Step, rank: int, pair: tuple[int, int] | None) -> Done:
+        if step.what == "collective":
+            times = [self._fabric.takes(step.bytes)] * step.iterations
+            return Done(step=step.id, rank=rank, times_s=times, correct=True)
+        if pair is None:
+            return Done(step=step.id, rank=rank, value=5e14)
+        src, dst = pair
+        if frozenset((src, dst)) in self._fabric.mute:
+            return Done(step=step.id, rank=rank, error="timed out")
+        if step.what == "latency":
+            return Done(step=step.id, rank=rank, peer=dst, times_s=[20e-6] * 3 if rank == src else [])
+        took = step.bytes / self._fabric.rate(src, dst)
+        return Done(
+            step=step.id,
+            rank=rank,
+            peer=src,
+            times_s=[took] * step.iterations if rank == dst else [],
+            correct=True,
+        )
+
+
+def cluster(nodes: int, gpus: int = 0, fabric: Fabric | None = None) -> list[ScriptedLine]:
+    """Nodes gpu-000 to gpu-NNN of one fabric."""
+    names = [f"gpu-{number:03}" for number in range(nodes)]
+    whole = fabric or Fabric()
+    return [ScriptedLine(name, ground(name, number, gpus), whole) for number, name in enumerate(names)]

@@ -1,0 +1,133 @@
+"""A line to a node whose far end is not trusted, and may not be there at all."""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+
+import pytest
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.agent.login_slots import ConnectSlots
+from gpuwatch.link.child_process import ChildCarrier
+from gpuwatch.link.stream.carrier import Carrier, CarrierError
+from gpuwatch.probe.orchestration.nodes.carrier_line import CarrierLine
+from gpuwatch.probe.orchestration.nodes.line import Heard, Lost
+from gpuwatch.probe.protocol import Count, Note
+
+HEAR_S = 20.0
+PRELUDE = """
+import json, sys
+read = sys.stdin.buffer
+read.read(int(read.readline()))
+config = json.loads(read.readline())
+def say(line): sys.stdout.buffer.write(line + b"\\n"); sys.stdout.buffer.flush()
+def begin(): say(b"\\nGPUWATCHP " + config["nonce"].encode())
+"""
+
+
+class Listening:
+    """What a line says, until its last word."""
+
+    def __init__(self, program: str | None, beat_s: float = 5.0) -> None:
+        self.heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+
+        def dial(command: str) -> Carrier:
+            assert command
+            if program is None:
+                raise CarrierError("nobody answers at 10.0.0.1")
+            return ChildCarrier([sys.executable, "-c", PRELUDE + program])
+
+        self.line = CarrierLine(NodeSpec("gpu-001"), dial, ConnectSlots(4), 60.0, beat_s=beat_s)
+        self.line.open(lambda _node, said: self.heard.put(said))
+
+    def next(self) -> Heard:
+        return self.heard.get(timeout=HEAR_S)
+
+    def last(self) -> tuple[list[Heard], str]:
+        """Everything up to the last word, and that."""
+        before: list[Heard] = []
+        while not isinstance(said := self.next(), Lost):
+            before.append(said)
+        return before, said.reason
+
+
+def test_what_is_said_after_the_marker_is_heard_and_orders_arrive() -> None:
+    listening = Listening(
+        """
+say(b'{"kind": "note", "text": "noise before the start"}')
+begin()
+say(b'{"kind": "note", "text": "hello"}')
+order = read.readline()
+while order == b"\\n": order = read.readline()
+say(b'{"kind": "note", "text": ' + json.dumps(order.decode().strip()).encode() + b"}")
+"""
+    )
+    assert listening.next() == Note(text="hello")
+    assert listening.line.tell(Count())
+    assert listening.next() == Note(text='{"do":"count"}')
+    _, reason = listening.last()
+    assert "closed from the other side" in reason
+    assert not listening.line.tell(Count())
+
+
+def test_what_a_node_says_cannot_steer_the_terminal() -> None:
+    listening = Listening("""begin(); say(b'{"kind": "note", "text": "\\\\u001b]0;owned\\\\u0007"}')""")
+    said, _ = listening.last()
+    assert said == [Note(text="\u241b]0;owned\u2407")]
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        "while True: say(b'{}')",
+        "while True: say(b'x' * (2 << 20))",
+        'while True: say(b\'{"kind": "note", "text": "a"}\' * 1)',
+        "while True: say(b'\\xff\\x00')",
+    ],
+)
+def test_nonsense_and_floods_end_the_line(flood: str) -> None:
+    listening = Listening(f"begin()\n{flood}")
+    said, reason = listening.last()
+    assert len(said) <= 25_000
+    assert "no probe" in reason
+
+
+def test_endless_noise_before_the_start_ends_the_line() -> None:
+    _, reason = Listening("while True: say(b'welcome to the cluster')").last()
+    assert "noise" in reason
+
+
+def test_a_node_that_cannot_be_reached_is_lost_with_the_reason() -> None:
+    assert Listening(None).last() == ([], "nobody answers at 10.0.0.1")
+
+
+def test_a_launcher_that_fails_is_told_as_our_error() -> None:
+    _, reason = Listening("begin(); raise ValueError('boom')").last()
+    assert "the probe failed" in reason
+    assert "boom" in reason
+
+
+def test_a_launcher_that_says_nothing_any_more_is_lost_and_one_that_beats_is_not() -> None:
+    alive = 'say(b\'{"kind": "alive"}\')'
+    talk = f"import time; begin()\nfor _ in range(40): {alive}; time.sleep(0.1)\ntime.sleep(600)"
+    said, reason = Listening(talk, beat_s=0.3).last()
+    assert len(said) == 40
+    assert reason == "it said nothing for 3 s: its launcher is stopped, or the network is gone"
+
+
+def test_close_ends_the_far_end_even_when_it_does_not_read() -> None:
+    listening = Listening(
+        'import os, time; begin(); say(b\'{"kind": "note", "text": "%d"}\' % os.getpid()); time.sleep(600)'
+    )
+    note = listening.next()
+    assert isinstance(note, Note)
+    closing = threading.Thread(target=listening.line.close)
+    closing.start()
+    assert listening.last()[1] == "closed"
+    closing.join(HEAR_S)
+    assert not closing.is_alive()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.text), 0)

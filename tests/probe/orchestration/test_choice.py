@@ -1,0 +1,181 @@
+"""Which interface, which ranks, and where the ranks meet."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
+from gpuwatch.probe.orchestration.planning.seating import seat_ranks
+from gpuwatch.probe.orchestration.stages.reach import settle
+from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.protocol import Ground, GroundNic, GroundPort
+from tests.probe.orchestration.scripted import ground
+
+
+def node(host: str, *nics: tuple[str, str], speed: dict[str, float] | None = None) -> Ground:
+    """(name, address/prefix) of each interface."""
+    listed = [
+        GroundNic(
+            name=name,
+            address=at.split("/")[0],
+            prefix=int(at.split("/")[1]),
+            speed_bps=(speed or {}).get(name),
+        )
+        for name, at in (("lo", "127.0.0.1/8"), *nics)
+    ]
+    return Ground(host=host, pid=1, python="python3", torch="2.1", nics=listed)
+
+
+def chosen(choice: AddressChoice) -> dict[str, str]:
+    return {name: f"{each.interface} {each.address}" for name, each in choice.of.items()}
+
+
+def test_the_subnet_that_all_share_whatever_the_names() -> None:
+    choice = choose(
+        {
+            "a": node("a", ("eth0", "10.1.0.1/16"), ("docker0", "172.17.0.1/16")),
+            "b": node("b", ("ens5", "10.1.0.2/16"), ("docker0", "172.17.0.1/16"), ("eth9", "192.168.7.2/24")),
+            "c": node("c", ("eth0", "10.1.9.3/16")),
+        }
+    )
+    assert chosen(choice) == {"a": "eth0 10.1.0.1", "b": "ens5 10.1.0.2", "c": "eth0 10.1.9.3"}
+    assert choice.words == "eth0 on 2 nodes, ens5 on 1 (10.1.0.0/16)"
+
+
+def test_the_faster_of_two_networks() -> None:
+    speed = {"eth0": 1.25e8, "ib0": 5e10}
+    grounds = {
+        name: node(name, ("eth0", f"10.0.0.{at}/24"), ("ib0", f"10.9.0.{at}/24"), speed=speed)
+        for at, name in enumerate("ab", 1)
+    }
+    choice = choose(grounds)
+    assert choice.words == "ib0 (10.9.0.0/24)"
+    assert choice.slowest_bps == 5e10
+
+
+def test_one_machine_talks_over_loopback() -> None:
+    alone = node("a", ("eth0", "10.1.0.1/16"))
+    assert chosen(choose({"a": alone})) == {"a": "lo 127.0.0.1"}
+    assert set(chosen(choose({"a": alone, "again": alone})).values()) == {"lo 127.0.0.1"}
+
+
+def test_network_namespaces_share_a_host_name_and_are_no_machine_of_one() -> None:
+    choice = choose({f"h{at}": node("vm", ("veth0", f"10.77.0.1{at}/24")) for at in range(4)})
+    assert chosen(choice)["h3"] == "veth0 10.77.0.13"
+
+
+def test_a_bridge_that_all_have_with_one_address_is_no_network() -> None:
+    grounds = {name: node(name, ("br0", "192.168.122.1/24")) for name in "ab"}
+    with pytest.raises(NoNetworkError, match=r"a: br0 192.168.122.1/24; b: .*--interface"):
+        choose(grounds)
+
+
+def test_routed_networks_go_by_the_name() -> None:
+    choice = choose({"a": node("a", ("eth0", "10.1.0.1/24")), "b": node("b", ("eth0", "10.2.0.1/24"))})
+    assert chosen(choice) == {"a": "eth0 10.1.0.1", "b": "eth0 10.2.0.1"}
+    assert choice.note is not None
+    assert "routed" in choice.note
+
+
+def test_one_node_elsewhere_is_left_out_with_the_reason() -> None:
+    choice = choose(
+        {
+            "a": node("a", ("eth0", "10.1.0.1/16")),
+            "b": node("b", ("eth0", "10.1.0.2/16")),
+            "c": node("c", ("wlan0", "192.168.1.9/24")),
+        }
+    )
+    assert set(choice.of) == {"a", "b"}
+    assert "10.1.0.0/16" in choice.without["c"]
+
+
+def test_a_named_interface_wins_and_who_has_none_is_told() -> None:
+    choice = choose(
+        {
+            "a": node("a", ("eth0", "10.1.0.1/16"), ("ib0", "10.9.0.1/16")),
+            "b": node("b", ("eth0", "10.1.0.2/16")),
+        },
+        "ib0",
+    )
+    assert chosen(choice) == {"a": "ib0 10.9.0.1"}
+    assert "no interface ib0" in choice.without["b"]
+    assert "lo, eth0" in choice.without["b"]
+    with pytest.raises(NoNetworkError, match="no node has an interface bond7"):
+        choose({"a": node("a")}, "bond7")
+
+
+def test_addresses_that_are_none_are_passed_over() -> None:
+    odd = node("a", ("eth0", "10.1.0.1/16"))
+    odd = msgspec.structs.replace(odd, nics=[*odd.nics, GroundNic(name="x", address="what?", prefix=99)])
+    grounds = {"a": odd, "b": node("b", ("eth0", "10.1.0.2/16"), ("eth1", "169.254.0.1/16"))}
+    assert chosen(choose(grounds))["a"] == "eth0 10.1.0.1"
+
+
+def test_a_rank_a_gpu_over_nccl_and_the_port_that_leaves_no_doubt() -> None:
+    grounds = {name: ground(name, at, 4) for at, name in enumerate("ab")}
+    port = GroundPort(device="mlx5_0", port=1, state="4: ACTIVE", rate_gbps=400.0)
+    grounds["b"] = msgspec.structs.replace(grounds["b"], ports=[port])
+    seating = seat_ranks(grounds, Wish(), choose(grounds))
+    assert seating.backend == "nccl"
+    assert [(seat.node, seat.local, seat.gpu) for seat in seating.seats[3:6]] == [
+        ("a", 3, 3),
+        ("b", 0, 0),
+        ("b", 1, 1),
+    ]
+    assert {seat.node: seat.nic for seat in seating.seats} == {"a": "eth0", "b": "mlx5_0"}
+    fewer = seat_ranks(grounds, Wish(ranks_per_node=2), choose(grounds))
+    assert [seat.local for seat in fewer.seats] == [0, 1, 0, 1]
+
+
+def test_cpu_ranks_over_gloo_where_a_node_has_no_gpu() -> None:
+    grounds = {"a": ground("a", 0, 8), "b": ground("b", 1)}
+    seating = seat_ranks(grounds, Wish(), choose(grounds))
+    assert seating.backend == "gloo"
+    assert {seat.device for seat in seating.seats} == {"cpu"}
+    assert any("not the fabric" in note for note in seating.notes)
+    only_gpus = seat_ranks(grounds, Wish(backend="nccl"), choose(grounds))
+    assert {seat.node for seat in only_gpus.seats} == {"a"}
+    assert "no GPU" in only_gpus.without["b"]
+
+
+def test_nccl_needs_a_torch_that_was_built_for_it() -> None:
+    grounds = {"a": ground("a", 0, 2, torch="2.13.0+cpu")}
+    assert seat_ranks(grounds, Wish(), choose(grounds)).backend == "gloo"
+    assert "without CUDA" in seat_ranks(grounds, Wish(backend="nccl"), choose(grounds)).without["a"]
+
+
+def test_two_names_of_one_machine_share_no_gpu() -> None:
+    one = ground("a", 0, 2)
+    seating = seat_ranks({"a": one, "again": one}, Wish(), choose({"a": one, "again": one}))
+    assert {seat.node for seat in seating.seats} == {"a"}
+    assert "same GPUs as a" in seating.without["again"]
+
+
+def test_a_machine_with_one_core_still_has_somebody_to_talk_to() -> None:
+    small = msgspec.structs.replace(ground("a", 0), cpus=1)
+    assert len(seat_ranks({"a": small}, Wish(), choose({"a": small})).seats) == 2
+
+
+def test_the_store_goes_where_everybody_gets() -> None:
+    assert settle(["a", "b", "c"], {}) == ("a", {})
+    assert settle(["a", "b", "c"], {("c", "a"): "no route"}) == ("b", {})
+
+
+def test_who_reaches_nobody_is_left_out() -> None:
+    failures = {("b", "a"): "no route", ("b", "c"): "no route"}
+    store, without = settle(["a", "b", "c"], failures)
+    assert store == "a"
+    assert without == {"b": "it can connect to no other node: no route"}
+
+
+def test_of_two_that_cannot_meet_one_is_left_with_the_reason() -> None:
+    store, without = settle(["a", "b"], {("a", "b"): "refused", ("b", "a"): "refused"})
+    assert store == "a"
+    assert without == {"b": "it cannot connect to a, where the ranks meet: refused"}
+
+
+def test_a_name_that_no_interface_has_is_told_with_those_there_are() -> None:
+    grounds = {"a": ground("a", 1), "b": ground("b", 2)}
+    with pytest.raises(NoNetworkError, match=r"no node has an interface ib9 .*there are: .*eth0"):
+        choose(grounds, "ib9")

@@ -1,0 +1,474 @@
+"""The conductor from the first word to the last, over nodes that follow a script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from gpuwatch.probe.orchestration.conductor import Conductor, Suspects
+from gpuwatch.probe.orchestration.planning.schedule import Pair
+from gpuwatch.probe.probe_request import MIB, Wish
+from gpuwatch.probe.protocol import Absent, Died, Done, GpuUser, Step
+from gpuwatch.probe.ranks.base.sealed_store import TAMPERED
+from gpuwatch.probe.results import Phase, Results
+from gpuwatch.probe.verdict import Verdict
+from tests.probe.orchestration.scripted import Fabric, ScriptedLine, cluster, ground
+
+SMALL = Wish(sizes=(MIB, 4 * MIB), timeout_s=1.0)
+
+
+def judge(results: Results, _baseline: Any) -> Verdict:
+    return Verdict("ok", results.phase)
+
+
+def nobody(_results: Results) -> Sequence[Pair]:
+    return []
+
+
+def probe(
+    lines: Sequence[ScriptedLine],
+    wish: Wish = SMALL,
+    suspects: Suspects = nobody,
+    clock: Callable[[], float] = time.monotonic,
+) -> Conductor:
+    """A probe that has begun."""
+    conductor = Conductor(lines, wish, judge=judge, suspects=suspects, clock=clock)
+    conductor.start()
+    return conductor
+
+
+def await_until(conductor: Conductor, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, conductor.results
+        time.sleep(0.002)
+
+
+def await_phase(conductor: Conductor, *phases: Phase) -> None:
+    await_until(conductor, lambda: conductor.results.phase in phases)
+
+
+def confirm_and_wait(conductor: Conductor) -> None:
+    await_phase(conductor, "asking", "refused")
+    conductor.confirm()
+    assert conductor.wait(30)
+
+
+def measured(lines: Sequence[ScriptedLine], suspects: Suspects = nobody) -> Conductor:
+    """A probe that came to its end, and keeps its ranks."""
+    conductor = probe(lines, suspects=suspects)
+    confirm_and_wait(conductor)
+    return conductor
+
+
+def run_through(
+    lines: Sequence[ScriptedLine],
+    wish: Wish = SMALL,
+    suspects: Suspects = nobody,
+    clock: Callable[[], float] = time.monotonic,
+) -> Results:
+    """The results of a whole probe."""
+    conductor = probe(lines, wish, suspects, clock)
+    confirm_and_wait(conductor)
+    conductor.close()
+    return conductor.results
+
+
+def test_a_whole_probe() -> None:
+    lines = cluster(3, fabric=Fabric(rate=lambda src, dst: 1e9 if (src, dst) == (0, 4) else 2e9))
+    results = run_through(lines)
+    assert (results.phase, results.reason) == ("done", "")
+    assert [seat.node for seat in results.seats] == [
+        "gpu-000",
+        "gpu-000",
+        "gpu-001",
+        "gpu-001",
+        "gpu-002",
+        "gpu-002",
+    ]
+    assert len(results.collectives) == 6 * 2
+    assert all(row.correct and row.busbw_gb_per_s for row in results.collectives)
+    assert set(results.pairs) == {(a, b) for a in range(6) for b in range(6) if a != b}
+    assert results.pairs[0, 4].bandwidth_gb_per_s == pytest.approx(1.0)
+    assert results.pairs[4, 0].bandwidth_gb_per_s == pytest.approx(2.0)
+    assert results.pairs[0, 4].latency_us == pytest.approx(20.0)
+    changes = {(each.name, each.before, each.after) for each in results.counters}
+    assert changes == {("nic:eth0:rx_errors", 1.0, 3.0), ("=pcie:GPU-1:gen", 1.0, 5.0)}
+    assert results.done_steps == results.all_steps
+    assert results.verdict == Verdict("ok", "done")
+    assert all(line.closed for line in lines)
+
+
+def test_it_waits_for_a_person_and_says_what_it_will_do() -> None:
+    lines = cluster(4, gpus=8)
+    conductor = probe(lines)
+    await_phase(conductor, "asking")
+    estimate = conductor.results.estimate
+    assert estimate is not None
+    assert (estimate.nodes, estimate.ranks, estimate.backend) == (4, 32, "nccl")
+    assert estimate.interface == "eth0 (10.1.0.0/16)"
+    assert 0 < estimate.seconds <= conductor.results.wish.budget_s
+    assert not any(line.told for line in lines)
+    conductor.close()
+    assert conductor.results.phase == "cancelled"
+
+
+def test_busy_gpus_are_refused_by_name() -> None:
+    lines = cluster(2, gpus=2)
+    busy = ground("gpu-001", 1, 2)
+    busy.gpus[1].users.append(GpuUser(pid=4711, name="train.py", user="alice"))
+    lines[1] = ScriptedLine("gpu-001", busy, Fabric())
+    results = run_through(lines)
+    assert results.phase == "refused"
+    for word in ("gpu-001", "train.py", "4711", "alice", "GPU 1", "--allow-busy"):
+        assert word in results.reason
+    assert [user.pid for user in results.busy["gpu-001"]] == [4711]
+    assert not any(line.told for line in lines)
+    assert run_through(cluster_with(busy), Wish(sizes=(MIB,), busy_too=True)).phase == "done"
+
+
+def cluster_with(busy: Any) -> list[ScriptedLine]:
+    return [*cluster(1, gpus=2), ScriptedLine("gpu-001", busy, Fabric())]
+
+
+def test_a_gpu_that_an_unseen_process_works_on_is_busy() -> None:
+    quiet = ground("gpu-000", 0, 1)
+    working = msgspec.structs.replace(quiet, gpus=[msgspec.structs.replace(quiet.gpus[0], util_pct=98.0)])
+    results = run_through([ScriptedLine("gpu-000", working, Fabric())])
+    assert results.phase == "refused"
+    assert "cannot be seen" in results.reason
+
+
+def test_without_torch_anywhere_it_says_what_was_tried() -> None:
+    bare = msgspec.structs.replace(
+        ground("a", 0), python=None, torch=None, tried=["/usr/bin/python3: no torch"]
+    )
+    results = run_through([ScriptedLine("a", bare, Fabric())])
+    assert results.phase == "refused"
+    assert "/usr/bin/python3: no torch" in results.reason
+    assert "`python:`" in results.reason
+
+
+def test_nodes_that_cannot_take_part_are_named_and_the_others_go_on() -> None:
+    lines = [*cluster(2), ScriptedLine("down", None, Fabric())]
+    results = run_through(lines)
+    assert results.phase == "done"
+    assert {seat.node for seat in results.seats} == {"gpu-000", "gpu-001"}
+    assert next(each.problem for each in results.nodes if each.node == "down") == "connection refused"
+    assert any("down does not take part" in note for note in results.notes)
+
+
+def test_a_node_without_torch_is_left_out_while_a_person_thinks() -> None:
+    bare = msgspec.structs.replace(ground("bare", 9), python=None, torch=None)
+    lines = [*cluster(2), ScriptedLine("bare", bare, Fabric())]
+    conductor = probe(lines)
+    await_phase(conductor, "asking", "refused")
+    await_until(conductor, lambda: lines[-1].closed)
+    confirm_and_wait(conductor)
+    conductor.close()
+    assert conductor.results.phase == "done"
+    assert {seat.node for seat in conductor.results.seats} == {"gpu-000", "gpu-001"}
+
+
+def test_a_pair_through_which_nothing_comes_is_tried_again_only_for_a_person() -> None:
+    fabric = Fabric(mute={frozenset((0, 2))})
+    lines = cluster(2, fabric=fabric)
+    conductor = measured(lines, suspects=lambda _results: [(0, 2)])
+    results = conductor.results
+    assert not results.pairs[0, 2].ok
+    assert "timed out" in (results.pairs[2, 0].error or "")
+    assert (
+        len([step for step in lines[0].steps("latency") if (0, 2) in step.pairs or (2, 0) in step.pairs]) == 1
+    )
+    fabric.mute.clear()
+    conductor.retest([(0, 2)])
+    await_until(conductor, lambda: results.pairs[0, 2].ok)
+    conductor.close()
+    assert results.pairs[0, 2].retested
+    assert results.pairs[0, 2].bandwidth_gb_per_s == pytest.approx(2.0)
+
+
+def test_a_dead_rail_of_one_node_is_not_waited_for_in_every_round() -> None:
+    dead = 2  # the first rank of the second node
+    others = [rank for rank in range(12) if rank // 2 != 1]
+    lines = cluster(6, fabric=Fabric(mute={frozenset((dead, rank)) for rank in others}))
+    results = run_through(lines)
+    assert results.phase == "done"
+    failed = {pair for pair, each in results.pairs.items() if not each.ok}
+    assert failed == {pair for rank in others for pair in ((dead, rank), (rank, dead))}
+    tried = [
+        pair
+        for step in lines[1].steps("latency")
+        for pair in step.pairs
+        if dead in pair and set(pair) & set(others)
+    ]
+    assert len(tried) == 3
+
+
+def test_a_dead_pair_is_told_and_not_waited_for() -> None:
+    cut = frozenset(("gpu-001", "gpu-003"))
+    lines = cluster(4, fabric=Fabric(cut={cut}))
+    results = run_through(lines)
+    assert results.phase == "done"
+    assert {(each.src, each.dst) for each in results.unreachable} == {
+        ("gpu-001", "gpu-003"),
+        ("gpu-003", "gpu-001"),
+    }
+    assert results.collectives == []
+    assert any("no collectives" in note for note in results.notes)
+    dead = {pair for pair, result in results.pairs.items() if not result.ok}
+    assert {frozenset(results.seats[rank].node for rank in pair) for pair in dead} == {cut}
+    assert all("no answer within 5 s" in (results.pairs[pair].error or "") for pair in dead)
+    assert len(results.pairs) == 8 * 7
+    told = {frozenset(pair) for line in lines for step in line.steps("latency") for pair in step.pairs}
+    assert not told & {frozenset(pair) for pair in dead}
+
+
+def test_a_node_that_nobody_reaches_is_left_out() -> None:
+    others = ("gpu-000", "gpu-001", "gpu-003")
+    lines = cluster(4, fabric=Fabric(cut={frozenset((other, "gpu-002")) for other in others}))
+    results = run_through(lines)
+    assert results.phase == "done"
+    assert sorted({seat.node for seat in results.seats}) == list(others)
+    assert results.collectives
+    problem = next(each.problem for each in results.nodes if each.node == "gpu-002")
+    assert "no other node can connect to it" in (problem or "")
+
+
+def test_a_node_lost_midway_ends_all_and_keeps_what_there_is() -> None:
+    lines = cluster(3)
+
+    def unlucky(node: str, step: Step, _rank: int) -> bool:
+        if node == "gpu-001" and step.what == "bandwidth":
+            lines[1].lose("the connection was closed")
+        return True
+
+    lines[0]._fabric.unlucky = unlucky
+    results = run_through(lines)
+    assert results.phase == "failed"
+    assert results.reason == "gpu-001 was lost: the connection was closed"
+    assert len(results.collectives) == 12
+    assert results.verdict is not None
+    assert all(line.closed for line in lines)
+
+
+def test_a_rank_that_dies_is_named_and_the_probe_ends_in_order() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Died | bool:
+        if step.collective != "all_gather" or step.bytes < 4 * MIB:
+            return True
+        if rank == 3:
+            return Died(rank=3, reason="killed by signal 9")
+        return Done(step=step.id, rank=rank, error="Connection closed by peer")
+
+    lines = cluster(2, gpus=2, fabric=Fabric(unlucky=unlucky))
+    results = run_through(lines)
+    assert results.phase == "failed"
+    assert "rank 3 (gpu-001 GPU 1) died: killed by signal 9" in results.reason
+    rows = {(row.op, row.bytes): row for row in results.collectives}
+    assert rows["all_reduce", 4 * MIB].error is None
+    assert "rank 3 (gpu-001 GPU 1)" in (rows["all_gather", 4 * MIB].error or "")
+    assert all(line.closed for line in lines)
+
+
+def test_a_hang_is_attributed() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Absent | bool | None:
+        if step.collective != "broadcast":
+            return True
+        if rank == 0:
+            return Absent(step=step.id, ranks=[2])
+        return None if rank == 2 else Done(step=step.id, rank=rank, error="rank 2 did not come")
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert results.phase == "failed"
+    assert "rank 2 (gpu-001) did not come" in results.reason
+
+
+def test_a_node_that_calls_ranks_of_others_absent_is_not_believed_against_their_answers() -> None:
+    """gpu-001 lies about rank 0, at once; the rank itself answers later."""
+
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Absent | bool:
+        if step.collective == "broadcast" and rank == 3:
+            return Absent(step=step.id, ranks=[0, 1, 77])
+        return True
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert not {0, 1} & set(results.gone)
+    assert any("gpu-001 says that" in note for note in results.notes)
+
+
+@pytest.mark.parametrize("answer", ["done", "died"])
+def test_a_store_that_was_changed_ends_the_probe_and_names_no_rank(answer: str) -> None:
+    words = f"the store of the probe does not answer: {TAMPERED}: the value of x has no valid signature"
+
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Died | bool:
+        if step.collective != "broadcast" or rank != 1:
+            return True
+        return Done(step=step.id, rank=1, error=words) if answer == "done" else Died(rank=1, reason=words)
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert results.phase == "failed"
+    assert results.reason.startswith(TAMPERED)
+    assert not results.gone
+
+
+@pytest.mark.parametrize("lie", [Died(rank=0, reason="x"), Done(step=1, rank=0, error="x")])
+def test_a_node_speaks_for_its_own_ranks_only(lie: Died | Done) -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | Died | bool:
+        if rank != 3:
+            return True
+        return lie if isinstance(lie, Died) else structs.replace(lie, step=step.id)
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert 0 not in results.gone
+    assert not any(row.error and "rank 0 " in row.error for row in results.collectives)
+
+
+def test_ranks_that_say_nothing_at_all_are_named() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> bool | None:
+        return None if step.collective == "all_to_all" and rank in {1, 2} else True
+
+    wish = Wish(sizes=(MIB,), timeout_s=-2.0)  # so that the margin is all that is waited for
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)), wish)
+    assert results.phase == "failed"
+    assert "rank 1 (gpu-000), rank 2 (gpu-001) did not answer" in results.reason
+
+
+def test_a_collective_that_torch_cannot_do_leaves_the_others() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | bool:
+        wrong = step.collective == "reduce_scatter"
+        return Done(step=step.id, rank=rank, error="not implemented") if wrong else True
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert results.phase == "done"
+    failed = [row for row in results.collectives if row.error]
+    assert [row.op for row in failed] == ["reduce_scatter"]
+    assert "not implemented" in (failed[0].error or "")
+
+
+def test_wrong_results_are_told() -> None:
+    def unlucky(_node: str, step: Step, rank: int) -> Done | bool:
+        wrong = step.collective == "all_reduce" and rank == 1
+        return Done(step=step.id, rank=rank, times_s=[0.01], correct=False) if wrong else True
+
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
+    assert {row.correct for row in results.collectives if row.op == "all_reduce"} == {False}
+    assert {row.correct for row in results.collectives if row.op != "all_reduce"} == {True}
+
+
+def test_cancel_ends_everything_and_keeps_what_there_is() -> None:
+    lines = cluster(
+        3, fabric=Fabric(unlucky=lambda _node, step, _rank: None if step.what == "bandwidth" else True)
+    )
+    conductor = probe(lines)
+    await_phase(conductor, "asking")
+    conductor.confirm()
+    await_phase(conductor, "pairs")
+    conductor.cancel()
+    assert conductor.wait(10)
+    assert conductor.results.phase == "cancelled"
+    assert len(conductor.results.collectives) == 12
+    assert all(line.closed for line in lines)
+
+
+def test_suspects_are_measured_again_alone() -> None:
+    lines = cluster(3)
+    results = run_through(
+        lines, suspects=lambda results: [] if results.pairs[0, 4].retested else [(0, 4), (2, 0)]
+    )
+    assert [pair for pair, result in results.pairs.items() if result.retested] == [(0, 4), (2, 0)]
+    assert [step.pairs for step in lines[0].steps("bandwidth")][-2:] == [[(0, 4)], [(2, 0)]]
+    assert results.pairs[0, 4].latency_us == pytest.approx(20.0)
+
+
+def test_a_person_retests_while_the_ranks_are_kept() -> None:
+    lines = cluster(2)
+    conductor = measured(lines)
+    assert conductor.keeps_ranks
+    conductor.retest([(1, 3), (1, 99)])
+    await_until(conductor, lambda: conductor.results.pairs[1, 3].retested)
+    await_phase(conductor, "done")
+    conductor.close()
+    assert conductor.results.phase == "done"
+    assert not conductor.keeps_ranks
+    assert all(line.closed for line in lines)
+
+
+def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
+    clock = [0.0]
+
+    def unlucky(_node: str, _step: Step, _rank: int) -> bool:
+        clock[0] += 0.05
+        return True
+
+    lines = cluster(4, fabric=Fabric(unlucky=unlucky))
+    results = run_through(lines, Wish(budget_s=14.0), clock=lambda: clock[0])
+    assert results.phase == "done"
+    assert clock[0] < 30
+    assert 0 < len(results.collectives) < 30
+    assert results.pairs
+    left_out = next(note for note in results.notes if note.startswith("not measured for want of time"))
+    assert "rounds of pairs" in left_out
+
+
+def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency() -> None:
+    clock = [0.0]
+
+    def takes(size: int) -> float:
+        return 300e-6 + size / 1e9
+
+    def unlucky(_node: str, step: Step, rank: int) -> bool:
+        if rank == 0:
+            clock[0] += (step.warmup + step.iterations + 1) * takes(step.bytes)
+        return True
+
+    wish = Wish(sizes=(1024, 256 * MIB), collectives=("all_reduce",), pairs="none", budget_s=60.0)
+    lines = cluster(4, fabric=Fabric(takes=takes, unlucky=unlucky))
+    results = run_through(lines, wish, clock=lambda: clock[0])
+    assert [row.bytes for row in results.collectives] == [1024, 256 * MIB]
+    assert not [note for note in results.notes if "want of time" in note]
+
+
+def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
+    slow = {4, 5}  # node 2
+    rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731
+    lines = cluster(6, fabric=Fabric(rate=rate))
+    results = run_through(lines, Wish(sizes=(MIB,), pairs="quick"))
+    met = {frozenset(results.seats[rank].node for rank in pair) for pair in results.pairs}
+    assert len(met) == 5
+    slow_pairs = [
+        {results.seats[rank].node for rank in pair}
+        for pair, each in results.pairs.items()
+        if (each.bandwidth_gb_per_s or 0) < 1
+    ]
+    assert set.intersection(*slow_pairs) == {"gpu-002"}
+
+
+def test_a_node_may_not_speak_for_others() -> None:
+    def unlucky(node: str, step: Step, rank: int) -> Done | bool:
+        if node == "gpu-000" and step.what == "collective" and rank == 0:
+            lines[0]._hear(node, Done(step=step.id, rank=2, error="a lie"))
+            lines[0]._hear(node, Died(rank=3, reason="a lie"))
+        return True
+
+    lines = cluster(2)
+    lines[0]._fabric.unlucky = unlucky
+    lines[1]._fabric.unlucky = unlucky
+    assert run_through(lines).phase == "done"
+
+
+def test_a_rank_that_dies_while_a_person_looks_leaves_the_verdict_and_takes_no_retest() -> None:
+    lines = cluster(2)
+    conductor = measured(lines)
+    before = dict(conductor.results.pairs)
+    lines[0]._hear(lines[0].node, Died(rank=0, reason="killed by SIGKILL"))
+    conductor.retest([(0, 2)])
+    await_until(conductor, lambda: not conductor.keeps_ranks and all(line.closed for line in lines))
+    assert conductor.results.phase == "done"
+    assert conductor.results.verdict == Verdict("ok", "done")
+    assert conductor.results.pairs == before
+    conductor.close()

@@ -1,0 +1,84 @@
+"""How long a step waits for its ranks, on a clock that jumps from word to word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.probe.orchestration.nodes.line import Heard
+from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
+from gpuwatch.probe.orchestration.stages.ranks import STEP_MARGIN_S, RankControl
+from gpuwatch.probe.orchestration.stages.reach import Rendezvous
+from gpuwatch.probe.orchestration.stages.run import ProbeRun
+from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.protocol import AnyOrder, Done, Step
+from gpuwatch.probe.results import Results, Seat
+
+TIMEOUT_S = 30.0
+MEETING = Rendezvous("gpu-0", "10.0.0.1", 4000, pairs_only=False)
+
+
+class Words(NodePool):
+    """Says at which second what is heard of the ranks."""
+
+    def __init__(self, *said: tuple[float, Done]) -> None:
+        super().__init__([])
+        self.now = 0.0
+        self._said = list(said)
+
+    def tell(self, nodes: Iterable[str], order: AnyOrder) -> None:
+        assert list(nodes) and order
+
+    def hear(self, until: float) -> tuple[str, Heard] | None:
+        if not self._said or self._said[0][0] > until:
+            self.now = until
+            return None
+        self.now, done = self._said.pop(0)
+        return f"gpu-{done.rank}", done
+
+
+def ranks_of(words: Words) -> RankControl:
+    results = Results(wish=Wish(), started=0.0, seats=[Seat(rank, f"gpu-{rank}", 0) for rank in range(4)])
+    return RankControl(ProbeRun(words, results, lambda: words.now), MEETING)
+
+
+def done(rank: int, error: str | None = None) -> Done:
+    return Done(step=1, rank=rank, times_s=[0.1], error=error)
+
+
+PAIRS = Step(id=0, what="bandwidth", pairs=[(0, 1), (2, 3)], timeout_s=TIMEOUT_S)
+
+
+def test_an_error_of_one_pair_does_not_shorten_the_time_of_the_other() -> None:
+    words = Words((1.0, done(0, "refused")), (1.0, done(1, "refused")), (25.0, done(2)), (25.0, done(3)))
+    outcome = ranks_of(words).step(PAIRS, range(4))
+    assert sorted(outcome.done) == [0, 1, 2, 3]
+    assert not outcome.missing
+
+
+def test_the_partner_of_a_rank_that_gave_up_is_not_waited_for_to_the_end_and_not_blamed() -> None:
+    words = Words((1.0, done(2)), (1.0, done(3)), (2.0, done(0, "reset by peer")))
+    ranks = ranks_of(words)
+    outcome = ranks.step(PAIRS, range(4))
+    assert (outcome.missing, words.now) == ([1], 2.0 + STEP_MARGIN_S)
+    assert not ranks._run.results.gone
+
+
+def test_a_rank_that_hangs_beside_a_pair_that_failed_is_named() -> None:
+    words = Words((1.0, done(0, "refused")), (1.0, done(1, "refused")), (2.0, done(2)))
+    ranks = ranks_of(words)
+    assert ranks.step(PAIRS, range(4)).missing == [3]
+    assert words.now == 2 * TIMEOUT_S + STEP_MARGIN_S
+    assert ranks._run.results.gone == {3: "did not answer within 30 s"}
+
+
+def test_in_a_collective_all_give_up_soon_after_one() -> None:
+    words = Words((1.0, done(0, "refused")))
+    collective = Step(id=0, what="collective", collective="all_reduce", timeout_s=TIMEOUT_S)
+    assert ranks_of(words).step(collective, range(4)).missing == [1, 2, 3]
+    assert words.now == 1.0 + STEP_MARGIN_S
+
+
+def test_a_gpu_check_that_fails_leaves_the_others_their_time() -> None:
+    words = Words((1.0, done(0, "no GPU")), *((20.0, done(rank)) for rank in (1, 2, 3)))
+    outcome = ranks_of(words).step(Step(id=0, what="matmul", timeout_s=TIMEOUT_S), range(4))
+    assert not outcome.missing

@@ -1,0 +1,153 @@
+"""Ranks that die, do not come or do not agree: named, in words, and the others go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.probe.probe_request import COLLECTIVES, MIB
+from gpuwatch.probe.protocol import Absent, Arrived, Died, Note, Prepare, RankSeat, Ready, Step, Stop
+from tests.parts import need_torch
+from tests.probe.ranks.driver import Cluster, Worker, wait_until
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture(autouse=True)
+def _torch() -> None:
+    need_torch()
+
+
+def pid_of(ready: list[Ready], rank: int) -> int:
+    return next(said.pid for said in ready if said.rank == rank)
+
+
+def test_ranks_that_never_join_are_named_by_those_that_did() -> None:
+    """Three of a world of five: each of them says who is missing, and ends."""
+    # Longer than two imports of torch beside each other may lie apart on a busy machine.
+    with Cluster((2, 1), missing=2, join_s=6.0) as cluster:
+        died = cluster.all_of(Died, 3)
+        assert {said.rank for said in cluster.all_of(Arrived, 3)} == {0, 1, 2}
+        assert {said.reason for said in died} == {"ranks 3 and 4 did not join within 6 s"}
+        assert cluster.stop() == [0, 0]
+
+
+@pytest.mark.long
+def test_a_node_that_imports_torch_slowly_is_waited_for_also_where_the_store_is() -> None:
+    """The time limit of a step is no time limit of an import: a network file system may be cold."""
+    with Cluster((1, 1), first="import time; time.sleep(3);", timeout_s=1.0) as cluster:
+        assert {said.rank for said in cluster.ready()} == {0, 1}
+        done = cluster.do("collective", collective="all_reduce", bytes=4096, timeout_s=5.0)
+        assert [said.error for said in done] == [None, None]
+
+
+def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
+    """The way to the store is checked before, but it can be gone by then."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    worker = Worker()
+    seats = [RankSeat(rank=1, local=0)]
+    worker.tell(
+        Prepare(
+            backend="gloo",
+            world_size=2,
+            seats=seats,
+            store_address="127.0.0.1",
+            store_port=port,
+            join_s=1.0,
+        )
+    )
+    heard = worker.wait(lambda said: any(isinstance(each, Died) for each in said))
+    assert f"cannot reach the store at 127.0.0.1:{port}" in str(heard)
+    worker.close()
+
+
+def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step() -> None:
+    """The others answer every step and can make pairs, also without rank 0 on the store's node."""
+    with Cluster((1, 2)) as cluster:
+        ready = cluster.ready()
+        os.kill(pid_of(ready, 0), signal.SIGKILL)
+        (died,) = cluster.all_of(Died, 1)
+        assert died.rank == 0 and died.reason.startswith("killed by SIGKILL")
+        done = cluster.do("collective", answers=2, collective="all_reduce", bytes=4096, timeout_s=0.5)
+        assert {said.error for said in done} == {"rank 0 did not come within 0.5 s"}
+        (absent,) = cluster.all_of(Absent, 1)
+        assert (absent.step, absent.ranks) == (1, [0])
+        done = cluster.do("bandwidth", answers=1, pairs=[(0, 1)], bytes=4096, timeout_s=0.5)
+        assert (done[0].rank, done[0].error) == (1, "rank 0 did not come within 0.5 s")
+        done = cluster.do("bandwidth", answers=2, pairs=[(1, 2)], bytes=4096, check=True)
+        assert [said.error for said in done] == [None, None]
+        assert cluster.stop() == [0, 0]
+
+
+@pytest.mark.long
+def test_a_rank_killed_within_a_collective_is_an_error_of_the_others() -> None:
+    """They are not stuck in it."""
+    with Cluster((2,)) as cluster:
+        ready = cluster.ready()
+        step = cluster.step("collective", collective="all_reduce", bytes=16 * MIB, iterations=10_000)
+        pid = pid_of(ready, 1)
+        before = cpu_s(pid)
+        cluster.workers[0].tell(step)
+        wait_until(lambda: cpu_s(pid) > before + 0.2)  # nothing but the collective works so hard
+        os.kill(pid, signal.SIGKILL)
+        (done,) = cluster.done(step.id, 1)
+        assert done.rank == 0 and done.error and "[/" not in done.error
+        assert cluster.all_of(Died, 1)[0].rank == 1
+
+
+def test_ranks_that_do_not_agree_on_a_size_are_told_so() -> None:
+    """gloo aborts the rank that expects less; its last words are translated, the other one answers."""
+    with Cluster((1, 1)) as cluster:
+        cluster.ready()
+        for i in range(2):
+            size = (4 * MIB, MIB)[i]
+            cluster.workers[i].tell(Step(id=1, what="collective", collective="all_reduce", bytes=size))
+        (died,) = cluster.all_of(Died, 1)
+        assert died.rank == 1
+        assert died.reason.startswith("killed by SIGABRT: it was sent more bytes than it expected")
+        (done,) = cluster.done(1, 1)
+        assert done.rank == 0 and done.error
+
+
+@pytest.mark.long
+def test_without_a_group_of_all_pairs_are_measured_and_collectives_say_why() -> None:
+    """Where some pair of nodes cannot reach each other."""
+    with Cluster((2, 1), pairs_only=True) as cluster:
+        assert {tuple(said.lacks) for said in cluster.ready()} == {COLLECTIVES}
+        done = cluster.do("bandwidth", answers=2, pairs=[(2, 0)], bytes=4096)
+        assert [said.error for said in done] == [None, None]
+        done = cluster.do("collective", collective="all_reduce", bytes=4096)
+        assert all("no group of all ranks" in (said.error or "") for said in done)
+
+
+def test_an_interface_that_does_not_exist_leaves_no_rank_hanging() -> None:
+    """gloo says so in every rank; without a group of all the probe can still go on."""
+    with Cluster((2,), iface="nope0") as cluster:
+        notes = cluster.all_of(Note, 2)
+        assert all("nope0" in said.text for said in notes)
+
+
+def test_a_broken_torch_is_told_before_any_rank_exists() -> None:
+    """The import fails in many ways; one line says so."""
+    worker = Worker("sys.modules['torch.distributed'] = None;")
+    seats = [RankSeat(rank=0, local=0)]
+    worker.tell(Prepare(backend="gloo", world_size=1, seats=seats, store_address="127.0.0.1", store_port=1))
+    heard = worker.wait(bool)
+    assert isinstance(heard[0], Died) and heard[0].rank is None
+    assert heard[0].reason.startswith("torch cannot be imported: ")
+    assert worker.close() == 1
+
+
+def test_a_worker_that_is_stopped_first_leaves() -> None:
+    """The probe was cancelled before the ranks were wanted."""
+    worker = Worker()
+    worker.tell(Stop())
+    assert worker.close() == 0
