@@ -27,6 +27,7 @@ from gpuwatch.diagnose.incidents.resolution import (
 )
 from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
+from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch
 from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import RulePacks
@@ -76,8 +77,8 @@ class AlertBook:
         self._reported = ReportedAlerts(packs, self._joiner)
         self._rounds = HealthSweep(thresholds)
         self._hangs = HangWatch(thresholds)
-        others = (StragglerWatch(thresholds), TrainingWatch(thresholds), VanishedWatch(), MissingWatch())
-        self._watches = (self._hangs, *others)
+        ranks = (VanishedWatch(), MissingWatch(), UnstartedWatch())
+        self._watches = (self._hangs, StragglerWatch(thresholds), TrainingWatch(thresholds), *ranks)
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()
         self._marks = OperatorMarks()

@@ -5,12 +5,19 @@ from __future__ import annotations
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.fleet.nodes.node import Node
 
+_UNSTARTED = (
+    "Compare the job's world size with the launchers that were started; read the output of the launcher "
+    "that did not come. If these ranks run on other nodes, add those to the hosts file."
+)
+
 REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
     "node_rebooted": "Read why (`journalctl -b -1 -e`, the BMC's event log); its ranks are gone.",
     "rank.vanished": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
     "output; the others wait for it.",
+    "rank.unstarted": _UNSTARTED,
+    "rank_unstarted": _UNSTARTED,
     "rank_missing": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
     "output; the others wait for it.",
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",

@@ -41,14 +41,9 @@ def missing_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
     rank's own log there. A job that starts, one whose nodes do not answer, and ranks that came to the
     announced last step are left out.
     """
-    jobs: dict[str, list[Member]] = defaultdict(list)
-    for node in fleet.nodes.values():
-        for process in node.processes:
-            if process.job is not None and process.rank is not None:
-                jobs[process.job].append((node, process))
     found = []
-    for job, members in jobs.items():
-        if not _may_be_judged(members, now):
+    for job, members in members_by_job(fleet).items():
+        if not seen_whole(members, now):
             continue
         present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
         world = members[0][1].world_size or 0
@@ -63,7 +58,17 @@ def missing_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
     return found
 
 
-def _may_be_judged(members: Collection[Member], now: float) -> bool:
+def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:
+    """The processes with a rank of each job that has a name, and where they run."""
+    jobs: dict[str, list[Member]] = defaultdict(list)
+    for node in fleet.nodes.values():
+        for process in node.processes:
+            if process.job is not None and process.rank is not None:
+                jobs[process.job].append((node, process))
+    return jobs
+
+
+def seen_whole(members: Collection[Member], now: float) -> bool:
     """Whether one job is seen whole on its nodes, and none of its ranks has just started."""
     counts = Counter(process.rank for _, process in members)
     sizes = {process.world_size for _, process in members}
@@ -74,10 +79,10 @@ def _may_be_judged(members: Collection[Member], now: float) -> bool:
     nodes = {node.name: node for node, _ in members}.values()
     if not all(tells_ranks(node, now) for node in nodes):
         return False
-    return all(_age(node, process, now) >= STARTED_S for node, process in members)
+    return all(age_s(node, process, now) >= STARTED_S for node, process in members)
 
 
-def _age(node: Node, process: Process, now: float) -> float:
+def age_s(node: Node, process: Process, now: float) -> float:
     """Seconds since its start by the node's own clock; 0 where that is not known."""
     if node.host is None or node.host_at is None or process.start is None:
         return 0.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuwatch.agent.logs.files.finder import NOTHING
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
+from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import how_ended
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER, Condition, Evidence
@@ -47,6 +48,10 @@ def findings(fleet: Fleet, now: float) -> list[PlacedCondition]:
                 for condition in gpu_conditions(gpu, node, thresholds, now)
             ]
     found += [PlacedCondition(each.node, None, _missing(each)) for each in missing_ranks(fleet, now)]
+    for each in unstarted_ranks(fleet, now):
+        seen = Evidence(f"{each.present} of {each.world_size} ranks are seen")
+        condition = Condition("rank_unstarted", "warning", f"{each.text} ({job_text(each.job)})", seen)
+        found.append(PlacedCondition(each.node, None, condition))
     return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
 
 

@@ -11,6 +11,7 @@ from msgspec import structs
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
+from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds
@@ -101,6 +102,64 @@ def test_ranks_that_are_numbered_by_their_order_prove_nothing() -> None:
     assert missing(told) == []
     running(told, "n1", *(member(each, rank_source="path") for each in (0, 2, 3)))
     assert missing(told) == [("n1", 1)]
+
+
+def idle(told: Several, world: int, *ranks: int, at: float = 200.0, **more: Any) -> None:
+    """Ranks that do nothing, each on a node with no more ranks than itself."""
+    facts: dict[str, Any] = {"cpu_pct": 0.3, "variables": {}, "local_rank": None, **more}
+    running(told, "n1", *(member(each, world, **facts) for each in ranks), at=at)
+
+
+def unstarted(told: Several, at: float = 200.0) -> list[tuple[str, tuple[int, ...], int]]:
+    return [(each.job, each.ranks, each.world_size) for each in unstarted_ranks(told.fleet, at)]
+
+
+def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None:
+    told = Several()
+    idle(told, 5, 0, 1, 2, 3)
+    assert unstarted(told) == [("4711", (4,), 5)]
+    found = {each.condition.code: each.condition.severity for each in findings(told.fleet, 200.0)}
+    assert found["rank_unstarted"] == "warning"
+    book = AlertBook(PACK, Thresholds())
+    book.update(told.fleet, 200.0, WALL + 200)
+    assert [each.code for each in book.alerts.values() if each.state == "firing"] == ["rank.unstarted"]
+    for at in range(205, 220):
+        idle(told, 5, 0, 1, 2, 3, 4, at=float(at))
+        book.update(told.fleet, float(at), WALL + at)
+    assert [(each.code, each.state) for each in book.alerts.values()] == [("rank.unstarted", "resolved")]
+
+
+@pytest.mark.parametrize(
+    ("world", "more"),
+    [
+        (4, {}),  # it is complete
+        (16, {}),  # most run on nodes that are not watched
+        (5, {"cpu_pct": 99.0}),  # it starts, or trains and logs nothing
+        (5, {"cpu_pct": None}),  # not known
+        (5, {"start": WALL + 150}),  # its nodes may start one after the other
+    ],
+)
+def test_a_job_that_may_start_or_train_waits_for_nobody(world: int, more: dict[str, Any]) -> None:
+    told = Several()
+    idle(told, world, 0, 1, 2, 3, **more)
+    assert unstarted(told) == []
+
+
+def test_a_job_that_logs_or_steps_waits_for_nobody() -> None:
+    told = Several()
+    told.list_files("n1", wire.LogFile("/runs/1/rank_0.log", grown_at=WALL + 120, job="4711", ranks=[0]))
+    idle(told, 5, 0, 1, 2, 3)
+    assert unstarted(told) == []
+    idle(told, 5, 0, 1, 2, 3, at=260.0)
+    assert unstarted(told, 260.0) == [("4711", (4,), 5)]
+    told.step("n1", "/runs/1/rank_0.log", 3)
+    assert unstarted(told, 260.0) == []
+
+
+def test_a_node_that_does_not_answer_may_have_it() -> None:
+    told = Several(2)
+    idle(told, 5, 0, 1, 2, 3)
+    assert unstarted(told) == []
 
 
 def incidents(told: Several, until: float) -> list[tuple[str, int | None]]:

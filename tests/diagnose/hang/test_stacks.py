@@ -271,6 +271,17 @@ def test_ranks_that_run_nowhere_are_whom_the_others_wait_for() -> None:
     assert not busy.testimony.wrong
 
 
+def test_ranks_that_run_nowhere_are_likelier_than_a_rank_in_another_wait() -> None:
+    """The rank that keeps the store waits in its socket, the others wait for an answer of it."""
+    calls = ["poll", "futex", "futex", "futex"]
+    stacks = [replace(kernel(rank, kernel_thread(call)), world=5) for rank, call in enumerate(calls)]
+    (job,) = judge_stacks(stacks)
+    assert (job.testimony.culprits, job.testimony.confidence) == ((4,), "low")
+    asleep = replace(kernel(0, kernel_thread("clock_nanosleep")), world=5)
+    (job,) = judge_stacks([asleep, *stacks[1:]])
+    assert (job.testimony.culprits, job.testimony.confidence) == ((0,), "medium")
+
+
 def test_jobs_are_judged_apart() -> None:
     other = RankStack(0, "gpu-009", 9, "other", None, None, python(0, LOADS).stack)
     jobs = judge_stacks([other, *(python(rank, WAITS) for rank in range(4))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait
+from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait, waits_on_socket
 from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE, line, place_of
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
@@ -91,6 +91,8 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     world = max((each.world or 0 for each in ranks), default=0)
     absent = tuple(sorted(set(range(min(world, MAX_WORLD))) - {each.rank for each in ranks}))
     said = _gone(spots, absent) or _testimony(spots, unseen, by)
+    if absent and said.wrong and said.culprits and _may_await_others(said, spots, by):
+        said = _waited_for(absent, spots, "waiting", "low")
     if any(each.inferred for each in ranks):
         said = replace(said, sentence=guessed(said.sentence), confidence="low")
     if absent:
@@ -259,15 +261,32 @@ def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict |
     """All that are there wait together, and some are not there: those are whom they wait for."""
     if len(spots) != 1 or not absent or not spots[0].waits:
         return None
-    count = len(spots[0].ranks)
+    sure: Confidence = "medium" if len(absent) * 2 < len(spots[0].ranks) else "low"
+    return _waited_for(absent, spots, spots[0].what, sure)
+
+
+def _may_await_others(said: SourceVerdict, spots: Sequence[StackGroup], by: str) -> bool:
+    """Whether those that are named may themselves wait for ranks that are not there."""
+    if by == "python":
+        return said.confidence == "low"
+    named = [each for spot in spots for each in spot.ranks if each.rank in said.culprits]
+    threads = [kernel_thread(each) for each in named]
+    polls = all(thread is not None and waits_on_socket(thread) for thread in threads)
+    return said.confidence == "low" or (bool(named) and polls)
+
+
+def _waited_for(
+    absent: Sequence[int], spots: Sequence[StackGroup], what: str, confidence: Confidence
+) -> SourceVerdict:
+    count = sum(len(spot.ranks) for spot in spots)
     rest = f"all {plural(count, 'rank')} that do"
     return SourceVerdict(
         witness="stacks",
         wrong=True,
-        sentence=f"{_numbers(absent)} on no node that answered, while {rest} are {spots[0].what}",
+        sentence=f"{_numbers(absent)} on no node that answered, while {rest} are {what}",
         culprits=tuple(absent),
-        confidence="medium" if len(absent) * 2 < count else "low",
-        evidence=(_evidence(spots[0], count),),
+        confidence=confidence,
+        evidence=tuple(_evidence(spot, count) for spot in spots[:8]),
         settle=("the nodes of these ranks, and their logs: did they end first",),
     )
 

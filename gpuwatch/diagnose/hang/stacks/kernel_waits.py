@@ -23,6 +23,8 @@ STOPPED = ("T", "t")
 """By SIGSTOP, or by a debugger."""
 HELD_STATES = ("D", "Z", *STOPPED)
 """States in which a process does nothing at all, wherever in its program it is."""
+_POLLS = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait")
+SOCKET_CALLS = frozenset((*_POLLS, "recvfrom", "recvmsg", "accept", "accept4", "connect"))
 FOR_OTHERS = ("futex",)
 """gloo's ranks wait so for their threads, which wait for the other ranks."""
 
@@ -46,6 +48,11 @@ def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
     if call is None:
         return "waiting, location not visible to this user", False
     return f"waiting ({call})", call in FOR_OTHERS
+
+
+def waits_on_socket(thread: KernelThread) -> bool:
+    """Whether it may wait for another process over the network, as clients and servers of a store do."""
+    return thread.state == "S" and _call(thread) in SOCKET_CALLS
 
 
 def _call(thread: KernelThread) -> str | None:

@@ -1,0 +1,130 @@
+"""Ranks that a waiting job counts on and that no watched node runs: a launcher that never came, a wrong size.
+
+Example: `WORLD_SIZE=5`, and ranks 0-3 wait in `init_process_group`, idle and without a line. No log names
+rank 4, and no node is known to lack it; what shows is that four of five ranks run and do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuwatch.diagnose.missing_ranks.missing import Member, age_s, members_by_job, seen_whole
+from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, tells_ranks
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.diagnose.model.text import plural, ranks_text
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import Process
+
+CODE = "rank.unstarted"
+WAITING_S = 120.0
+"""Idle and silent for so long: nodes of one job start within this, and a program that starts uses its CPU."""
+IDLE_CPU_PCT = 20.0
+"""Of one core; a rank that loads or compiles uses one whole."""
+IDLE_GPU_PCT = 10.0
+
+
+@dataclass(frozen=True)
+class UnstartedRanks:
+    """The ranks of one job that run on no watched node, while those that run wait."""
+
+    job: str
+    ranks: tuple[int, ...]
+    world_size: int
+    present: int
+    node: Node
+    """Of the lowest rank that runs."""
+    silent_s: float
+
+    @property
+    def text(self) -> str:
+        """`rank 4 of 5 runs on no watched node; the 4 others idle and log nothing for 3m 20s`."""
+        verb = "runs" if len(self.ranks) == 1 else "run"
+        others = f"the {plural(self.present, 'other')} idle and log nothing for {duration(self.silent_s)}"
+        return f"{ranks_text(self.ranks)} of {self.world_size} {verb} on no watched node; {others}"
+
+
+def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
+    """The jobs that wait for ranks which no watched node runs. `now`: monotonic seconds.
+
+    Judged only where every node of the plan answers, at least half of the ranks are seen, and the job has not
+    logged a step: others may run on nodes that are not watched, and the job trains.
+    """
+    if not all(tells_ranks(node, now) for node in fleet.nodes.values()):
+        return []
+    found = []
+    for job, members in members_by_job(fleet).items():
+        world = members[0][1].world_size or 0
+        present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
+        if not len(present) < world <= 2 * len(present) or not seen_whole(members, now):
+            continue
+        silent_s = min(_silent_s(node, process, now) for node, process in members)
+        if silent_s < WAITING_S or _has_stepped(fleet, job) or not _idle(members):
+            continue
+        first = min(members, key=lambda member: member[1].rank or 0)[0]
+        ranks = tuple(rank for rank in range(world) if rank not in present)
+        found.append(UnstartedRanks(job, ranks, world, len(present), first, silent_s))
+    return found
+
+
+def _silent_s(node: Node, process: Process, now: float) -> float:
+    """Seconds since its youngest log last grew, or since its start where none has."""
+    age = age_s(node, process, now)
+    if node.host is None or node.host_at is None:
+        return 0.0
+    node_time = node.host.t + now - node.host_at
+    grown = [file.grown_at for file in node.logs if file.path in process.logs and file.grown_at is not None]
+    return min([age, *(max(0.0, node_time - at) for at in grown)])
+
+
+def _has_stepped(fleet: Fleet, job: str) -> bool:
+    return any(each.job == job and each.value("step") is not None for each in fleet.progress.voices.values())
+
+
+def _idle(members: Collection[Member]) -> bool:
+    """Whether neither processes nor their GPUs do anything, as far as both are known."""
+    if any(process.cpu_pct is None or process.cpu_pct > IDLE_CPU_PCT for _, process in members):
+        return False
+    gpus = [node.gpus[held.uuid] for node, each in members for held in each.gpus if held.uuid in node.gpus]
+    busy = [gpu.fast.utilization_pct for gpu in gpus if gpu.fast is not None]
+    return all(pct is None or pct <= IDLE_GPU_PCT for pct in busy)
+
+
+class UnstartedWatch:
+    """An alert for each job that waits for ranks which no watched node runs."""
+
+    def __init__(self) -> None:
+        self._at = float("-inf")
+        self.alerts: dict[str, Alert] = {}
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
+        if now - self._at < EVERY_S:
+            return False
+        self._at = now
+        waiting = {f"{CODE}@{one.job}": one for one in unstarted_ranks(fleet, now)}
+        before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
+        for name in before - waiting.keys():
+            self.alerts[name] = structs.replace(self.alerts[name], state="resolved")
+        for name in waiting.keys() - before:
+            self.alerts[name] = _alert(name, waiting[name], wall)
+        return before != waiting.keys()
+
+
+def _alert(name: str, one: UnstartedRanks, wall: float) -> Alert:
+    proof = Proof("value", f"{one.present} of {one.world_size} ranks are seen", wall, node=one.node.name)
+    return Alert(
+        id=name,
+        code=CODE,
+        severity="warning",
+        title="Ranks not started",
+        text=one.text,
+        proof=(proof,),
+        job=one.job,
+        first=wall - one.silent_s,
+        last=wall,
+    )
