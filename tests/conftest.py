@@ -24,6 +24,7 @@ from gpuwatch.tui.toolkit.faults import fault_file
 from tests.isolation import DRIVER_PIDS, ISOLATED, isolated_python
 from tests.kernel_log import VARIABLE, empty_kernel_log
 from tests.parts import the_only_job
+from tests.sentences import Sentences, golden_file
 
 ROOT = Path(__file__).resolve().parent.parent
 JOB_MARK = re.compile(r"^pytestmark = (\[\*)?SEEN_BY_EVERY_AGENT\b", re.MULTILINE)
@@ -62,10 +63,31 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
         assert request.node.get_closest_marker("faults_expected"), text
 
 
+@pytest.fixture
+def sentences(request: pytest.FixtureRequest) -> Iterator[Sentences]:
+    """Compare the wording of the product with the room's golden file when the test ends."""
+    folders = {str(request.getfixturevalue("tmp_path_factory").getbasetemp()): "<base>"}
+    if "tmp_path" in request.fixturenames:
+        folders = {str(request.getfixturevalue("tmp_path")): "<tmp>", **folders}
+    file = golden_file(request.path)
+    met = Sentences(f"{request.path.relative_to(file.parent)}::{request.node.name}", folders)
+    yield met
+    if request.config.getoption("--update-sentences"):
+        met.update(file)
+    elif difference := met.difference(file):
+        pytest.fail(difference, pytrace=False)
+
+
 @pytest.fixture(scope="module")
 def only_job() -> Iterator[None]:
     with the_only_job():
         yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-sentences", action="store_true", help="write the sentences that tests meet as golden"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.jobs.places import Places
 from tests.cascades.cluster import EPOCH, JOB, Cluster, packs
+from tests.sentences import Sentences
 
 
 def only(cluster: Cluster, *, backlog: bool = False) -> Incident:
@@ -66,7 +68,7 @@ def test_cuda_out_of_memory_on_one_rank(job: Cluster) -> None:
     incident = only(job)
     assert what(incident) == ("oom.cuda", 11, "gpu-002")
     assert incident.confidence == "high"
-    assert f"{job.ranks - 1} ranks then timed out in ALLREDUCE seq 2381" in incident.sentence
+    assert re.search(rf"\b{job.ranks - 1} ranks .* ALLREDUCE seq 2381", incident.sentence)
 
 
 def test_rank_killed_by_the_kernel(job: Cluster) -> None:
@@ -91,7 +93,7 @@ def test_rank_killed_and_nobody_says_why(job: Cluster) -> None:
     assert incident.settle
 
 
-def test_gpu_that_falls_off_the_bus(job: Cluster) -> None:
+def test_gpu_that_falls_off_the_bus(job: Cluster, sentences: Sentences) -> None:
     job.kernel(
         "gpu-002", 44.0,
         f"NVRM: Xid (PCI:{job.bus(9)}): 79, pid={job.pid(9)}, name=python3, GPU has fallen off the bus.",
@@ -105,8 +107,9 @@ def test_gpu_that_falls_off_the_bus(job: Cluster) -> None:
     job.hang(43.5, but=[9])
     incident = only(job)
     assert what(incident) == ("gpu.xid.fell_off", 9, "gpu-002")
-    where = "gpu-002" if job.folder is not None else "gpu-002 GPU 1"  # no log tells which GPU a rank uses
-    assert incident.sentence.startswith(f"rank 9 ({where}): Xid 79, GPU fell off the bus")
+    # no log tells which GPU a rank uses
+    assert ("gpu-002 GPU 1" in incident.sentence) == (job.folder is None)
+    sentences(incident.sentence)
 
 
 def test_memory_error_told_inside_a_watchdog_line(job: Cluster) -> None:
@@ -230,7 +233,7 @@ def test_node_that_the_scheduler_loses(job: Cluster) -> None:
     assert incident.followers == job.ranks - 8
 
 
-def test_node_that_gpuwatch_loses(live: Cluster) -> None:
+def test_node_that_gpuwatch_loses(live: Cluster, sentences: Sentences) -> None:
     live.hang(10.0, but=range(8, 16))
     lost = Alert(
         "node_lost@gpu-002", "node_lost", "critical", "node lost", "lost: no route to host",
@@ -240,7 +243,7 @@ def test_node_that_gpuwatch_loses(live: Cluster) -> None:
     )  # fmt: skip
     (incident,) = live.judged([lost])
     assert (incident.code, incident.node) == ("node_lost", "gpu-002")
-    assert incident.sentence.startswith("gpu-002 with ranks 8-15 lost: no route to host")
+    sentences(incident.sentence)
 
 
 def test_disk_that_is_full_when_the_checkpoint_is_written(job: Cluster) -> None:
@@ -294,19 +297,18 @@ def test_loss_that_becomes_nan(job: Cluster) -> None:
     assert (incident.code, incident.rank) == ("num.nan_loss", 0)
 
 
-def test_rank_0_that_saves_a_checkpoint_for_too_long(job: Cluster) -> None:
+def test_rank_0_that_saves_a_checkpoint_for_too_long(job: Cluster, sentences: Sentences) -> None:
     job.rank(0, -2.0, "saving checkpoint to /ckpt/step_2000 ...")
     job.hang(0.0, but=[0], op="_ALLGATHER_BASE", seq=411)
     incident = only(job)
     assert what(incident) == ("nccl.watchdog_timeout", 0, "gpu-001")
-    assert incident.sentence.startswith("cause not logged")
+    sentences(incident.sentence)
     assert "rank 0 (gpu-001" in incident.sentence
-    assert "logged nothing: the likely one" in incident.sentence
     assert incident.confidence == "medium"
     assert incident.silent == (0,)
 
 
-def test_gpu_that_is_gone_while_the_logs_only_tell_of_timeouts(live: Cluster) -> None:
+def test_gpu_that_is_gone_while_the_logs_only_tell_of_timeouts(live: Cluster, sentences: Sentences) -> None:
     live.hang(60.0, but=[13])
     lost = Alert(
         "gpu_lost@gpu-002:5", "gpu_lost", "critical", "gpu lost", "lost: GPU is lost",
@@ -315,7 +317,7 @@ def test_gpu_that_is_gone_while_the_logs_only_tell_of_timeouts(live: Cluster) ->
     )  # fmt: skip
     (incident,) = live.judged([lost])
     assert what(incident) == ("gpu_lost", 13, "gpu-002")
-    assert incident.sentence.startswith("rank 13 (gpu-002 GPU 5) lost: GPU is lost")
+    sentences(incident.sentence)
 
 
 def test_where_nobody_is_silent_nobody_is_blamed(job: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 from tests.cli.running import gpuwatch, interrupted_at
 from tests.parts import SEEN_BY_EVERY_AGENT
+from tests.sentences import Sentences
 
 pytestmark = SEEN_BY_EVERY_AGENT
 
@@ -52,13 +54,13 @@ def rank(number: int, log: Path, **variables: str) -> Iterator[int]:
             process.communicate()
 
 
-def test_the_demo_has_one_node_that_forgot_a_variable() -> None:
+def test_the_demo_has_one_node_that_forgot_a_variable(sentences: Sentences) -> None:
     told = checks_of("--demo", status=1)
     assert told["env.equal"]["status"] == "FAIL"
     assert told["env.equal"]["nodes"] == ["gpu-014"]
     assert "NCCL_IB_TIMEOUT gpu-[001-013,015-016] 22, gpu-014 (not set)" in told["env.equal"]["detail"]
     assert [one["id"] for one in told.values() if one["status"] in ("FAIL", "WARN")] == ["env.equal"]
-    assert told["ranks.initialised"]["detail"] == "all 128 ranks of job 418207 run"
+    sentences(told["ranks.initialised"]["detail"])
 
 
 def test_deep_shows_how_far_its_probe_is_and_ctrl_c_keeps_the_list() -> None:
@@ -86,9 +88,9 @@ def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:
             stack.enter_context(rank(number, log, **extra))
         told = checks_of("--local", "--wait", "20", status=1)
     assert told["ranks.initialised"]["status"] == "FAIL"
-    assert "check-4: 3 of 4 ranks, missing 3" in told["ranks.initialised"]["detail"]
+    assert re.search(r"check-4: 3 of 4 ranks, \w+ 3\b", told["ranks.initialised"]["detail"])
     assert "check-4: NCCL_ALGO rank-[0-1] (not set), rank-2 Ring" in told["env.equal"]["detail"]
-    assert "rank 1, rank 2 all have GPU 1" in told["env.visible_devices"]["detail"]
+    assert re.search(r"rank 1, rank 2 .*GPU 1\b", told["env.visible_devices"]["detail"])
     assert told["logs.own"]["status"] == "WARN"
     assert str(logs[1]) in told["logs.own"]["detail"]
     assert "over NVLink" in told["env.sane"]["detail"]

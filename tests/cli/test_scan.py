@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.running import gpuwatch, on_a_terminal, start
 from tests.runs import jobs
+from tests.sentences import Sentences, line_of
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -32,7 +33,7 @@ def scanned(rules: str, *paths: Path, status: int = 1) -> dict[str, Any]:
     return facts
 
 
-def test_the_json_of_a_jobs_folder(tmp_path: Path, rules: str) -> None:
+def test_the_json_of_a_jobs_folder(tmp_path: Path, rules: str, sentences: Sentences) -> None:
     jobs.torchrun(tmp_path)
     (tmp_path / "ckpt.pt").write_bytes(b"x")
     facts = scanned(rules, tmp_path)
@@ -53,9 +54,9 @@ def test_the_json_of_a_jobs_folder(tmp_path: Path, rules: str) -> None:
     assert path.read_text().splitlines()[evidence["line"] - 1] == evidence["text"]
     assert path.read_bytes()[evidence["offset"] :].startswith(b"torch.OutOfMemoryError")
     assert incident["timeline"]
-    assert incident["do"] == ["Make the batch smaller."]
+    sentences(incident["do"])
     assert len(facts["files"]) == 2 * jobs.RANKS
-    assert [each["why"] for each in facts["skipped"]] == ["checkpoint or weights"]
+    sentences([each["why"] for each in facts["skipped"]])
     assert {rank["rank"]: rank["node"] for rank in facts["ranks"]} == {
         rank: jobs.node_of(rank) for rank in range(jobs.RANKS)
     }
@@ -70,7 +71,9 @@ def test_incidents_stand_in_the_order_of_their_first_cause(tmp_path: Path, rules
     assert incidents[0]["first_seen"] < incidents[1]["first_seen"]
 
 
-def test_the_sentences_are_the_last_lines_before_the_verdict(tmp_path: Path, rules: str) -> None:
+def test_the_sentences_are_the_last_lines_before_the_verdict(
+    tmp_path: Path, rules: str, sentences: Sentences
+) -> None:
     jobs.flat(tmp_path)
     (tmp_path / "dmesg-gpu-007.log").write_text(jobs.xid("[Sun Mar  2 17:40:00 2025]"))
     for option in ([], ["-v"]):
@@ -79,8 +82,8 @@ def test_the_sentences_are_the_last_lines_before_the_verdict(tmp_path: Path, rul
         *_, first, second, last = done.stdout.splitlines()
         assert first.startswith("1  CRITICAL  rank 11 (gpu-002 GPU 3)")
         assert second.startswith("2  CRITICAL  gpu-007")
-        assert last.startswith("2 incidents in 17 files")
-        assert "16 ranks on 3 nodes" in last
+        assert re.findall(r"\d+ [a-z]+", last)[:2] == ["2 incidents", "17 files"]
+        sentences(last, but=r"[\d.]+ s")
         assert done.stdout.count("rank 11 (gpu-002 GPU 3)") == 1
 
 
@@ -94,7 +97,7 @@ def test_the_text_names_the_key_line_and_the_evidence_only_when_asked(tmp_path: 
     for text in (brief, whole):
         assert place in text
         assert jobs.oom().splitlines()[-1] in text
-        assert "1. Make the batch smaller." in text
+        assert re.search(r"\b1\. Make\b", text)
     assert "timeline" in whole
     assert "timeline" not in brief
     assert len(brief.splitlines()) < 15 < len(whole.splitlines())
@@ -115,26 +118,26 @@ def test_long_lines_are_broken_between_words_and_indented(tmp_path: Path, rules:
     assert " ".join(line.strip() for line in sentence).count("rank 11 (gpu-002 GPU 3)") == 1
 
 
-def test_a_healthy_job_gives_nothing_and_0(tmp_path: Path, rules: str) -> None:
+def test_a_healthy_job_gives_nothing_and_0(tmp_path: Path, rules: str, sentences: Sentences) -> None:
     (tmp_path / "rank_0.log").write_text(jobs.nccl_lines(0) + jobs.steps())
     done = gpuwatch("scan", str(tmp_path), "--rules", rules)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "nothing found in 1 file" in done.stdout.splitlines()[-1]
+    sentences(done.stdout.splitlines()[-1], but=r"[\d.]+ s")
     assert scanned(rules, tmp_path, status=0)["incidents"] == []
 
 
-def test_a_folder_without_a_log_is_no_all_clear(tmp_path: Path) -> None:
+def test_a_folder_without_a_log_is_no_all_clear(tmp_path: Path, sentences: Sentences) -> None:
     done = gpuwatch("scan", str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"no readable log in {tmp_path}" in done.stderr
+    sentences(line_of(done.stderr, "readable"))
     (tmp_path / "model.pt").write_bytes(b"x")
-    assert "1 skipped (1 checkpoint or weights)" in gpuwatch("scan", str(tmp_path)).stderr
+    sentences(line_of(gpuwatch("scan", str(tmp_path)).stderr, "checkpoint"))
 
 
-def test_a_path_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_is_wrong_usage(tmp_path: Path, sentences: Sentences) -> None:
     done = gpuwatch("scan", str(tmp_path / "nowhere"), str(tmp_path))
     assert done.returncode == 2
-    assert "nowhere: no such file or folder" in done.stderr
+    sentences(line_of(done.stderr, "nowhere"))
     assert done.stdout == ""
     assert gpuwatch("scan").returncode == 2
 
@@ -149,20 +152,23 @@ def test_a_broken_pack_is_refused_with_its_place(tmp_path: Path) -> None:
     assert f"{pack}:1:" in done.stderr
 
 
-def test_files_that_cannot_be_read_are_told_and_the_rest_is_read(tmp_path: Path, rules: str) -> None:
+def test_files_that_cannot_be_read_are_told_and_the_rest_is_read(
+    tmp_path: Path, rules: str, sentences: Sentences
+) -> None:
     jobs.flat(tmp_path)
     broken = gzip.compress(jobs.rank_text(3).encode() * 50)
     (tmp_path / "old_rank_3.log.gz").write_bytes(broken[: len(broken) // 2])
     (tmp_path / "secret.log").symlink_to("/proc/self/mem")
     facts = scanned(rules, tmp_path)
     trouble = {Path(file["name"]).name: file["trouble"] for file in facts["files"] if file["trouble"]}
-    assert trouble == {"old_rank_3.log.gz": "the gzip data ends in the middle"}
+    assert list(trouble) == ["old_rank_3.log.gz"]
+    sentences(trouble)
     (skipped,) = facts["skipped"]
     assert (Path(skipped["name"]).name, skipped["unreadable"]) == ("secret.log", True)
     done = gpuwatch("scan", str(tmp_path), "--rules", rules)
     assert done.returncode == 1
     assert "secret.log" in done.stderr
-    assert "old_rank_3.log.gz: the gzip data ends in the middle" in done.stdout
+    sentences(line_of(done.stdout, "old_rank_3.log.gz"))
     assert "rank 11 (gpu-002 GPU 3)" in done.stdout
 
 
@@ -176,7 +182,7 @@ def test_hostile_names_and_lines_cannot_steer_the_terminal(tmp_path: Path, rules
         done = gpuwatch("scan", str(tmp_path), "--rules", rules, *form)
         assert done.returncode == 1, done.stderr
         text = json.dumps(json.loads(done.stdout), ensure_ascii=False) if form else done.stdout
-        assert "CUDA out of memory" in text
+        assert "OutOfMemoryError" in text
         assert not set("\x1b\x07\u202e\x9b") & set(text)
     assert scanned(rules, tmp_path)["incidents"][0]["evidence"][0]["line"] == 4
 

@@ -34,13 +34,12 @@ def spread(scene: Scene, story: str) -> list[int | None]:
 def test_the_rank_whose_loss_was_nan_first_is_named_with_its_step(scene: Scene) -> None:
     alert = scene.alert("nan", "num.nan_loss")
     assert (alert.rank, alert.node) == (WHOM, NODE)
-    assert alert.text.startswith(f"the loss is nan since step {STEP_OF_GRIEF}")
-    assert "none of them" not in alert.text
+    assert alert.text.endswith(f" nan since step {STEP_OF_GRIEF}")
     (proof,) = alert.proof
     assert proof.file is not None
     assert proof.offset is not None
     line = Path(proof.file).read_text()[proof.offset :].partition("\n")[0]
-    assert line.startswith(f"step {STEP_OF_GRIEF} loss nan")
+    assert line.split()[:4] == ["step", str(STEP_OF_GRIEF), "loss", "nan"]
     (scene.folders["nan"] / "seen").touch()
     scene.until("nan", lambda: len(spread(scene, "nan")) == RANKS)  # and the watch has looked again since
     incident = scene.incident("nan")
@@ -52,7 +51,6 @@ def test_the_rank_whose_loss_was_nan_first_is_named_with_its_step(scene: Scene) 
 def test_the_slow_rank_is_named_by_what_it_computes(scene: Scene) -> None:
     alert = scene.alert("slow", "slower_than_peers")
     assert (alert.rank, alert.node, alert.severity) == (WHOM, NODE, "warning")
-    assert "as much as the job's 3 other ranks" in alert.text
-    assert "every step waits for it" in alert.text
+    assert "3 other ranks" in alert.text
     assert scene.alerts("slow", "job.hang") == []
     scene.end("slow")

@@ -19,6 +19,7 @@ from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatu
 from gpuwatch.report.hosts_check import NodeCheck, check_fleet, check_node, print_checks, settled, to_json
 from gpuwatch.session import Session
 from gpuwatch.wire import GpuFast, GpuInfo, GpuSample, Hello, Notice, Sample
+from tests.sentences import Sentences
 from tests.sshd import Sshd
 
 GPUS = [GpuInfo(uuid=f"GPU-{index}", index=index, name="H100") for index in range(2)]
@@ -53,12 +54,13 @@ def test_a_node_where_all_works_is_fine() -> None:
     assert (check.clock_offset_s, check.clock_error_s) == (0.001, 0.002)
 
 
-def test_a_link_that_failed_says_why_and_one_that_is_silent_how_long() -> None:
+def test_a_link_that_failed_says_why_and_one_that_is_silent_how_long(sentences: Sentences) -> None:
     lost = told(LinkStatus("lost", reason="unknown host key ED25519 SHA256:abc"))
-    assert (lost.ok, lost.error) == (False, "unknown host key ED25519 SHA256:abc")
+    assert not lost.ok
+    sentences(lost.error)
     silent = told(LinkStatus("connecting"))
     assert not silent.ok
-    assert "no answer within 5 s" in (silent.error or "")
+    sentences(silent.error or "")
     assert (silent.gpus, silent.clock_offset_s, silent.python) == (None, None, None)
 
 
@@ -88,7 +90,7 @@ def test_slots_of_the_hosts_file_count_as_expected_gpus() -> None:
     assert check.problems == ("2 of 4 GPUs present",)
 
 
-def test_what_cannot_be_read_is_noted_without_blame() -> None:
+def test_what_cannot_be_read_is_noted_without_blame(sentences: Sentences) -> None:
     check = told(
         LinkStatus("live", start_s=3.5),
         hello(kernel_log=None),
@@ -97,11 +99,8 @@ def test_what_cannot_be_read_is_noted_without_blame() -> None:
     )
     assert check.ok
     notes = "\n".join(check.notes)
-    assert "the login shell took 3.5 s" in notes
-    assert "kernel log cannot be read" in notes
+    sentences(notes)
     assert "-4.000 s off" in notes
-    assert "not readable (not supported): memory_temperature_c" in notes
-    assert "not readable (no permission): ecc_corrected" in notes
 
 
 def test_a_node_is_waited_for_until_inventory_clock_and_gpus_have_come() -> None:
@@ -115,7 +114,7 @@ def test_a_node_is_waited_for_until_inventory_clock_and_gpus_have_come() -> None
     assert settled(node)
 
 
-def test_the_text_folds_the_same_fault_of_many_nodes_and_reads_no_markup() -> None:
+def test_the_text_folds_the_same_fault_of_many_nodes_and_reads_no_markup(sentences: Sentences) -> None:
     checks = [
         NodeCheck(name=f"n{number}", ok=False, link="ssh", target=f"n{number}", error="[/bold] no route")
         for number in range(1, 4)
@@ -123,7 +122,7 @@ def test_the_text_folds_the_same_fault_of_many_nodes_and_reads_no_markup() -> No
     out = io.StringIO()
     print_checks([*checks, NodeCheck(name="n4", ok=True, link="local", target="here", noise="[red]hi")], out)
     text = out.getvalue()
-    assert "3 of 4 nodes failed: n[1-3]\n  n[1-3]: [/bold] no route\n" in text
+    sentences(text)
     assert not any(line != line.rstrip() for line in text.splitlines())
 
 
@@ -204,17 +203,17 @@ def test_over_real_connections_every_node_gets_its_own_verdict(sshd: Sshd, tmp_p
     assert "refused" in nodes["closed"]["error"]
 
 
-def test_a_mistake_in_the_file_is_told_and_nothing_is_connected(tmp_path: Path) -> None:
+def test_a_mistake_in_the_file_is_told_and_nothing_is_connected(tmp_path: Path, sentences: Sentences) -> None:
     plan = tmp_path / "hosts.yaml"
     touched = tmp_path / "touched"
     plan.write_text(f"hosts:\n  - {{name: a, command: [touch, {touched}]}}\n  - {{name: b, prot: 22}}\n")
     done = run("check", plan)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"{plan}:3:15: unknown key 'prot', did you mean 'port'?\n"
+    sentences(done.stderr)
     assert not touched.exists()
 
 
-def test_the_schema_is_printed_as_json() -> None:
+def test_the_schema_is_printed_as_json(sentences: Sentences) -> None:
     done = run("schema")
     assert done.returncode == 0
-    assert json.loads(done.stdout)["title"] == "gpuwatch hosts file"
+    sentences(json.loads(done.stdout)["title"])

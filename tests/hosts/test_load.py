@@ -14,6 +14,7 @@ from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.keys import DOCUMENT, SETTINGS
 from gpuwatch.hosts.load import load_plan, load_source, parse_plan
 from gpuwatch.hosts.plan import Model, NodeSpec, Thresholds
+from tests.sentences import Sentences
 
 
 def problems(text: str) -> list[str]:
@@ -131,7 +132,7 @@ def test_a_model_reaches_the_plan() -> None:
     assert plan.model == Model(13e9, layers=40, peak_tflops=148)
 
 
-def test_every_mistake_is_told_at_once_in_the_order_of_the_file() -> None:
+def test_every_mistake_is_told_at_once_in_the_order_of_the_file(sentences: Sentences) -> None:
     text = """\
 defaults:
   prot: 22
@@ -145,17 +146,7 @@ groups:
 interval: 0
 interval: 1
 """
-    assert problems(text) == [
-        "hosts.yaml:2:3: unknown key 'prot', did you mean 'port'?",
-        "hosts.yaml:5:25: unknown key 'adress', did you mean 'address'?",
-        "hosts.yaml:5:42: 'port' must be a whole number from 1 to 65535, not '70000'",
-        "hosts.yaml:6:5: 'gpu-003' is listed twice, first in line 4",
-        "hosts.yaml:7:7: 'n[5-3]': the range '5-3' is empty: it needs first-last or first-last/step",
-        "hosts.yaml:9:24: no group 'trian' stands above this one",
-        "hosts.yaml:9:42: 'slots' must be a whole number from 0 to 1024, not '8' in quotes",
-        "hosts.yaml:10:11: 'interval' must be a number from 0.2 to 60 (seconds), not '0'",
-        "hosts.yaml:11:1: 'interval' is given twice, first in line 10",
-    ]
+    sentences(problems(text))
 
 
 @pytest.mark.parametrize(
@@ -219,18 +210,18 @@ def test_a_mistake_is_told_with_its_place(text: str, problem: str) -> None:
     assert all(line.isprintable() for line in told)
 
 
-def test_an_alias_bomb_is_refused() -> None:
+def test_an_alias_bomb_is_refused(sentences: Sentences) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     (problem,) = problems("\n".join(lines))
-    assert "more than 200,000 values" in problem
+    sentences(problem)
 
 
-def test_many_large_ranges_are_refused_before_they_are_expanded() -> None:
+def test_many_large_ranges_are_refused_before_they_are_expanded(sentences: Sentences) -> None:
     told = problems("hosts: n[1-10000]\ngroups:\n" + "".join(f"  g{n}: n[1-10000]\n" for n in range(1000)))
-    assert "more than the 0 that are allowed" in told[-1]
+    sentences(told[-1])
     told = problems("hosts: n[1-10000]\ngroups:\n  a: n[1-10000]\n  b:\n" + "    - '@a'\n" * 1000)
-    assert "too many nodes in groups of groups" in told[-1]
+    sentences(told[-1])
 
 
 def test_an_alias_of_ordinary_size_is_followed() -> None:

@@ -21,6 +21,7 @@ from gpuwatch.wire import SetInterval
 from tests.link.fake_smi import FakeSmi, bus, lost_row, row, uuid
 from tests.link.watching import nothing_left, until
 from tests.parts import need
+from tests.sentences import Sentences
 from tests.sshd import Sshd
 
 MIB = 1 << 20
@@ -122,12 +123,12 @@ def test_a_lost_gpu_is_lost_not_zero_and_comes_back(smi: FakeSmi, broken: str) -
         assert events == ["gpu_lost", "gpu_back"]
 
 
-def test_an_nvidia_smi_that_fails_leaves_the_host_and_its_words(smi: FakeSmi) -> None:
+def test_an_nvidia_smi_that_fails_leaves_the_host_and_its_words(smi: FakeSmi, sentences: Sentences) -> None:
     smi.fail("NVIDIA-SMI has failed because it couldn't communicate with the \033[31mNVIDIA driver.")
     with _session(_command(smi.folder)) as session:
         text = until(lambda: _notice(session, "nvidia_smi_failed"), "the notice")
         assert text is not None
-        assert "couldn't communicate with the \u241b[31mNVIDIA driver" in text
+        sentences(text)
         node = session.fleet.nodes["n1"]
         until(lambda: session.poll() and node.host is not None, "the host")
         assert node.state(time.monotonic()) == "live"
@@ -152,15 +153,13 @@ def test_requests_that_nobody_answers_are_refused(smi: FakeSmi) -> None:
         assert not session._links.all[0].send(SetInterval(id=1, seconds=1.0))
 
 
-def test_a_node_with_neither_says_both_and_is_tried_rarely(tmp_path: Path) -> None:
+def test_a_node_with_neither_says_both_and_is_tried_rarely(tmp_path: Path, sentences: Sentences) -> None:
     if shutil.which("nvidia-smi", path="/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/lib/wsl/lib"):
         pytest.skip("this machine has an nvidia-smi")
     with _session(_command(tmp_path)) as session:
         node = session.fleet.nodes["n1"]
         until(lambda: session.poll() and node.link.phase == "lost", "the loss")
-        assert node.link.reason.startswith(
-            "no Python 3.6 or later and no nvidia-smi was found on the node; install"
-        )
+        sentences(node.link.reason)
         assert node.link.retry_at is not None
         assert node.link.retry_at - time.monotonic() > 30
         session.retry("another")

@@ -91,7 +91,7 @@ async def test_a_fault_is_shown_where_it_happened_and_counted_once_while_it_last
         for _ in range(5):
             await press_and_wait(app, pilot)
         table = app.screen.query_one(NodeTable)
-        assert ("the node table" in table.render_line(0).text) == (step == "lines")
+        assert ("node table" in table.render_line(0).text) == (step == "lines")
         assert app.faults.kinds == 1
         assert (app.faults.count == 1) == (step == "lines")
 
@@ -140,5 +140,5 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path: Any) -> None:
     try:
         broken()
     except PlantedError as error:
-        assert "cannot be written" in log.add("the log pane", error)
+        assert "cannot be written" in log.add("pane", error)
     assert log.count == 1

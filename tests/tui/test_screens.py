@@ -23,6 +23,7 @@ from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.key_hints import KeysLine
 from gpuwatch.tui.toolkit.line_view import LineView
+from tests.sentences import Sentences
 from tests.tui.hostile import POISON, hostile_session
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app
@@ -148,7 +149,7 @@ async def test_filter_narrows_and_tells_mistakes_where_they_are_made() -> None:
         await type_filter(pilot, app, "host~=01[12]")
         assert [view.name for view in shown.views] == ["gpu-011", "gpu-012"]
         note = app.screen.query_one("#filter-note")
-        assert "2 of 16 nodes, 16 of 128 GPUs" in str(note.render())
+        assert re.findall(r"\d+", str(note.render())) == ["2", "16", "16", "128"]
         await type_filter(pilot, app, "tempp>5")
         assert shown.error
         assert shown.error in str(note.render())
@@ -312,7 +313,7 @@ def test_the_shots_plan_is_the_demo_s() -> None:
     assert replace(plan_for(16), source="") == replace(demo_session(0).plan, source="")
 
 
-async def test_on_a_small_screen_no_key_and_no_help_is_cut() -> None:
+async def test_on_a_small_screen_no_key_and_no_help_is_cut(sentences: Sentences) -> None:
     app = still_app(demo_session(52), 52)
     async with app.run_test(size=(80, 24)) as pilot:
         for key, needed in (
@@ -331,4 +332,4 @@ async def test_on_a_small_screen_no_key_and_no_help_is_cut() -> None:
         await pilot.pause()
         page = app.screen.query_one(HelpPage)
         told = " ".join(" ".join(part.text for part in row).strip() for row in page.build(page.size.width))
-        assert "incidents and alerts: what failed first, why, and what to do" in told
+        sentences(next(part for part in told.split("  ") if "incidents and alerts" in part))

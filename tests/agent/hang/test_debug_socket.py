@@ -16,6 +16,7 @@ import pytest
 from gpuwatch.agent.hang.debug_socket import MAX_ANSWER, own_stacks
 from gpuwatch.agent.hang.pyspy import MAX_FRAMES
 from gpuwatch.wire import PythonThread
+from tests.sentences import Sentences
 
 SERVER = """
 import faulthandler, http.server, os, socketserver, sys, tempfile, threading, time
@@ -72,7 +73,7 @@ def told(pid: int, seconds: float = 20.0) -> tuple[list[PythonThread], str | Non
     return msgspec.convert(threads, list[PythonThread]), why
 
 
-def test_the_main_thread_comes_first_also_from_a_deep_folder(tmp_path: Path) -> None:
+def test_the_main_thread_comes_first_also_from_a_deep_folder(tmp_path: Path, sentences: Sentences) -> None:
     folder = tmp_path / ("d" * 120)
     folder.mkdir()
     with rank(folder) as pid, rank(tmp_path, str(folder / "s")) as liar:
@@ -81,13 +82,13 @@ def test_the_main_thread_comes_first_also_from_a_deep_folder(tmp_path: Path) -> 
         assert [(thread.name, thread.main) for thread in threads[:1]] == [("MainThread", True)]
         assert [frame.function for frame in threads[0].frames] == ["data_loader_next", "<module>"]
         assert len(threads) >= 2  # those that serve
-        assert told(liar) == ([], f"its debug socket: process {pid} listens on it")
+        sentences(told(liar), but=r"(?<=process )\d+")
 
 
-def test_a_process_without_one_is_left_out(tmp_path: Path) -> None:
+def test_a_process_without_one_is_left_out(tmp_path: Path, sentences: Sentences) -> None:
     assert own_stacks("/proc", [os.getpid()], 1.0) == {}
     with rank(tmp_path, "none") as pid:
-        assert told(pid) == ([], "its debug socket: no such file or directory")
+        sentences(told(pid))
 
 
 @pytest.mark.parametrize(

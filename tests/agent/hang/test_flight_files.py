@@ -18,6 +18,7 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.agent.hang import flight_files
 from gpuwatch.agent.hang.flight_files import dump_files, dump_piece
+from tests.sentences import Sentences
 
 
 @pytest.fixture
@@ -134,10 +135,12 @@ def test_where_nothing_is_named_torchs_own_places_are_looked_at(tmp_path: Path) 
     assert (place.named, [file.rank for file in place.files]) == (False, [0])
 
 
-def test_a_folder_that_is_not_there_and_a_process_that_is_gone_are_told(rank: int, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_and_a_process_that_is_gone_are_told(
+    rank: int, tmp_path: Path, sentences: Sentences
+) -> None:
     told = listed(rank)
     assert told.places[0].files == []
     tmp_path.rename(tmp_path.with_name("moved"))
-    assert "no such file" in str(place_of(rank).error)
+    sentences(str(place_of(rank).error))
     tmp_path.with_name("moved").rename(tmp_path)
     assert listed((1 << 22) + 1).unread == [(1 << 22) + 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -84,9 +85,8 @@ def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.Complet
     assert (rows[told["child"]].rank, rows[told["child"]].world_size) == (3, 4)
     assert told["xid"][1] == "critical"
     (waits,) = msgspec.convert(told["stacks"], wire.Stacks).processes
-    assert "its debug socket: no such file" in str(waits.why)
     assert (waits.pid, waits.threads[0].state) == (told["child"], "S")
-    assert "status 1" in str(waits.why)
+    assert re.match(r"py-spy: status 1; .*debug socket: ", str(waits.why))
     (counts,) = msgspec.convert(told["ras"], wire.RasAnswers).answers
     assert counts.error is not None
     (dump,) = msgspec.convert(told["dumps"], wire.DumpResults).processes

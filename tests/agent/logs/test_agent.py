@@ -17,6 +17,7 @@ from gpuwatch.wire import AnyFrame, Cancel, LeaveFiles, Progress, ReadLines, Rep
 from tests.agent.logs.conftest import BOOM, LogAgent, append, texts
 from tests.agent.running import newest
 from tests.parts import SEEN_BY_EVERY_AGENT
+from tests.sentences import Sentences
 
 pytestmark = SEEN_BY_EVERY_AGENT
 
@@ -193,12 +194,14 @@ class TestLookingAtFiles:
         agent.send(Search(id=5, pattern="LINE 5", ignore_case=True, limit=3, files=[str(log)]))
         assert [text[-7:].strip() for text in texts(agent.lines(5))] == ["line 5", "line 50", "line 51"]
 
-    def test_a_search_that_never_ends_is_given_up_and_delays_nobody(self, agent: LogAgent, log: Path) -> None:
+    def test_a_search_that_never_ends_is_given_up_and_delays_nobody(
+        self, agent: LogAgent, log: Path, sentences: Sentences
+    ) -> None:
         append(log, "a" * 60 + "!\n")
         agent.send(Search(id=5, pattern=r"^(a+)+$"))
         append(log, "BOOM code=1\n")
         agent.found()
-        assert "takes too long" in (agent.lines(5)[-1].error or "")
+        sentences(agent.lines(5)[-1].error or "")
 
     def test_a_search_is_cancelled_at_once(self, agent: LogAgent, log: Path) -> None:
         append(log, "a" * 60 + "!\n")

@@ -19,6 +19,7 @@ from gpuwatch.agent.processes import process_reader
 from gpuwatch.agent.processes.process_reader import ProcessReader
 from tests.agent.trees import Clock, process, stat_line, wait_until, write
 from tests.isolation import DRIVER_PIDS
+from tests.sentences import Sentences
 
 AGENT = Path(process_reader.__file__).parents[1]
 RANK_3 = {
@@ -287,7 +288,7 @@ def test_processor_time_is_per_cent_of_one_core(tmp_path: Path) -> None:
     assert rows(reader)[50].cpu_pct == pytest.approx(150.0)
 
 
-def test_a_process_that_blocks_its_readers_delays_only_itself(tmp_path: Path) -> None:
+def test_a_process_that_blocks_its_readers_delays_only_itself(tmp_path: Path, sentences: Sentences) -> None:
     """`environ` takes the memory lock, which a hung driver call may hold for ever."""
     stuck = process(tmp_path, 60, {})
     (stuck / "environ").unlink()
@@ -302,7 +303,7 @@ def test_a_process_that_blocks_its_readers_delays_only_itself(tmp_path: Path) ->
         clock.now += 60.0
     assert sorted(found) == [50, 60, 70]
     assert found[60].name == "python"
-    assert reader.partial == "reading /proc/60 does not come back"
+    sentences(reader.partial)
     with (stuck / "environ").open("wb") as writer:
         writer.write(b"RANK=6\0WORLD_SIZE=8")
     assert wait_until(lambda: reader.partial is None, time.sleep)

@@ -19,6 +19,7 @@ from gpuwatch.diagnose.hang.signals import RankSigns
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.hosts.plan import Thresholds
+from tests.sentences import Sentences
 
 USUAL_W = 600.0
 WALL = 1_800_000_000.0
@@ -45,17 +46,15 @@ SPIN = {"busy_pct": 100.0, "power_w": 190.0, "tensor_pct": 0.0, "wrote_s": 95.0,
 WORK = {"busy_pct": 99.0, "power_w": 610.0, "tensor_pct": 41.0, "wrote_s": 1.0, "stepped_s": 1.0}
 
 
-def test_one_idle_rank_is_who_the_others_wait_for() -> None:
+def test_one_idle_rank_is_who_the_others_wait_for(sentences: Sentences) -> None:
     ranks = ranks_of(64, **SPIN)
     ranks[17] = replace(ranks[17], busy_pct=0.0, power_w=120.0, state="D")
     found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [17]
-    assert found.sentence == "rank 17 (gpu-002 GPU 1): idle while 63 ranks wait in a collective"
+    sentences(found.sentence)
     assert found.confidence == "high"
-    assert "no line and no step from any rank for 95 s (usual gap 1.0 s)" in found.evidence
-    assert any("190 W on average, 600 W while they trained" in line for line in found.evidence)
-    assert any("waits in the kernel (state D)" in line for line in found.evidence)
+    sentences(found.evidence)
 
 
 def test_one_that_still_computes_is_the_suspect() -> None:
@@ -67,12 +66,12 @@ def test_one_that_still_computes_is_the_suspect() -> None:
     assert found.confidence == "medium"
 
 
-def test_where_all_spin_nobody_is_blamed() -> None:
+def test_where_all_spin_nobody_is_blamed(sentences: Sentences) -> None:
     ranks = ranks_of(64, **SPIN)
     found = verdict("job-1", ranks, 95.0, 1.0, usual(ranks, 95.0))
     assert found is not None
     assert found.suspects == ()
-    assert "no rank stands out" in found.sentence
+    sentences(found.sentence)
     assert found.confidence == "low"
     assert found.settle
 
@@ -105,7 +104,7 @@ def aged(ranks: tuple[RankSigns, ...], age: float, steps: bool) -> list[RankSign
     return [replace(rank, wrote_s=age, stepped_s=age if steps else None) for rank in ranks]
 
 
-def test_cpu_ranks_are_told_apart_by_what_they_compute() -> None:
+def test_cpu_ranks_are_told_apart_by_what_they_compute(sentences: Sentences) -> None:
     ranks = [replace(rank, gpu=None, uuid=None, cpu_pct=1.0) for rank in ranks_of(4)]
     found = verdict("job-1", ranks, 95.0, 1.0, {})
     assert found is not None
@@ -113,7 +112,7 @@ def test_cpu_ranks_are_told_apart_by_what_they_compute() -> None:
     ranks[2] = replace(ranks[2], cpu_pct=99.0)
     found = verdict("job-1", ranks, 95.0, 1.0, {})
     assert found is not None
-    assert found.sentence == "rank 2 (gpu-000): computes while 3 ranks wait for it"
+    sentences(found.sentence)
 
 
 def test_cpu_ranks_that_all_compute_only_print_seldom() -> None:
@@ -121,12 +120,12 @@ def test_cpu_ranks_that_all_compute_only_print_seldom() -> None:
     assert verdict("job-1", ranks, 3600.0, 1.0, {}) is None
 
 
-def test_a_rank_that_somebody_stopped_is_named_and_a_suspended_job_is_no_hang() -> None:
+def test_a_rank_that_somebody_stopped_is_named_and_a_suspended_job_is_no_hang(sentences: Sentences) -> None:
     ranks = ranks_of(64, **SPIN)
     ranks[17] = replace(ranks[17], state="T")
     found = verdict("job-1", ranks, 95.0, 1.0, {})
     assert found is not None
-    assert found.sentence == "rank 17 (gpu-002 GPU 1): stopped by a signal or a debugger while 63 ranks wait"
+    sentences(found.sentence)
     assert found.confidence == "high"
     assert found.settle[0].startswith("kill -CONT 4017 on gpu-002")
     suspended = [replace(rank, state="T") for rank in ranks]
@@ -134,13 +133,15 @@ def test_a_rank_that_somebody_stopped_is_named_and_a_suspended_job_is_no_hang() 
 
 
 @pytest.mark.parametrize("dead", [True, False])
-def test_a_rank_whose_process_has_ended_is_named_and_a_job_that_has_ended_is_no_hang(dead: bool) -> None:
+def test_a_rank_whose_process_has_ended_is_named_and_a_job_that_has_ended_is_no_hang(
+    dead: bool, sentences: Sentences
+) -> None:
     """Nobody has collected it yet (Z), or it is no longer listed."""
     ranks = ranks_of(64, **SPIN)
     lost, left = replace(ranks[17], state="Z"), [rank for rank in ranks if rank.rank != 17]
     found = verdict("job-1", [lost, *left] if dead else left, 95.0, 1.0, {}, [] if dead else [lost])
     assert found is not None
-    assert found.sentence == "rank 17 (gpu-002 GPU 1): its process has ended while 63 ranks live on"
+    sentences(found.sentence)
     assert (found.confidence, found.suspects) == ("high", (lost,))
     assert verdict("job-1", left[:1], 95.0, 1.0, {}, ranks[1:]) is None, "the last one saves the model"
     assert verdict("job-1", [replace(rank, state="Z") for rank in ranks], 95.0, 1.0, {}) is None
@@ -186,7 +187,7 @@ def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() 
     assert not story.told
 
 
-def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone() -> None:
+def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone(sentences: Sentences) -> None:
     """A100s do not tell their tensor work, and what they draw in training is not known to who comes late."""
     blind = {**SPIN, "power_w": 95.0, "tensor_pct": None}
     for silent_s, told in ((400.0, 0), (2400.0, 1)):
@@ -195,7 +196,7 @@ def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone() -> 
             quiet = aged(tuple(ranks_of(64, **blind)), silent_s + look * EVERY_S, steps=True)
             story.watch.see({"job-1": quiet}, lambda _ranks, _quiet_s: {}, story.now + look * EVERY_S, WALL)
         assert len(story.told) == told
-    assert "whether they train or wait cannot be seen from outside" in story.told[0]
+    sentences(story.told[0])
     (alert,) = story.watch.alerts.values()
     assert (alert.severity, alert.fields["confidence"]) == ("error", "low")
     ranks = ranks_of(64, **blind)
@@ -244,7 +245,7 @@ def asked(culprits: tuple[int, ...], *, settles: bool, confidence: Confidence = 
     )
 
 
-def test_an_answer_tells_before_silence_alone_would_and_names_the_rank() -> None:
+def test_an_answer_tells_before_silence_alone_would_and_names_the_rank(sentences: Sentences) -> None:
     story = Story()
     story.train(8, 60, busy_pct=0.0)
     still = ranks_of(8, **{**SPIN, "busy_pct": 0.0})
@@ -254,11 +255,8 @@ def test_an_answer_tells_before_silence_alone_would_and_names_the_rank() -> None
     story.watch.answer("job-1", asked((3,), settles=True))
     story.tick(aged(tuple(still), 82, steps=True))
     (alert,) = story.watch.alerts.values()
-    assert (alert.state, alert.rank, alert.text) == (
-        "firing",
-        3,
-        "in next_batch (data.py:9), while the rest is in barrier",
-    )
+    assert (alert.state, alert.rank) == ("firing", 3)
+    sentences(alert.text)
     story.train(8, 10)
     assert story.watch.suspected == set()
 
@@ -297,17 +295,17 @@ def test_signs_from_outside_that_are_surer_than_the_answer_are_kept() -> None:
     assert [alert.rank for alert in story.watch.alerts.values()] == [17]
 
 
-def test_a_rank_that_vanished_is_whom_the_others_wait_for() -> None:
+def test_a_rank_that_vanished_is_whom_the_others_wait_for(sentences: Sentences) -> None:
     story = Story()
     story.train(8, 60)
     left = [rank for rank in ranks_of(8, **SPIN) if rank.rank != 5]
     story.silent(left, 90)
-    assert story.told == ["its process has ended while 7 ranks live on"]
+    sentences(story.told)
     (alert,) = story.watch.alerts.values()
     assert alert.rank == 5
     story.train(4, 60)
     story.silent(ranks_of(4, **SPIN), 90)
-    assert "wait in a collective" in story.told[0], "it went on with half of its ranks, and nobody is missed"
+    sentences(story.told[0])
 
 
 def test_a_job_that_was_silent_before_we_came_is_told_soon() -> None:
@@ -332,13 +330,13 @@ def saves(busy: float = 92.0) -> list[RankSigns]:
     return ranks
 
 
-def test_the_rank_that_saves_for_all_is_given_five_windows() -> None:
+def test_the_rank_that_saves_for_all_is_given_five_windows(sentences: Sentences) -> None:
     story = Story()
     story.train(8, 60)
     story.silent(saves(), 280)
     assert not story.told
     story.silent(saves(), 430)
-    assert story.told == ["idle while 7 ranks wait in a collective"]
+    sentences(story.told)
 
 
 def test_a_pause_that_ended_by_itself_may_come_again() -> None:
@@ -442,13 +440,13 @@ def test_a_verdict_over_1000_ranks_is_cheap() -> None:
     assert ten < 10 * (time.process_time() - began)  # each far under a few hundred thousand plain steps
 
 
-def test_a_rank_that_was_gone_before_we_came_is_who_the_others_wait_for() -> None:
+def test_a_rank_that_was_gone_before_we_came_is_who_the_others_wait_for(sentences: Sentences) -> None:
     ranks = ranks_of(4, **SPIN)
     ranks[1] = RankSigns(1, "gpu-000", "job-1", 0, state="Z")
     found = verdict("job-1", ranks, 95.0, None, {})
     assert found is not None
     assert [rank.rank for rank in found.suspects] == [1]
-    assert "rank 1 (gpu-000) has no process" in found.evidence
+    sentences(found.evidence)
 
 
 @pytest.mark.parametrize(

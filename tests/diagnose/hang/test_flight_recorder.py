@@ -10,26 +10,23 @@ import pytest
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
 from gpuwatch.runs.flight.dumps import RankDump, read_dump
 from tests.diagnose.dumps import BEGAN_S, content, dump, entry, job, steps
+from tests.sentences import Sentences
 
 
-def test_the_one_that_never_came_is_named_among_512() -> None:
+def test_the_one_that_never_came_is_named_among_512(sentences: Sentences) -> None:
     verdict = judge_flight(job(512, {137: steps(41, "completed")}, steps(42)))
     said = verdict.testimony
     assert (said.culprits, said.confidence) == ((137,), "high")
-    assert said.sentence.startswith("rank 137 never entered all_reduce #42, in which 511 ranks")
-    assert "its last call was all_reduce #41 in train_step (train.py:42)" in said.sentence
+    sentences(said.sentence)
     assert any("gpuwatch stacks" in each for each in said.settle)
 
 
-def test_who_called_something_else_is_outvoted_whatever_its_rank() -> None:
+def test_who_called_something_else_is_outvoted_whatever_its_rank(sentences: Sentences) -> None:
     odd = [*steps(6, "completed"), entry(7, "broadcast", state="started")]
     for rank in (0, 3):  # a comparison with the first rank would blame the others in one of the cases
         said = judge_flight(job(8, {rank: odd}, steps(7))).testimony
         assert (said.culprits, said.confidence) == ((rank,), "high")
-        assert said.sentence == (
-            f"rank {rank} called broadcast at #7 in train_step (train.py:42), "
-            "where 7 of 8 ranks called all_reduce"
-        )
+        sentences(said.sentence)
 
 
 @pytest.mark.parametrize(("change", "word"), [({"size": 999}, "[999]"), ({"dtype": "Half"}, "Half")])
@@ -41,15 +38,15 @@ def test_another_size_or_type_is_told_with_both(change: dict[str, object], word:
     assert "all_reduce of [1024] Float" in said.sentence
 
 
-def test_half_against_half_blames_nobody() -> None:
+def test_half_against_half_blames_nobody(sentences: Sentences) -> None:
     odd = [*steps(6, "completed"), entry(7, "broadcast", state="started")]
     said = judge_flight(job(4, {0: odd, 1: odd}, steps(7))).testimony
     assert said.wrong
     assert (said.culprits, said.confidence) == ((), "low")
-    assert "half against half" in said.sentence
+    sentences(said.sentence)
 
 
-def test_shapes_with_equal_elements_are_equal_and_shares_may_differ() -> None:
+def test_shapes_with_equal_elements_are_equal_and_shares_may_differ(sentences: Sentences) -> None:
     flat = [
         *steps(6, "completed"),
         entry(7, state="completed", input_sizes=[[32, 32]], output_sizes=[[32, 32]]),
@@ -58,23 +55,24 @@ def test_shapes_with_equal_elements_are_equal_and_shares_may_differ() -> None:
     uneven = [entry(1, "all_to_all", state="started", input_sizes=[[10]], output_sizes=[[30]])]
     other = [entry(1, "all_to_all", state="started", input_sizes=[[30]], output_sizes=[[10]])]
     said = judge_flight(job(2, {0: uneven, 1: other}, [])).testimony
-    assert "do not fit" not in said.sentence
+    assert (said.wrong, said.culprits) == (True, ())
+    sentences(said.sentence)
     short = [entry(1, "all_to_all", state="started", input_sizes=[[30]], output_sizes=[[9]])]
-    assert "do not fit" in judge_flight(job(2, {0: uneven, 1: short}, [])).testimony.sentence
+    sentences(judge_flight(job(2, {0: uneven, 1: short}, [])).testimony.sentence)
 
 
-def test_all_in_one_collective_that_does_not_end_is_no_ranks_fault() -> None:
+def test_all_in_one_collective_that_does_not_end_is_no_ranks_fault(sentences: Sentences) -> None:
     said = judge_flight(job(16, {}, steps(9))).testimony
     assert said.wrong
     assert said.culprits == ()
-    assert "no rank is missing" in said.sentence
+    sentences(said.sentence)
     assert any("probe" in each for each in said.settle)
 
 
-def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_named() -> None:
+def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_named(sentences: Sentences) -> None:
     said = judge_flight(job(16, {4: steps(9, "scheduled")}, steps(9))).testimony
     assert said.culprits == (4,)
-    assert "the GPU has not begun it" in said.sentence
+    sentences(said.sentence)
 
 
 def test_who_runs_ahead_does_not_hide_the_collective_in_which_all_are() -> None:
@@ -91,20 +89,17 @@ def test_finished_jobs_are_well() -> None:
     assert "64 dumps agree" in verdict.testimony.sentence
 
 
-def test_dumps_without_an_entry_are_no_sign_of_health() -> None:
+def test_dumps_without_an_entry_are_no_sign_of_health(sentences: Sentences) -> None:
     said = judge_flight([dump(rank, [], {"0": range(4)}) for rank in range(4)]).testimony
-    assert said.sentence == "no verdict: no collective is recorded in 4 dumps"
+    sentences(said.sentence)
     assert "TORCH_FR_BUFFER_SIZE" in said.settle[0]
-    assert (
-        "what the other ranks did is not known"
-        in judge_flight(job(1, {}, steps(5, "completed"))).testimony.sentence
-    )
+    sentences(judge_flight(job(1, {}, steps(5, "completed"))).testimony.sentence)
 
 
-def test_a_missing_dump_is_the_suspect_only_where_the_others_hang() -> None:
+def test_a_missing_dump_is_the_suspect_only_where_the_others_hang(sentences: Sentences) -> None:
     said = judge_flight(job(8, {}, steps(5), gone=[6])).testimony
     assert (said.culprits, said.confidence) == ((6,), "medium")
-    assert "rank 6 left no dump" in said.sentence
+    sentences(said.sentence)
     assert not judge_flight(job(8, {}, steps(5, "completed"), gone=[6])).testimony.wrong
 
 
@@ -138,7 +133,7 @@ def two_groups(rank: int, own: dict[str, tuple[int, str]]) -> RankDump:
     return dump(rank, entries, {"0": range(4), mine: [0, 1] if mine == "1" else [2, 3]})
 
 
-def test_the_cause_is_the_group_at_the_end_of_the_chain() -> None:
+def test_the_cause_is_the_group_at_the_end_of_the_chain(sentences: Sentences) -> None:
     """Ranks 0 and 1 wait for 2 in the group of all; 2 waits for 3 in its own group; 3 is the cause."""
     dumps = [
         two_groups(0, {"1": (3, "completed"), "0": (8, "started")}),
@@ -148,8 +143,7 @@ def test_the_cause_is_the_group_at_the_end_of_the_chain() -> None:
     ]
     verdict = judge_flight(dumps)
     assert verdict.testimony.culprits == (3,)
-    assert any(each.startswith("rank 2 did not enter it either") for each in verdict.testimony.evidence)
-    assert any("group 2 (tp)" in each for each in verdict.testimony.evidence)
+    sentences(verdict.testimony.evidence)
 
 
 def test_two_groups_that_wait_for_each_other_are_a_deadlock() -> None:
@@ -219,26 +213,21 @@ def test_a_verdict_does_not_cost_more_for_longer_histories() -> None:
     assert slow < 5 * quick + 0.02, (quick, slow)
 
 
-def test_a_dump_that_could_not_be_read_does_not_accuse_its_rank() -> None:
+def test_a_dump_that_could_not_be_read_does_not_accuse_its_rank(sentences: Sentences) -> None:
     dumps = job(8, {}, steps(7), gone=(3, 5))
     assert judge_flight(dumps).testimony.culprits == (3, 5)
     one = judge_flight(dumps, unread={3}).testimony
     assert (one.culprits, one.confidence) == ((5,), "low")
-    assert "the dump of rank 3 could not be read" in one.evidence
+    sentences(one.evidence)
     none = judge_flight(dumps, unread={3, 5}).testimony
     assert (none.wrong, none.culprits, none.confidence) == (True, (), "low")
-    assert none.sentence.startswith(
-        "no culprit can be named: 6 ranks of the group of all ranks are in all_reduce #7"
-    )
-    assert none.sentence.endswith("the dumps of ranks 3, 5 could not be read")
-    assert "left no dump" not in " ".join((none.sentence, *none.evidence, *none.settle))
+    sentences((none.sentence, *none.evidence, *none.settle))
 
 
-def test_beside_a_culprit_the_unread_are_told_as_what_they_are() -> None:
+def test_beside_a_culprit_the_unread_are_told_as_what_they_are(sentences: Sentences) -> None:
     said = judge_flight(job(8, {2: steps(6, "completed")}, steps(7), gone=(5,)), unread={5}).testimony
     assert said.culprits == (2,)
-    assert "the dump of rank 5 could not be read" in said.evidence
-    assert not any("left no dump" in each for each in said.evidence)
+    sentences(said.evidence)
 
 
 def test_gloo_which_tells_no_states_blames_nobody_for_an_unread_dump() -> None:

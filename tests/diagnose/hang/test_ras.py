@@ -14,6 +14,7 @@ from gpuwatch.diagnose.hang.ras.text_format import read_text
 from gpuwatch.diagnose.hang.ras.verdict import judge_ras
 from gpuwatch.wire import RasAnswer
 from tests.ras_server import answer, missing, rank, text
+from tests.sentences import Sentences
 
 
 def told(words: str) -> Ras:
@@ -24,24 +25,20 @@ def said(words: str) -> Ras:
     return read_text(words, "gpu-001", "localhost:28028")
 
 
-def test_the_fewest_launches_are_whom_the_others_wait_for() -> None:
+def test_the_fewest_launches_are_whom_the_others_wait_for(sentences: Sentences) -> None:
     verdict = judge_ras([told(answer([rank(n, 41 if n == 13 else 42) for n in range(512)]))])
     assert (verdict.culprits, verdict.confidence) == ((13,), "high")
-    assert verdict.sentence.startswith(
-        "rank 13 (10.0.0.2 GPU 5 pid 1013) has launched 41 of the 42 AllReduces"
-    )
+    sentences(verdict.sentence)
     assert "511 ranks" in verdict.sentence
 
 
-def test_dead_ranks_say_more_than_counts_and_silent_ones_more_than_errors() -> None:
+def test_dead_ranks_say_more_than_counts_and_silent_ones_more_than_errors(sentences: Sentences) -> None:
     ranks = [rank(n, 41 if n == 3 else 42, async_error=1 if n == 5 else 0) for n in range(14)]
     gone = [missing(14, dead=True), missing(15)]
     verdict = judge_ras([told(answer(ranks, gone, timeouts=1))])
     assert verdict.culprits == (14,)
     assert "dead" in verdict.sentence
-    assert any("rank 15" in each and "does not answer" in each for each in verdict.evidence)
-    assert any("unhandled CUDA error" in each for each in verdict.evidence)
-    assert any("1 process did not answer in time" in each for each in verdict.evidence)
+    sentences(verdict.evidence)
     assert judge_ras([told(answer(ranks, gone[1:]))]).culprits == (15,)
     assert judge_ras([told(answer(ranks))]).culprits == (5,)
 
@@ -51,13 +48,13 @@ def test_who_met_the_end_of_another_is_not_the_one_that_ended() -> None:
     assert judge_ras([told(answer(ranks))]).culprits == (3,)
 
 
-def test_who_left_or_aborted_is_told() -> None:
+def test_who_left_or_aborted_is_told(sentences: Sentences) -> None:
     verdict = judge_ras([told(answer([rank(n, 7, abort_flag=n == 2) for n in range(8)]))])
     assert verdict.culprits == (2,)
     assert "aborted" in verdict.sentence
     left = judge_ras([told(answer([rank(n, 7) for n in range(7)], [missing(7, unresponsive=False)]))])
     assert left.culprits == (7,)
-    assert "has left the communicator" in left.sentence
+    sentences(left.sentence)
 
 
 def test_equal_counts_blame_nobody() -> None:
@@ -94,7 +91,7 @@ def test_the_text_of_older_versions_names_the_one_behind() -> None:
     assert "10.0.0.2 GPU 3 pid 4711" in verdict.sentence
 
 
-def test_several_behind_stand_under_their_count() -> None:
+def test_several_behind_stand_under_their_count(sentences: Sentences) -> None:
     several = """#0-0 (cf264af53edbe986) MISMATCH
   Communicator ranks have different AllGather operation counts
   14 ranks have launched up to operation 9
@@ -105,7 +102,7 @@ def test_several_behind_stand_under_their_count() -> None:
 """
     verdict = judge_ras([said(text(warnings=several, word="MISMATCH"))])
     assert verdict.culprits == (2, 7)
-    assert "nothing of the 9 AllGathers" in verdict.sentence
+    sentences(verdict.sentence)
 
 
 INCOMPLETE = """INCOMPLETE
@@ -125,11 +122,11 @@ DEAD = """DEAD
 TIMEOUT = "TIMEOUT\n  Encountered 2 communication timeouts while gathering communicator data\n\n"
 
 
-def test_silent_and_dead_ranks_of_the_text() -> None:
+def test_silent_and_dead_ranks_of_the_text(sentences: Sentences) -> None:
     silent = said(text(INCOMPLETE, TIMEOUT, "INCOMPLETE"))
     assert silent.timeouts == 2
     assert judge_ras([silent]).culprits == (13,)
-    assert "does not answer" in judge_ras([silent]).sentence
+    sentences(judge_ras([silent]).sentence)
     dead = judge_ras([said(text(DEAD + INCOMPLETE.partition("\n\n")[2], TIMEOUT, "INCOMPLETE"))])
     assert (dead.culprits, dead.confidence) == ((13,), "high")
     alone = judge_ras([said(text(DEAD))], lambda _host, pid: 13 if pid == 3487 else None)

@@ -13,6 +13,7 @@ from gpuwatch.diagnose.hang.stacks.compare import RankStack, judge_stacks
 from gpuwatch.diagnose.model import source_verdict
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread, StackFrame
+from tests.sentences import Sentences
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 MINE = "/home/ann/train.py"
@@ -39,23 +40,20 @@ def kernel(rank: int, thread: KernelThread) -> RankStack:
     return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, None, stack)
 
 
-def test_the_minority_is_named_with_its_line_and_comes_first() -> None:
+def test_the_minority_is_named_with_its_line_and_comes_first(sentences: Sentences) -> None:
     (job,) = judge_stacks([python(rank, LOADS if rank == 137 else WAITS) for rank in range(512)])
     assert [len(spot.ranks) for spot in job.spots] == [1, 511]
     said = job.testimony
     assert (said.culprits, said.confidence) == ((137,), "high")
-    assert said.sentence == (
-        "rank 137 (gpu-017 GPU 1) is in data_loader_next (train.py:9), "
-        "while 511 of 512 ranks are in all_reduce, called by train_step (train.py:11)"
-    )
+    sentences(said.sentence)
 
 
-def test_ranks_at_other_lines_inside_of_torch_are_together() -> None:
+def test_ranks_at_other_lines_inside_of_torch_are_together(sentences: Sentences) -> None:
     other = (("_work_wait", TORCH, 99), *WAITS)
     (job,) = judge_stacks([python(rank, other if rank % 2 else WAITS) for rank in range(8)])
     assert len(job.spots) == 1
     assert not job.testimony.wrong
-    assert "all 8 ranks are in all_reduce" in job.testimony.sentence
+    sentences(job.testimony.sentence)
 
 
 def test_halves_at_two_places_blame_nobody() -> None:
@@ -64,35 +62,30 @@ def test_halves_at_two_places_blame_nobody() -> None:
     assert "no majority" in job.testimony.sentence
 
 
-def test_of_two_ranks_the_one_that_the_other_waits_for_is_named() -> None:
+def test_of_two_ranks_the_one_that_the_other_waits_for_is_named(sentences: Sentences) -> None:
     (job,) = judge_stacks([python(0, WAITS), python(1, LOADS)])
     said = job.testimony
     assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
-    assert said.sentence == (
-        "rank 1 (gpu-000 GPU 1) is in data_loader_next (train.py:9), "
-        "while the other one is in all_reduce, called by train_step (train.py:11)"
-    )
+    sentences(said.sentence)
     (job,) = judge_stacks([python(0, LOADS), python(1, (("forward", MINE, 12), *LOADS))])
     assert not job.testimony.wrong
 
 
-def test_a_deadlock_names_those_that_wait_for_one_another_and_what_they_call() -> None:
+def test_a_deadlock_names_those_that_wait_for_one_another_and_what_they_call(sentences: Sentences) -> None:
     receives = (("recv", TORCH, 2799), ("exchange", MINE, 22), ("main", MINE, 41))
     (job,) = judge_stacks([python(rank, receives if rank in (1, 2) else WAITS) for rank in range(4)])
     said = job.testimony
     assert (said.wrong, said.culprits, said.confidence) == (True, (1, 2), "medium")
-    assert said.sentence == (
-        "all 4 ranks wait for each other: ranks 1-2 are in recv, called by exchange (train.py:22), "
-        "while 2 are in all_reduce, called by train_step (train.py:11)"
-    )
-    assert said.settle[0].startswith("the order of sends and receives on ranks 1-2")
+    sentences(said.sentence)
+    sentences(said.settle[0])
 
 
-def test_a_pipeline_in_which_one_rank_computes_is_no_deadlock() -> None:
+def test_a_pipeline_in_which_one_rank_computes_is_no_deadlock(sentences: Sentences) -> None:
     receives = (("recv", TORCH, 2799), ("forward", MINE, 22), ("main", MINE, 41))
     places = {0: LOADS, 1: receives, 2: receives, 3: WAITS, 4: WAITS, 5: WAITS}
     (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
-    assert "wait for each other" not in job.testimony.sentence
+    assert job.testimony.culprits != (1, 2)
+    sentences(job.testimony.sentence)
 
 
 def at(rank: int, frames: tuple[tuple[str, str, int], ...], below: KernelThread) -> RankStack:
@@ -108,53 +101,42 @@ OPENS = (("load_shard", MINE, 25), ("main", MINE, 39))
 
 
 @pytest.mark.parametrize(
-    ("frames", "words"),
+    "frames",
     [
         (
-            (
-                ("_PollLikeSelector.select", f"{STDLIB}selectors.py", 415),
-                ("wait", f"{STDLIB}multiprocessing/connection.py", 947),
-                ("_BaseDataLoaderIter.__next__", f"{SITE}torch/utils/data/dataloader.py", 725),
-            ),
-            "waiting for its data loader",
+            ("_PollLikeSelector.select", f"{STDLIB}selectors.py", 415),
+            ("wait", f"{STDLIB}multiprocessing/connection.py", 947),
+            ("_BaseDataLoaderIter.__next__", f"{SITE}torch/utils/data/dataloader.py", 725),
         ),
-        (
-            (("Cmd.cmdloop", f"{STDLIB}cmd.py", 126), ("Bdb.trace_dispatch", f"{STDLIB}bdb.py", 94)),
-            "at a breakpoint",
-        ),
-        (
-            (("Popen._try_wait", f"{STDLIB}subprocess.py", 2004), ("run", f"{STDLIB}subprocess.py", 550)),
-            "waiting for a program that it started",
-        ),
+        (("Cmd.cmdloop", f"{STDLIB}cmd.py", 126), ("Bdb.trace_dispatch", f"{STDLIB}bdb.py", 94)),
+        (("Popen._try_wait", f"{STDLIB}subprocess.py", 2004), ("run", f"{STDLIB}subprocess.py", 550)),
     ],
+    ids=["data loader", "breakpoint", "started program"],
 )
 def test_what_a_rank_waits_for_besides_others_is_said_in_words(
-    frames: tuple[tuple[str, str, int], ...], words: str
+    frames: tuple[tuple[str, str, int], ...], sentences: Sentences
 ) -> None:
     ranks = [python(rank, (*frames, ("main", MINE, 39)) if rank == 2 else WAITS) for rank in range(4)]
     (job,) = judge_stacks(ranks)
     assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "high")
-    assert f"is {words}, called by main (train.py:39), while" in job.testimony.sentence
+    sentences(job.testimony.sentence)
 
 
-def test_a_stopped_rank_is_stopped_wherever_it_is() -> None:
+def test_a_stopped_rank_is_stopped_wherever_it_is(sentences: Sentences) -> None:
     """Also where it was stopped in the very call in which the others wait for it."""
     stopped = at(2, WAITS, kernel_thread(None, "T"))
     (job,) = judge_stacks([stopped, *(python(rank, WAITS) for rank in (0, 1, 3))])
     assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "high")
-    assert "stopped (a debugger or SIGSTOP) in all_reduce, called by train_step" in job.testimony.sentence
+    sentences(job.testimony.sentence)
 
 
-def test_the_worker_that_is_stuck_is_told_with_its_rank() -> None:
+def test_the_worker_that_is_stuck_is_told_with_its_rank(sentences: Sentences) -> None:
     rank = at(2, LOADS, kernel_thread("poll"))
     assert rank.stack is not None
     worker = KernelThread(tid=4711, name="pt_data_worker", state="D", wchan="nfs_wait_bit_killable")
     rank = replace(rank, stack=structs.replace(rank.stack, children=[worker]))
     (job,) = judge_stacks([rank, *(python(each, WAITS) for each in (0, 1, 3))])
-    assert (
-        "process 4711 (pt_data_worker) of rank 2 is stuck in the kernel in nfs_wait"
-        in job.testimony.evidence[2]
-    )
+    sentences(job.testimony.evidence[2])
 
 
 def test_the_system_call_is_told_where_the_frames_end_before_it() -> None:
@@ -163,7 +145,7 @@ def test_the_system_call_is_told_where_the_frames_end_before_it() -> None:
     assert "1 of 4 in load_shard (train.py:25), 0 % CPU, waiting (flock)" in job.testimony.evidence[0]
 
 
-def test_all_but_one_wait_each_in_its_own_call() -> None:
+def test_all_but_one_wait_each_in_its_own_call(sentences: Sentences) -> None:
     """A pipeline: one stage sends, two receive, and one does neither."""
     sends = (("send", TORCH, 2753), ("forward", MINE, 23), ("main", MINE, 41))
     receives = (("recv", TORCH, 2799), ("forward", MINE, 22), ("main", MINE, 41))
@@ -171,26 +153,24 @@ def test_all_but_one_wait_each_in_its_own_call() -> None:
     (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
     said = job.testimony
     assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
-    assert "while 3 of 4 ranks are waiting for others, most of them in recv" in said.sentence
+    sentences(said.sentence)
 
 
-def test_who_waits_alone_in_the_same_call_may_wait_in_another_group() -> None:
+def test_who_waits_alone_in_the_same_call_may_wait_in_another_group(sentences: Sentences) -> None:
     own = (("all_reduce", TORCH, 2700), ("reduce_pair", MINE, 15), ("main", MINE, 38))
     (job,) = judge_stacks([python(rank, own if rank == 0 else WAITS) for rank in range(4)])
     assert (job.testimony.culprits, job.testimony.confidence) == ((0,), "low")
-    assert "for which rank 0 (gpu-000 GPU 0) now waits" in job.testimony.settle[0]
+    sentences(job.testimony.settle[0])
 
 
-def test_ranks_that_all_wait_in_different_calls_hang_and_nobody_is_blamed() -> None:
+def test_ranks_that_all_wait_in_different_calls_hang_and_nobody_is_blamed(sentences: Sentences) -> None:
     pair = (("all_reduce", TORCH, 2700), ("reduce_pair", MINE, 15), ("main", MINE, 38))
     late = (("broadcast", TORCH, 2600), ("main", MINE, 44))
     places = {0: WAITS, 1: WAITS, 2: pair, 3: late}
     (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
     said = job.testimony
     assert (said.wrong, said.culprits, said.confidence) == (True, (), "low")
-    assert said.sentence.startswith(
-        "all 4 ranks wait for each other in 3 different calls, 2 of them in all_reduce"
-    )
+    sentences(said.sentence)
     moving = [at(rank, place, kernel_thread("futex", cpu=60.0)) for rank, place in places.items()]
     assert not judge_stacks(moving)[0].testimony.wrong, "their data is on its way"
 
@@ -203,7 +183,7 @@ def test_a_wait_that_python_does_not_show_is_seen_by_the_kernel() -> None:
     assert (job.testimony.culprits, job.testimony.confidence) == ((2,), "medium")
 
 
-def test_before_the_first_collective_they_wait_where_they_meet() -> None:
+def test_before_the_first_collective_they_wait_where_they_meet(sentences: Sentences) -> None:
     meet = (
         ("_new_process_group_helper", TORCH, 2169),
         ("init_process_group", TORCH, 1899),
@@ -211,7 +191,7 @@ def test_before_the_first_collective_they_wait_where_they_meet() -> None:
     )
     (job,) = judge_stacks([python(rank, LOADS if rank == 2 else meet) for rank in range(4)])
     assert job.testimony.confidence == "high"
-    assert "3 of 4 ranks are in init_process_group, called by main" in job.testimony.sentence
+    sentences(job.testimony.sentence)
 
 
 @pytest.mark.parametrize(
@@ -235,14 +215,14 @@ def test_without_python_stacks_the_kernel_tells(odd: KernelThread, words: str, u
     assert any("py-spy" in each for each in job.testimony.settle)
 
 
-def test_only_the_kernels_function_may_be_readable() -> None:
+def test_only_the_kernels_function_may_be_readable(sentences: Sentences) -> None:
     usual, odd = kernel_thread(None, wchan="futex_do_wait"), kernel_thread(None, wchan="hrtimer_nanosleep")
     (job,) = judge_stacks([kernel(rank, odd if rank == 0 else usual) for rank in range(4)])
     assert job.testimony.culprits == (0,)
     blind = kernel_thread(None)
     (job,) = judge_stacks([kernel(rank, blind) for rank in range(4)])
     assert not job.testimony.wrong
-    assert "not visible to this user" in job.testimony.sentence
+    sentences(job.testimony.sentence)
 
 
 def test_one_without_python_stacks_is_compared_by_what_all_have() -> None:
@@ -255,18 +235,18 @@ def test_one_without_python_stacks_is_compared_by_what_all_have() -> None:
 
 def test_ranks_that_do_not_answer_are_told_and_lower_the_confidence() -> None:
     ranks = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(7)]
-    unseen = RankStack(7, "gpu-000", 1007, "4711", 7, None, None, "no answer in 20 s")
+    unseen = RankStack(7, "gpu-000", 1007, "4711", 7, None, None, "silent")
     (job,) = judge_stacks([*ranks, unseen])
     assert job.unseen == (unseen,)
     assert (job.testimony.culprits, job.testimony.confidence) == ((1,), "low")
-    assert any("no answer in 20 s" in each for each in job.testimony.evidence)
+    assert any("rank 7" in each and "silent" in each for each in job.testimony.evidence)
 
 
-def test_ranks_that_run_nowhere_are_whom_the_others_wait_for() -> None:
+def test_ranks_that_run_nowhere_are_whom_the_others_wait_for(sentences: Sentences) -> None:
     (job,) = judge_stacks([python(rank, WAITS, world=64) for rank in range(64) if rank // 8 != 2])
     assert job.absent == tuple(range(16, 24))
     assert (job.testimony.culprits, job.testimony.confidence) == (job.absent, "medium")
-    assert job.testimony.sentence.startswith("ranks 16-23 run on no node that answered, while all 56 ranks")
+    sentences(job.testimony.sentence)
     (busy,) = judge_stacks([python(rank, LOADS, world=64) for rank in range(63)])
     assert not busy.testimony.wrong
 
@@ -317,17 +297,17 @@ def said(
     *,
     wrong: bool = True,
 ) -> source_verdict.SourceVerdict:
-    sentence = f"{witness} says so"
+    sentence = f"by {witness}"
     return source_verdict.SourceVerdict(
         witness, wrong, sentence, culprits, confidence, ("proof",), ("doubt",)
     )
 
 
-def test_witnesses_that_agree_are_surer() -> None:
+def test_witnesses_that_agree_are_surer(sentences: Sentences) -> None:
     both = waiting_for([said("stacks", (2,), "medium"), said("ras", (2,), "medium")])
     assert both is not None
     assert (both.culprits, both.confidence) == ((2,), "high")
-    assert any("name the same rank" in each for each in both.evidence)
+    sentences(both.evidence)
 
 
 def test_witnesses_that_contradict_each_other_are_less_sure() -> None:
@@ -341,7 +321,7 @@ def test_one_who_saw_nothing_does_not_contradict() -> None:
     both = waiting_for([said("stacks", (), "low", wrong=False), said("ras", (4,), "high")])
     assert both is not None
     assert (both.culprits, both.confidence) == ((4,), "high")
-    assert any("stacks says so" in each for each in both.evidence)
+    assert any("by stacks" in each for each in both.evidence)
     assert waiting_for([]) is None
 
 

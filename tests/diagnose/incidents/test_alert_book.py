@@ -13,6 +13,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
 from tests.diagnose.finding import PACK
 from tests.diagnose.story import EPOCH, FINE, MEDIUM, NOW, SLOW
+from tests.sentences import Sentences
 
 LIMITS = Thresholds(hold_s=10, clear_s=20)
 TIMED_OUT: dict[str, str | int | float] = {"op": "ALLREDUCE", "seq": 7, "ran_ms": 600_000}
@@ -144,7 +145,7 @@ def test_an_outlier_among_its_neighbours_fires_under_every_limit() -> None:
     assert [int(n) for n in re.findall(r"\d+", alert.text)] == [78, 60]
 
 
-def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident() -> None:
+def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident(sentences: Sentences) -> None:
     cluster = Cluster(skew=30.0)
     xid = wire.Event(
         t=cluster.t, seq=4, event="xid", code=79, gpu="GPU-1-1", title="GPU has fallen off the bus",
@@ -165,7 +166,7 @@ def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident() -> None:
     assert xids[0].first == EPOCH + at - NOW
     assert {proof.kind for proof in xids[0].proof} == {"line", "event", "value"}
     (incident,) = cluster.book.incidents
-    assert incident.sentence.startswith("rank 9 (gpu-002 GPU 1): Xid 79, GPU fell off the bus")
+    sentences(incident.sentence)
 
 
 def test_a_recovery_line_ends_an_alert() -> None:
@@ -246,7 +247,7 @@ def test_an_incident_keeps_its_number_and_id_while_it_grows() -> None:
     assert after[storage.number].id == storage.id
 
 
-def test_a_lost_node_explains_its_ranks() -> None:
+def test_a_lost_node_explains_its_ranks(sentences: Sentences) -> None:
     cluster = Cluster(4)
     cluster.step(5)
     lost_at = cluster.t
@@ -259,7 +260,7 @@ def test_a_lost_node_explains_its_ranks() -> None:
     cluster.step(5, silent="gpu-003")
     (incident,) = cluster.book.incidents
     assert (incident.code, incident.node, incident.followers) == ("node_lost", "gpu-003", 24)
-    assert incident.sentence.startswith("gpu-003 with ranks 16-23 lost: no route to host")
+    sentences(incident.sentence)
 
 
 def test_all_nodes_lost_at_once_are_no_incident() -> None:
@@ -291,7 +292,7 @@ def test_nothing_moves_while_nothing_happens() -> None:
     assert cluster.book.version == version
 
 
-def test_an_alert_keeps_its_id_when_a_better_or_an_earlier_line_joins_it() -> None:
+def test_an_alert_keeps_its_id_when_a_better_or_an_earlier_line_joins_it(sentences: Sentences) -> None:
     cluster = Cluster()
     cluster.find("nccl.watchdog_timeout", 3, at=cluster.t - 5.0, fields={"seq": 7})
     cluster.step(12)
@@ -301,7 +302,7 @@ def test_an_alert_keeps_its_id_when_a_better_or_an_earlier_line_joins_it() -> No
     cluster.step(12)
     (after,) = cluster.book.alerts.values()
     assert (after.id, after.acknowledged, len(after.parts)) == (before.id, True, 2)
-    assert after.text.startswith("timed out in ALLREDUCE seq 7")
+    sentences(after.text)
 
 
 def test_a_flood_of_findings_comes_to_its_end() -> None:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from gpuwatch.fleet.jobs.places import Places
 from tests.diagnose.finding import T0, Teller, places
+from tests.sentences import Sentences
 
 
 def others(count: int, *but: int) -> list[int]:
     return [rank for rank in range(count) if rank not in but]
 
 
-def test_the_sentence_of_the_design() -> None:
+def test_the_sentence_of_the_design(sentences: Sentences) -> None:
     tell = Teller(places(64))
     tell.kernel("gpu.xid.fell_off", 0, "gpu-003", xid=79, pci="0000:01:00")
     tell.timeouts(others(64, 17), 0.5)
     (incident,) = tell.judged()
-    assert re.fullmatch(
-        r"rank 17 \(gpu-003 GPU 1\): Xid 79, GPU fell off the bus \d\d:\d\d:\d\d; "
-        r"63 ranks then timed out in ALLREDUCE seq 2381",
-        incident.sentence,
-    )
+    sentences(incident.sentence)
     assert (incident.rank, incident.node, incident.gpu, incident.code) == (
         17,
         "gpu-003",
@@ -41,18 +37,16 @@ def test_the_sentence_of_the_design() -> None:
     ]
 
 
-def test_where_only_victims_speak_the_class_is_the_timeout_and_the_silent_rank_is_named() -> None:
+def test_where_only_victims_speak_the_class_is_the_timeout_and_the_silent_rank_is_named(
+    sentences: Sentences,
+) -> None:
     tell = Teller(places(128))
     tell.timeouts(others(128, 42), 0)
     (incident,) = tell.judged()
     assert incident.code == "nccl.watchdog_timeout"
     assert incident.cause is None
     assert (incident.rank, incident.node, incident.gpu) == (42, "gpu-006", 2)
-    assert re.fullmatch(
-        r"cause not logged: 127 of 128 ranks timed out in ALLREDUCE seq 2381 from [\d:]{8}; "
-        r"rank 42 \(gpu-006 GPU 2\) logged nothing: the likely one",
-        incident.sentence,
-    )
+    sentences(incident.sentence)
     assert incident.silent == (42,)
     assert incident.confidence == "medium"
     assert "ssh gpu-006 py-spy dump --pid 1042" in incident.settle
@@ -83,14 +77,16 @@ def test_counters_of_another_process_group_prove_nothing() -> None:
     assert incident.rank is None
 
 
-def test_an_out_of_memory_rank_explains_the_timeouts_although_others_entered_earlier() -> None:
+def test_an_out_of_memory_rank_explains_the_timeouts_although_others_entered_earlier(
+    sentences: Sentences,
+) -> None:
     tell = Teller(places(16))
     tell.say("oom.cuda", 4.0, 3, tried="2.50 GiB")
     tell.say("rank.exit_error", 6.0, 3, exitcode=1)
     tell.timeouts(others(16, 3), 0)
     (incident,) = tell.judged()
     assert (incident.code, incident.rank, incident.followers) == ("oom.cuda", 3, 15)
-    assert "CUDA out of memory (tried to allocate 2.50 GiB)" in incident.sentence
+    sentences(incident.sentence)
 
 
 def test_the_kernel_explains_a_kill_and_the_launcher_tells_it_late() -> None:
@@ -129,7 +125,7 @@ def test_who_said_nothing_is_told_where_all_others_fell_over_its_connection() ->
         assert all("dmesg" in incident.settle[0] for incident in found), "it was killed: by whom"
 
 
-def test_addresses_in_the_lines_blame_the_node_behind_them() -> None:
+def test_addresses_in_the_lines_blame_the_node_behind_them(sentences: Sentences) -> None:
     tell = Teller(places(32))
     for rank in range(24):
         tell.say("rdma.transport_retry", 0.1 * rank, rank, peer="10.0.0.4")
@@ -139,7 +135,7 @@ def test_addresses_in_the_lines_blame_the_node_behind_them() -> None:
         "rdma.transport_retry",
         "medium",
     )
-    assert incident.sentence.startswith("gpu-004 or the link to it: 24 ranks say")
+    sentences(incident.sentence)
 
 
 def test_a_desync_report_wins_over_the_clock() -> None:
@@ -201,14 +197,14 @@ def test_two_jobs_that_fail_at_once_are_two_incidents() -> None:
     ]
 
 
-def test_the_scheduler_ends_a_job_without_a_guilty_rank() -> None:
+def test_the_scheduler_ends_a_job_without_a_guilty_rank(sentences: Sentences) -> None:
     tell = Teller(places(8))
     tell.say("slurm.time_limit", 0.0, None, "gpu-001", job="4711")
     for rank in range(8):
         tell.say("rank.killed", 2.0 + rank / 10, rank, exitcode=-9)
     (incident,) = tell.judged()
     assert (incident.code, incident.rank) == ("slurm.time_limit", None)
-    assert incident.sentence.startswith("job 4711: Slurm time limit reached")
+    sentences(incident.sentence)
 
 
 def test_warnings_alone_are_no_incident() -> None:
@@ -239,14 +235,14 @@ def test_512_ranks_are_one_incident_with_counts() -> None:
     assert len(incident.alerts) == 1 + 2 * 511
 
 
-def test_the_end_of_a_rank_is_told_with_the_exception_that_it_printed() -> None:
+def test_the_end_of_a_rank_is_told_with_the_exception_that_it_printed(sentences: Sentences) -> None:
     tell = Teller(places(8))
     tell.say("python.exception", 0.0, 3, exception="KeyError", what="'labels'")
     tell.say("rank.exit_error", 1.0, 3, exitcode=1)
     tell.timeouts(others(8, 3), -1)
     (incident,) = tell.judged()
     assert (incident.code, incident.rank) == ("rank.exit_error", 3)
-    assert "ended with an error (KeyError: 'labels')" in incident.sentence
+    sentences(incident.sentence)
 
 
 def test_a_warning_repeated_for_an_hour_is_not_the_cause_of_what_comes_then() -> None:
@@ -286,7 +282,7 @@ def test_one_line_in_two_files_is_one_alert_with_two_proofs() -> None:
     assert {proof.file for proof in alert.proof} == {"/logs/rank_3.log", "/logs/slurm.out"}
 
 
-def test_the_lines_of_one_failure_are_one_alert_and_what_differs_is_not() -> None:
+def test_the_lines_of_one_failure_are_one_alert_and_what_differs_is_not(sentences: Sentences) -> None:
     job = Teller(places(16))
     for rank in range(1, 16):
         told: tuple[dict[str, object], ...] = (
@@ -300,7 +296,8 @@ def test_the_lines_of_one_failure_are_one_alert_and_what_differs_is_not() -> Non
     alerts = job.alerts()
     assert len(alerts) == 16
     timeout = next(alert for alert in alerts if alert.rank == 1)
-    assert (timeout.text, timeout.count) == ("timed out in ALLREDUCE seq 7 after 30 s", 1)
+    assert timeout.count == 1
+    sentences(timeout.text)
     assert timeout.fields["last_enqueued"] == 9
     assert len(timeout.proof) == 3
     (incident,) = job.judged()

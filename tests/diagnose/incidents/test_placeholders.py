@@ -13,6 +13,7 @@ from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.rules.load import load_packs
+from tests.sentences import Sentences
 
 PACKS = load_packs()
 LEFT = re.compile(r"[<{](?:node|gpu|rank|job|pid)[>}]")
@@ -69,7 +70,7 @@ def test_no_query_of_one_gpu_becomes_a_reset_of_all() -> None:
                 assert not RESET.search(filled(step, {})), step
 
 
-def test_a_remote_command_without_its_node_says_where_to_run_it() -> None:
+def test_a_remote_command_without_its_node_says_where_to_run_it(sentences: Sentences) -> None:
     step = ["nvidia-smi -i {gpu} -q; dmesg -T"]
 
     def remote(**values: object) -> str:
@@ -77,7 +78,7 @@ def test_a_remote_command_without_its_node_says_where_to_run_it() -> None:
 
     assert remote(node="gpu-b03", gpu=5) == "ssh gpu-b03 'nvidia-smi -i 5 -q; dmesg -T'"
     assert remote(node="gpu-b03") == "ssh gpu-b03 'nvidia-smi -q; dmesg -T'"
-    assert remote(rank=3) == "on the node of rank 3: `nvidia-smi -q; dmesg -T`"
+    sentences(remote(rank=3))
     assert not LEFT.search(command(["py-spy", "dump", "--pid", "{pid}"], {"node": "gpu-b03"}, remote=True))
     assert remote(node=None, rank=3) == remote(rank=3)
 

@@ -19,6 +19,7 @@ from gpuwatch.probe.results import NodeGround, Results
 from gpuwatch.probe.verdict import Verdict
 from gpuwatch.wire import NO_PYTHON
 from tests.diagnose.story import EPOCH, FINE, HOST, MEDIUM, NOW, SLOW, info
+from tests.sentences import Sentences
 
 HALF = 40 << 30
 
@@ -66,10 +67,10 @@ def test_what_many_nodes_have_in_common_is_said_once() -> None:
     assert memory.detail == "gpu-[001-064] GPUs 0-7 50 % free"
 
 
-def test_a_claimed_world_of_a_thousand_million_costs_nothing() -> None:
+def test_a_claimed_world_of_a_thousand_million_costs_nothing(sentences: Sentences) -> None:
     cluster = Cluster(2)
     cluster.ranks(world=999_999_999)
-    assert cluster.check({})["ranks.initialised"].detail == "job 7: 2 of 999999999 ranks, missing 2-999999998"
+    sentences(cluster.check({})["ranks.initialised"].detail)
 
 
 def test_torchruns_own_port_is_not_taken_by_somebody_else() -> None:
@@ -88,13 +89,14 @@ def test_torchruns_own_port_is_not_taken_by_somebody_else() -> None:
     assert cluster.check(strange)["net.port"].status == "WARN"
 
 
-def test_a_job_that_writes_nothing_is_not_told_to_be_in_step() -> None:
+def test_a_job_that_writes_nothing_is_not_told_to_be_in_step(sentences: Sentences) -> None:
     cluster = Cluster(4)
     cluster.ranks(world=4, wrote_s=2.0)
     assert cluster.check({})["ranks.in_step"].status == "PASS"
     cluster.ranks(world=4, wrote_s=1200.0)
     check = cluster.check({})["ranks.in_step"]
-    assert (check.status, check.detail) == ("WARN", "job 7: 4 ranks, and no line in their logs for 20 min")
+    assert check.status == "WARN"
+    sentences(check.detail)
 
 
 def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:
@@ -131,13 +133,13 @@ def test_a_limit_is_blamed_on_the_nodes_that_have_it(limits: tuple[int, ...], bl
     assert all(f"{limit:,}" in check.detail for limit in limits)
 
 
-def test_a_node_that_fell_silent_is_not_said_never_to_have_answered() -> None:
+def test_a_node_that_fell_silent_is_not_said_never_to_have_answered(sentences: Sentences) -> None:
     cluster = Cluster(2)
     cluster.tell("gpu-001", cluster.sample(), at=NOW + 60)
     told = dict.fromkeys(cluster.names, wire.NodeSettings())
     check = cluster.check(told, NOW + 60)["net.reachable"]
     assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
-    assert check.detail == "gpu-002: it answered, and has been silent for 60 s"
+    sentences(check.detail)
 
 
 def test_a_node_that_does_not_tell_its_settings_is_named() -> None:
@@ -161,23 +163,23 @@ def test_a_node_that_has_not_said_what_it_is_does_not_answer() -> None:
     assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
 
 
-def test_nothing_passes_that_nobody_could_see() -> None:
+def test_nothing_passes_that_nobody_could_see(sentences: Sentences) -> None:
     cluster = Cluster(2, kernel_log=None)
     found = cluster.check({})
     skipped = {"gpu.xid", "host.disk", "host.clock", "nccl.working"}
     assert {id_ for id_ in skipped if found[id_].status == "SKIP"} == skipped
     cluster.tell("gpu-001", ClockReading(0.0, 0.01))
-    assert cluster.check({})["host.clock"].detail == "clocks agree within 1 s: 1 node; 1 do not report it"
+    sentences(cluster.check({})["host.clock"].detail)
 
 
-def test_a_probe_that_left_a_node_out_does_not_pass() -> None:
+def test_a_probe_that_left_a_node_out_does_not_pass(sentences: Sentences) -> None:
     results = Results(wish=Wish(), started=EPOCH)
     results.phase, results.backend = "done", "gloo"
     results.verdict = Verdict("ok", "all links are alike")
     results.nodes = [NodeGround("gpu-001"), NodeGround("gpu-002", problem="no Python with torch")]
     _, check = links(results)
     assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
-    assert "gpu-002 (no Python with torch)" in check.detail
+    sentences(check.detail)
 
 
 def test_a_driver_or_gpu_that_has_not_answered_passes_no_check() -> None:

@@ -11,13 +11,13 @@ from msgspec import structs
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 from gpuwatch.diagnose.straggler.monitor import StragglerWatch, unlike_peers
 from gpuwatch.diagnose.straggler.own_time import slow_ranks
 from gpuwatch.hosts.plan import Thresholds
 from tests.diagnose.finding import PACK
 from tests.diagnose.simulated_jobs import Cluster, Job, Odd, changed
+from tests.sentences import Sentences
 
 NODE, GPU, RANK = 2, 1, 17
 
@@ -68,7 +68,7 @@ def load_of(rank: int) -> GpuLoad:
     )  # fmt: skip
 
 
-def test_a_throttled_gpu_is_the_straggler_with_cause_rack_and_cost() -> None:
+def test_a_throttled_gpu_is_the_straggler_with_cause_rack_and_cost(sentences: Sentences) -> None:
     cluster = Watched()
     assert cluster.told == []
     cluster.fault(changed(sm_clock_mhz=1230, temperature_c=81, throttle_pct={"sw_thermal": 88.0}))
@@ -76,32 +76,26 @@ def test_a_throttled_gpu_is_the_straggler_with_cause_rack_and_cost() -> None:
     assert not [each for each in cluster.told if each.code == "slower_than_peers"]  # it has not lasted
     cluster.run(60)
     alert = cluster.alert("slower_than_peers")
-    assert alert.text.startswith(
-        f"one of 64 ranks at 0.69x clock since {clock(alert.first)}, held down by heat"
-    )
-    assert "88 % of the time, 81 C where its peers have 66 C, rack r1" in alert.text
-    assert alert.text.endswith("every step waits for it, which costs the job about 31 %")
-    assert re.fullmatch(r"SM clock 1230 MHz, median of its 63 peers 17\d\d MHz", alert.proof[0].text)
+    sentences(alert.text)
+    assert re.search(r"1230 MHz, .* 63 peers 17\d\d MHz", alert.proof[0].text)
     assert alert.severity == "warning"
     assert {each.code for each in cluster.told} <= {"slower_than_peers", "sw_thermal", "hotter_than_peers"}
 
 
-def test_a_gpu_that_stands_still_in_a_part_of_each_step_has_a_slow_host() -> None:
+def test_a_gpu_that_stands_still_in_a_part_of_each_step_has_a_slow_host(sentences: Sentences) -> None:
     cluster = Watched()
     cluster.fault(changed(utilization_pct=45.0))
     cluster.run(90)
     alert = cluster.alert("slower_than_peers")
-    assert "busy only 45 % of the time where its peers are 99 %" in alert.text
-    assert "its host is late" in alert.text
-    assert "costs the job about 5" in alert.text
+    sentences(alert.text)
     assert len(cluster.told) == 1
 
 
-def test_the_one_that_works_while_the_others_spin_is_waited_for() -> None:
+def test_the_one_that_works_while_the_others_spin_is_waited_for(sentences: Sentences) -> None:
     cluster = Watched()
     cluster.job.phase("spin", steps=True, odd=(RANK, "work"))
     cluster.run(90)
-    assert "it works while the others spin in a collective" in cluster.alert("slower_than_peers").text
+    sentences(cluster.alert("slower_than_peers").text)
     assert len(cluster.told) == 1
 
 
@@ -110,26 +104,28 @@ def test_the_one_that_spins_while_the_others_work_is_told_and_blamed_for_nothing
     cluster.job.phase("work", steps=True, odd=(RANK, "spin"))
     cluster.run(90)
     alert = cluster.alert("spins_alone")
-    assert re.search(r"one of 64 ranks at 0\.[34]\dx", alert.text)
+    assert re.search(r"64 ranks at 0\.[34]\dx", alert.text)
     assert alert.severity == "info"
     assert [each.code for each in cluster.told if each.severity != "info"] == []
 
 
-def test_one_at_0_percent_while_all_others_spin_and_no_step_comes_is_a_hang() -> None:
+def test_one_at_0_percent_while_all_others_spin_and_no_step_comes_is_a_hang(sentences: Sentences) -> None:
     cluster = Watched()
     cluster.job.phase("spin", steps=False, odd=(RANK, "idle"))
     cluster.run(120)
-    assert "idle while 63 ranks wait in a collective" in cluster.alert("job.hang").text
+    sentences(cluster.alert("job.hang").text)
     assert {each.code for each in cluster.told} == {"job.hang"}
 
 
-def test_the_one_that_still_works_while_all_others_spin_and_no_step_comes_is_a_hang() -> None:
+def test_the_one_that_still_works_while_all_others_spin_and_no_step_comes_is_a_hang(
+    sentences: Sentences,
+) -> None:
     cluster = Watched()
     cluster.job.phase("spin", steps=False, odd=(RANK, "work"))
     cluster.run(240)
     assert cluster.told == []  # rank 17 may evaluate for all
     cluster.run(90)
-    assert "still works while 63 ranks wait in a collective" in cluster.alert("job.hang").text
+    sentences(cluster.alert("job.hang").text)
     assert {each.code for each in cluster.told} == {"job.hang"}
 
 
@@ -141,13 +137,13 @@ def test_half_of_the_pcie_lanes() -> None:
     assert len(cluster.told) == 1
 
 
-def test_half_of_the_pcie_lanes_in_a_slot_that_has_no_more() -> None:
+def test_half_of_the_pcie_lanes_in_a_slot_that_has_no_more(sentences: Sentences) -> None:
     cluster = Watched()
     gpu = cluster.fleet.nodes[f"gpu-{NODE:03d}"].gpus[cluster.places[RANK].uuid]
     gpu.info = structs.replace(gpu.info, pcie_width_max=8)
     cluster.fault(changed("medium", pcie_width=8))
     cluster.run(90)
-    assert "gen 5 x8, its peers gen 5 x16" in cluster.alert("link_below_peers").text
+    sentences(cluster.alert("link_below_peers").text)
     assert len(cluster.told) == 1
 
 
@@ -172,7 +168,7 @@ def test_links_that_move_far_less_than_those_of_the_peers(fast: dict[str, float]
     cluster.fault(changed("fast", **fast))
     cluster.run(90)
     alert = cluster.alert("link_below_peers")
-    assert re.search(rf"one of 64 ranks at 0\.\d\dx {name} throughput since", alert.text)
+    assert re.search(rf"64 ranks at 0\.\d\dx {name} ", alert.text)
     assert len(cluster.told) == 1
 
 
@@ -183,15 +179,17 @@ def test_links_that_move_far_less_than_those_of_the_peers(fast: dict[str, float]
         ({"data": 20.0}, r"at \d+\.\d\dx its peers' time in data since"),
     ],
 )
-def test_a_rank_that_tells_longer_times_of_its_own(timers: dict[str, float], told: str) -> None:
+def test_a_rank_that_tells_longer_times_of_its_own(
+    timers: dict[str, float], told: str, sentences: Sentences
+) -> None:
     cluster = Watched(dialect="all")
     assert cluster.told == []
     cluster.job.timers[RANK] = timers
     cluster.run(120)
     alert = cluster.alert("slower_than_peers")
     assert re.search(told, alert.text)
-    assert any(each.text.startswith("time in allreduce") for each in alert.proof)
-    assert "costs the job about" in alert.text
+    assert any("allreduce" in each.text for each in alert.proof)
+    sentences(alert.text)
     assert len(cluster.told) == 1
 
 

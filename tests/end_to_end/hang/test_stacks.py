@@ -103,7 +103,7 @@ def test_a_py_spy_is_lent_to_a_node_that_has_none(tmp_path: Path) -> None:
     job, after = (
         next(job for job in json.loads(done.stdout)["jobs"] if job["job"] == name) for done in (without, lent)
     )
-    assert job["places"][0]["ranks"][0]["without_python"] == "py-spy is not installed on the node"
+    assert job["places"][0]["ranks"][0]["without_python"].startswith("py-spy")
     assert (job["by"], after["by"]) == ("kernel", "python")
     assert after["places"][0]["frames"] == ["<module> (<string>:1)"]
     assert list((tmp_path / "tmp").iterdir()) == []

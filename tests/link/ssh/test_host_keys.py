@@ -17,6 +17,7 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.stream.carrier import CarrierError
 from tests.link.ssh.dial import dialing, refusal, says
 from tests.parts import need
+from tests.sentences import Sentences
 from tests.sshd import Client, Sshd, make_key, public_key, sign_key
 
 FAST = ("-o", "KexAlgorithms=curve25519-sha256")
@@ -162,7 +163,7 @@ def test_same_verdict_as_ssh(bench: Bench, case: str) -> None:
     bench.client.known_hosts.write_text(known_hosts.format(**bench.words(server)) + "\n")
 
     oracle = bench.client.ssh("-o", "StrictHostKeyChecking=yes", *FAST, name, "echo in")
-    assert (oracle.stdout == "in\n") != ("Host key verification failed" in oracle.stderr)
+    assert (oracle.stdout == "in\n") != ("verification failed" in oracle.stderr)
     try:
         ours = says(NodeSpec(name), bench.client.options())
     except CarrierError as error:
@@ -214,7 +215,7 @@ def test_revoked_host_keys_file(bench: Bench, tmp_path: Path) -> None:
     assert "binary list" in str(refusal(NodeSpec("binary"), bench.client.options()))
 
 
-def test_an_unknown_key_is_named_with_the_command_that_accepts_it(bench: Bench) -> None:
+def test_an_unknown_key_is_named_with_the_command_that_accepts_it(bench: Bench, sentences: Sentences) -> None:
     sshd = bench.servers["plain"]
     bench.client.known_hosts.write_text("")
     bench.client.add_host("unknown", sshd.port, sshd.user)
@@ -224,7 +225,7 @@ def test_an_unknown_key_is_named_with_the_command_that_accepts_it(bench: Bench) 
     ).stdout.split()[1]
     assert error.final
     assert shown in str(error)
-    assert f"ssh -F {bench.client.config} -o StrictHostKeyChecking=ask unknown true" in str(error)
+    sentences(str(error))
     assert "--accept-new-host-keys" in str(error)
     assert bench.client.known_hosts.read_text() == ""
 
@@ -279,18 +280,18 @@ def test_a_changed_key_is_refused_even_when_new_ones_are_accepted(bench: Bench) 
     assert bench.client.known_hosts.read_text() == before
 
 
-def test_a_certificate_is_named_in_the_facts(bench: Bench) -> None:
+def test_a_certificate_is_named_in_the_facts(bench: Bench, sentences: Sentences) -> None:
     sshd = bench.servers["certified"]
     bench.client.add_host("by-authority", sshd.port, sshd.user)
     bench.client.known_hosts.write_text(f"@cert-authority [127.*]:* {bench.authority}\n")
     with dialing(NodeSpec("by-authority"), bench.client.options()) as dial:
         carrier = dial("true")
-        assert carrier.facts.verified_by == f"certificate authority at {bench.client.known_hosts}:1"
+        sentences(carrier.facts.verified_by)
         carrier.close()
 
 
-def test_why_a_certificate_does_not_help_is_said(bench: Bench) -> None:
+def test_why_a_certificate_does_not_help_is_said(bench: Bench, sentences: Sentences) -> None:
     sshd = bench.servers["expired"]
     bench.client.add_host("too-old", sshd.port, sshd.user)
     bench.client.known_hosts.write_text(f"@cert-authority * {bench.authority}\n")
-    assert "it has expired" in str(refusal(NodeSpec("too-old"), bench.client.options()))
+    sentences(str(refusal(NodeSpec("too-old"), bench.client.options())))

@@ -18,6 +18,7 @@ from gpuwatch.link.ssh.sockets.tcp import TcpStream
 from gpuwatch.link.ssh_config import HostQuery, ResolvedHost
 from tests.link.ssh.dial import dialing, read_all, refusal, says, until
 from tests.parts import need
+from tests.sentences import Sentences
 from tests.sshd import Sshd, login_user, make_key, public_key, sign_key
 
 OPENS = "open sesame"
@@ -250,15 +251,15 @@ def test_nobody_listens(sshd: Sshd) -> None:
     assert "connection refused" in str(error)
 
 
-def test_a_name_that_does_not_resolve(sshd: Sshd) -> None:
+def test_a_name_that_does_not_resolve(sshd: Sshd, sentences: Sentences) -> None:
     sshd.client.add_host("gone", 1, sshd.user, "HostName no-such-host.invalid")
     error = refusal(NodeSpec("gone"), sshd.client.options())
-    assert "no-such-host.invalid does not resolve" in str(error)
+    sentences(str(error))
 
 
-def test_an_account_that_starts_no_command(tmp_path: Path) -> None:
+def test_an_account_that_starts_no_command(tmp_path: Path, sentences: Sentences) -> None:
     with Sshd(tmp_path / "sshd", lines=["MaxSessions 0"]) as sshd:
-        assert "started no command" in str(refusal(sshd.spec(), sshd.client.options()))
+        sentences(str(refusal(sshd.spec(), sshd.client.options())))
 
 
 def test_force_command_and_banner(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_the_socket_is_made_for_small_messages_and_notices_a_dead_peer(sshd: Ssh
         stream.close()
 
 
-def test_weak_algorithms_are_not_offered(tmp_path: Path) -> None:
+def test_weak_algorithms_are_not_offered(tmp_path: Path, sentences: Sentences) -> None:
     lines = ["Ciphers aes128-cbc,3des-cbc", "MACs hmac-sha1"]
     with Sshd(tmp_path / "sshd", lines=lines) as sshd:
-        assert "shares no accepted algorithm" in str(refusal(sshd.spec(), sshd.client.options()))
+        sentences(str(refusal(sshd.spec(), sshd.client.options())))

@@ -16,6 +16,7 @@ from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.fallback_config import read_plainly
 from gpuwatch.link.ssh_config import ConfigError, HostQuery, resolve
 from tests.link.ssh.dial import dialing, refusal, says, until
+from tests.sentences import Sentences
 from tests.sshd import Client, Sshd, public_key
 
 RELAY = (
@@ -131,7 +132,7 @@ def test_a_chain_from_ssh_config(tmp_path: Path) -> None:
         assert (first.logins(), second.logins(), node.logins()) == (1, 1, 1)
 
 
-def test_the_jump_hosts_key_is_checked_as_strictly(tmp_path: Path) -> None:
+def test_the_jump_hosts_key_is_checked_as_strictly(tmp_path: Path, sentences: Sentences) -> None:
     client = Client(tmp_path / "client")
     with (
         Sshd(tmp_path / "bastion", client=client, names=("bastion",), trusted=False) as bastion,
@@ -140,7 +141,7 @@ def test_the_jump_hosts_key_is_checked_as_strictly(tmp_path: Path) -> None:
         spec = replace(node.spec(), jump="bastion")
         error = refusal(spec, client.options())
         assert error.final
-        assert f"the host key of [127.0.0.1]:{bastion.port} is unknown" in str(error)
+        sentences(str(error))
         assert bastion.logins() == 0
         assert says(spec, client.options(accept_new_host_keys=True)) == "in"
 
@@ -159,13 +160,13 @@ def test_a_jump_host_for_all_does_not_jump_through_itself(tmp_path: Path) -> Non
         assert bastion.logins() == 1
 
 
-def test_a_node_that_the_jump_host_cannot_reach(tmp_path: Path) -> None:
+def test_a_node_that_the_jump_host_cannot_reach(tmp_path: Path, sentences: Sentences) -> None:
     client = Client(tmp_path / "client")
     with Sshd(tmp_path / "bastion", client=client, names=("bastion",)):
         client.add_host("down", 1, "x", "ProxyJump bastion")
         error = refusal(NodeSpec("down"), client.options())
         assert not error.final
-        assert "cannot reach 127.0.0.1 port 1" in str(error)
+        sentences(str(error))
 
 
 @pytest.mark.parametrize("kind", ["relay", "ssh -W"])
@@ -189,10 +190,10 @@ def test_a_proxy_command(sshd: Sshd, kind: str) -> None:
         assert children() == []
 
 
-def test_what_a_failing_proxy_command_says_is_shown(sshd: Sshd) -> None:
+def test_what_a_failing_proxy_command_says_is_shown(sshd: Sshd, sentences: Sentences) -> None:
     sshd.client.add_host("broken", sshd.port, sshd.user, "ProxyCommand echo no way through >&2; exit 1")
     error = refusal(NodeSpec("broken"), sshd.client.options())
-    assert "no way through" in str(error)
+    sentences(str(error))
     until(lambda: children() == [], "the child is reaped")
 
 

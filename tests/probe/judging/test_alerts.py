@@ -9,6 +9,7 @@ from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.protocol import Ground, GroundGpu, GroundNic, GroundPort
 from gpuwatch.probe.results import CounterChange, GpuResult, NodeGround, Results
 from tests.probe.judging.fabric import Fabric, through
+from tests.sentences import Sentences
 
 
 def cluster(fabric: Fabric, rate_gbps: float = 400.0, link_layer: str = "InfiniBand") -> Results:
@@ -52,15 +53,14 @@ def with_port(results: Results, node: int, **changed: object) -> Results:
 
 
 @pytest.mark.parametrize(("layer", "kind"), [("InfiniBand", "IB"), ("Ethernet", "RoCE")])
-def test_tcp_where_rdma_is_ready(layer: str, kind: str) -> None:
+def test_tcp_where_rdma_is_ready(layer: str, kind: str, sentences: Sentences) -> None:
     results = cluster(Fabric(2, 2, gpus=True), link_layer=layer)
     results.transports = {"NET/Socket": [0, 1, 2, 3]}
     verdict = judge(results)
 
     assert verdict.status == "bad"
-    assert verdict.sentence == (
-        f"expected {kind}, got TCP: mlx5_0 is active at 400 Gb/s, but NCCL says NET/Socket on host-0, host-1"
-    )
+    assert f"expected {kind}, got TCP" in verdict.sentence
+    sentences(verdict.sentence)
     assert verdict.alerts[0] == verdict.sentence
 
 
@@ -83,15 +83,11 @@ def test_tcp_is_all_there_is() -> None:
     assert (judge(results).status, judge(results).alerts) == ("ok", ())
 
 
-def test_a_port_that_is_worse_than_everywhere_else() -> None:
+def test_a_port_that_is_worse_than_everywhere_else(sentences: Sentences) -> None:
     fabric = Fabric(4, 2, gpus=True)
 
-    assert judge(with_port(cluster(fabric), 2, state="DOWN")).alerts == (
-        "host-2 mlx5_1 port 1 is down, active elsewhere",
-    )
-    assert judge(with_port(cluster(fabric), 2, state="ACTIVE", rate_gbps=200.0)).alerts == (
-        "host-2 mlx5_1 port 1 runs at 200 Gb/s, elsewhere at 400 Gb/s",
-    )
+    sentences(judge(with_port(cluster(fabric), 2, state="DOWN")).alerts)
+    sentences(judge(with_port(cluster(fabric), 2, state="ACTIVE", rate_gbps=200.0)).alerts)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +114,7 @@ def test_counters_that_moved(name: str, more: float, text: str | None) -> None:
     assert judge(results).alerts == ((text,) if text else ())
 
 
-def test_counters_of_the_culprit_are_evidence_against_it() -> None:
+def test_counters_of_the_culprit_are_evidence_against_it(sentences: Sentences) -> None:
     results = cluster(Fabric(4, 2, gpus=True).slow(through("host-1")))
     results.counters = [
         CounterChange("host-1", "ib:mlx5_0/1:symbol_error", 0.0, 12.0),
@@ -126,11 +122,11 @@ def test_counters_of_the_culprit_are_evidence_against_it() -> None:
     ]
 
     evidence = judge(results).culprits[0].evidence
-    assert "host-1 mlx5_0/1: symbol_error grew by 12 during the probe" in evidence
+    sentences(evidence)
     assert not any("host-2" in text for text in evidence)
 
 
-def test_a_pcie_link_that_is_narrow_under_load() -> None:
+def test_a_pcie_link_that_is_narrow_under_load(sentences: Sentences) -> None:
     results = cluster(Fabric(4, 2, gpus=True))
     results.counters = [
         CounterChange(f"host-{node}", f"=pcie:GPU-host-{node}-{gpu}:{what}", 1.0, value)
@@ -139,37 +135,30 @@ def test_a_pcie_link_that_is_narrow_under_load() -> None:
         for what, value in (("width", 8.0 if (node, gpu) == (3, 1) else 16.0), ("gen", 5.0))
     ]
 
-    assert judge(results).alerts == ("host-3 GPU 1: PCIe x8 under load, its peers x16",)
+    sentences(judge(results).alerts)
 
 
-def test_advice_compares_with_the_ports() -> None:
+def test_advice_compares_with_the_ports(sentences: Sentences) -> None:
     good = judge(cluster(Fabric(4, 2, rate=47.0, gpus=True))).advice
     little = judge(cluster(Fabric(4, 2, rate=20.0, gpus=True))).advice
 
-    assert good[0].startswith(
-        "links between nodes reach 47 GB/s: 94 % of NDR InfiniBand's 50 GB/s; usual is 47.5"
-    )
-    assert ", little: 47.5 GB/s is usual (Azure accepts 380 Gb/s" in little[0]
+    sentences(good[0])
+    sentences(little[0])
 
 
-def test_advice_says_that_gloo_is_not_the_fabric() -> None:
+def test_advice_says_that_gloo_is_not_the_fabric(sentences: Sentences) -> None:
     results = cluster(Fabric(4, rate=1.0))
     results.backend = "gloo"
 
-    assert judge(results).advice[0] == (
-        "measured over TCP by the CPUs (gloo): this says nothing about NVLink or RDMA"
-    )
-    assert "32 % of the interface's 25 Gb/s" in judge(results).advice[1]
+    sentences(judge(results).advice[0])
+    sentences(judge(results).advice[1])
 
 
-def test_advice_on_copies_from_the_host() -> None:
+def test_advice_on_copies_from_the_host(sentences: Sentences) -> None:
     results = cluster(Fabric(1, 2, gpus=True))
     results.gpus = {rank: GpuResult(rank, h2d_bps=2.6e10) for rank in range(2)}
 
-    assert judge(results).advice[-1] == (
-        "copies from the host reach 26 GB/s: 41 % of PCIe 5 x16's 63 GB/s, little: 55 GB/s is usual"
-        " (ml-engineering; Azure accepts 48)"
-    )
+    sentences(judge(results).advice[-1])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from gpuwatch.probe.judging.checks.baseline import BaselineError, load, save
 from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.results import CollectiveResult, Results
 from tests.probe.judging.fabric import Fabric, through
+from tests.sentences import Sentences
 
 MIB = 1 << 20
 
@@ -38,14 +39,12 @@ def test_the_same_again_is_no_regression(tmp_path: Path) -> None:
     assert (verdict.status, verdict.alerts) == ("ok", ())
 
 
-def test_a_collective_that_got_slower(tmp_path: Path) -> None:
+def test_a_collective_that_got_slower(tmp_path: Path, sentences: Sentences) -> None:
     verdict = judge(run(busbw=8.8), load(kept(tmp_path / "healthy.json", run())))
 
     assert verdict.status == "bad"
     assert verdict.culprits == ()
-    assert verdict.sentence == (
-        "slower than the baseline: all_reduce of 64M -12 % (8.8 GB/s, baseline 10 GB/s)"
-    )
+    sentences(verdict.sentence)
     assert verdict.alerts == (verdict.sentence,)
 
 
@@ -55,13 +54,11 @@ def test_less_than_it_varies_by_itself_is_no_regression(tmp_path: Path) -> None:
     assert judge(run(busbw=8.8), baseline).status == "ok"
 
 
-def test_a_fabric_that_is_slow_as_a_whole_is_nobodys_fault(tmp_path: Path) -> None:
+def test_a_fabric_that_is_slow_as_a_whole_is_nobodys_fault(tmp_path: Path, sentences: Sentences) -> None:
     verdict = judge(run(rate=12.0), load(kept(tmp_path / "healthy.json", run())))
 
     assert (verdict.status, verdict.culprits) == ("bad", ())
-    assert verdict.sentence == (
-        "all 12 same-rail links are at 50 % of the baseline: look at what they share, not at one node"
-    )
+    sentences(verdict.sentence)
 
 
 def test_two_ranks_can_be_judged_with_a_baseline(tmp_path: Path) -> None:
@@ -71,7 +68,7 @@ def test_two_ranks_can_be_judged_with_a_baseline(tmp_path: Path) -> None:
     assert judge(run(nodes=2, rate=12.0), baseline).status == "bad"
 
 
-def test_a_slow_node_is_named_beside_a_baseline_too(tmp_path: Path) -> None:
+def test_a_slow_node_is_named_beside_a_baseline_too(tmp_path: Path, sentences: Sentences) -> None:
     results, healthy = run(), run()
     for each, busbw in ((results, 5.0), (healthy, 10.0)):
         each.collectives.append(replace(each.collectives[0], op="all_gather", busbw_gb_per_s=busbw))
@@ -80,10 +77,7 @@ def test_a_slow_node_is_named_beside_a_baseline_too(tmp_path: Path) -> None:
     verdict = judge(results, load(kept(tmp_path / "healthy.json", healthy)))
 
     assert [each.name for each in verdict.culprits] == ["host-1"]
-    assert verdict.alerts == (
-        "slower than the baseline too: 2 of 3 rates;"
-        " the worst all_reduce of 64M -60 % (4 GB/s, baseline 10 GB/s)",
-    )
+    sentences(verdict.alerts)
 
 
 def test_other_shapes_stay_in_the_file_and_the_same_is_replaced(tmp_path: Path) -> None:
@@ -107,11 +101,11 @@ def test_another_version_is_compared_and_told(tmp_path: Path) -> None:
     assert "torch 2.13.0" in " ".join(verdict.advice)
 
 
-def test_nothing_comparable_is_said(tmp_path: Path) -> None:
+def test_nothing_comparable_is_said(tmp_path: Path, sentences: Sentences) -> None:
     verdict = judge(run(nodes=8), load(kept(tmp_path / "healthy.json", run(nodes=4))))
 
     assert verdict.status == "ok"
-    assert "holds no run of 8 ranks on 8 nodes" in " ".join(verdict.advice)
+    sentences(" ".join(verdict.advice))
 
 
 @pytest.mark.parametrize(

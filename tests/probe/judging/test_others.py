@@ -10,6 +10,7 @@ from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.probe_request import Collective, Wish
 from gpuwatch.probe.results import CollectiveResult, GpuResult, NodeGround, Results, Unreachable
 from tests.probe.judging.fabric import Fabric, both_ways, through
+from tests.sentences import Sentences
 
 MIB = 1 << 20
 ALIKE = GpuResult(5, matmul_flops=6e14, copy_bps=1.3e12, h2d_bps=5.5e10, d2h_bps=5.4e10)
@@ -28,7 +29,7 @@ def names(results: Results) -> list[tuple[str, str]]:
     return [(each.kind, each.name) for each in judge(results).culprits]
 
 
-def test_a_crashed_rank_is_the_culprit_and_explains_its_links() -> None:
+def test_a_crashed_rank_is_the_culprit_and_explains_its_links(sentences: Sentences) -> None:
     results = Fabric(4).dead(through("host-2"), "Connection closed by peer").results()
     results.phase, results.reason = "failed", "all_reduce of 1 MiB: rank 2 (host-2) died: killed by SIGKILL"
     results.gone = {2: "died: killed by SIGKILL"}
@@ -36,28 +37,28 @@ def test_a_crashed_rank_is_the_culprit_and_explains_its_links() -> None:
     verdict = judge(results)
 
     assert (verdict.status, names(results)) == ("failed", [("node", "host-2")])
-    assert verdict.sentence == "rank 2 on host-2 died: killed by SIGKILL"
+    sentences(verdict.sentence)
     assert verdict.evidence[0] == results.reason
 
 
-def test_a_rank_of_many_on_its_node_is_named_by_its_gpu() -> None:
+def test_a_rank_of_many_on_its_node_is_named_by_its_gpu(sentences: Sentences) -> None:
     results = Fabric(2, 8, gpus=True).results()
     results.phase, results.gone = "failed", {11: "did not come to it within 30 s"}
     verdict = judge(results)
 
     assert names(results) == [("gpu", "host-1 GPU 3")]
-    assert verdict.sentence == "rank 11 on host-1 GPU 3 did not come to it within 30 s"
+    sentences(verdict.sentence)
 
 
-def test_a_lost_node_is_one_culprit() -> None:
+def test_a_lost_node_is_one_culprit(sentences: Sentences) -> None:
     results = Fabric(2, 8, gpus=True).results()
     results.gone = dict.fromkeys(range(8, 16), "host-1 was lost: the connection broke")
 
     assert names(results) == [("node", "host-1")]
-    assert judge(results).sentence == "host-1 was lost: the connection broke"
+    sentences(judge(results).sentence)
 
 
-def test_a_node_that_was_left_out_is_told_once() -> None:
+def test_a_node_that_was_left_out_is_told_once(sentences: Sentences) -> None:
     fabric = Fabric(4, jitter=0.05).dead(through("host-3"))
     fabric.unreachable = [Unreachable(f"host-{src}", "host-3", "refused") for src in range(3)]
     results = fabric.results()
@@ -65,7 +66,7 @@ def test_a_node_that_was_left_out_is_told_once() -> None:
     verdict = judge(results)
 
     assert (verdict.status, names(results)) == ("failed", [("node", "host-3")])
-    assert verdict.sentence == "host-3 cannot take part: no other node can connect to it: refused"
+    sentences(verdict.sentence)
 
 
 def test_nodes_that_could_not_connect_count_without_a_measurement() -> None:
@@ -85,13 +86,13 @@ def test_a_refused_probe_says_why() -> None:
     assert (judge(results).status, judge(results).sentence) == ("failed", results.reason)
 
 
-def test_a_wrong_result_is_bad_at_once() -> None:
+def test_a_wrong_result_is_bad_at_once(sentences: Sentences) -> None:
     results = Fabric(4).results()
     results.collectives = [row("all_reduce"), row("all_gather", 64 * MIB, correct=False)]
     verdict = judge(results)
 
     assert (verdict.status, verdict.culprits) == ("bad", ())
-    assert verdict.sentence == "all_gather of 64M gives a wrong result"
+    sentences(verdict.sentence)
 
 
 def test_a_slow_collective_is_not_told_beside_the_node_that_makes_it_slow() -> None:
@@ -109,14 +110,12 @@ def test_a_collective_that_failed_because_of_a_dead_pair_is_not_told_twice() -> 
     assert "all_reduce" not in judge(results).sentence
 
 
-def test_a_collective_that_fails_on_fine_links_is_bad() -> None:
+def test_a_collective_that_fails_on_fine_links_is_bad(sentences: Sentences) -> None:
     results = Fabric(4).results()
     results.collectives = [row("all_reduce", p50_s=None, correct=None, error="rank 0 (host-0): timed out")]
 
     assert judge(results).status == "bad"
-    assert judge(results).sentence == (
-        "all_reduce of 1M failed although every measured link works: rank 0 (host-0): timed out"
-    )
+    sentences(judge(results).sentence)
 
 
 def test_what_a_back_end_lacks_is_no_failure() -> None:
@@ -130,7 +129,7 @@ def test_what_a_back_end_lacks_is_no_failure() -> None:
 
 @pytest.mark.parametrize(("pairs", "found"), [(False, [("node", "host-2")]), (True, [])])
 def test_the_rank_that_waits_least_is_to_blame_only_where_no_link_was_measured(
-    pairs: bool, found: list[tuple[str, str]]
+    pairs: bool, found: list[tuple[str, str]], sentences: Sentences
 ) -> None:
     fabric = Fabric(4)
     if not pairs:
@@ -141,7 +140,7 @@ def test_the_rank_that_waits_least_is_to_blame_only_where_no_link_was_measured(
     verdict = judge(results)
 
     assert names(results) == found
-    assert "waits least in 6 of 6 collectives" in " ".join((verdict.sentence, *verdict.evidence))
+    sentences(" ".join((verdict.sentence, *verdict.evidence)))
 
 
 def test_one_vote_of_many_names_nobody() -> None:
@@ -164,22 +163,19 @@ def gpus(results: Results, odd: GpuResult | None = None) -> Results:
     return results
 
 
-def test_a_gpu_that_is_slower_than_its_peers() -> None:
+def test_a_gpu_that_is_slower_than_its_peers(sentences: Sentences) -> None:
     results = gpus(Fabric(1, 8, gpus=True).results(), replace(ALIKE, matmul_flops=2e14))
     verdict = judge(results)
 
     assert (verdict.status, names(results)) == ("bad", [("gpu", "host-0 GPU 5")])
-    assert verdict.sentence == (
-        "host-0 GPU 5 is slow: matrix multiplication at 33 % of its peers' (200 of 600 TFLOP/s);"
-        " its clock, power limit and temperature"
-    )
+    sentences(verdict.sentence)
 
 
-def test_a_gpu_between_the_lines_is_evidence() -> None:
+def test_a_gpu_between_the_lines_is_evidence(sentences: Sentences) -> None:
     results = gpus(Fabric(1, 8, gpus=True).results(), replace(ALIKE, h2d_bps=4.4e10))
 
     assert judge(results).status == "ok"
-    assert any("copy from the host at 80 % of its peers'" in text for text in judge(results).evidence)
+    sentences(judge(results).evidence)
 
 
 def test_two_gpus_have_no_peers() -> None:
@@ -206,25 +202,26 @@ def test_what_is_slow_for_the_links_because_of_pcie_is_one_culprit() -> None:
     assert names(results) == [("gpu", "host-0 GPU 5")]
 
 
-def test_an_unfinished_probe_says_so() -> None:
+def test_an_unfinished_probe_says_so(sentences: Sentences) -> None:
     results = Fabric(4).slow(through("host-1")).results()
     results.phase = "pairs"
-    assert judge(results).sentence.startswith("so far: node host-1 is slow")
+    sentences(judge(results).sentence)
     results.phase = "cancelled"
-    assert judge(results).sentence.startswith("cancelled, so far: node host-1 is slow")
+    sentences(judge(results).sentence)
 
 
-def test_one_pair_of_ranks_has_nothing_to_be_compared_with() -> None:
-    assert judge(Fabric(2).results()).sentence == "both links work (24 of 24 GB/s); too few to compare"
-    assert judge(Results(wish=Wish(), started=0.0)).sentence == "so far: nothing is measured yet"
+def test_one_pair_of_ranks_has_nothing_to_be_compared_with(sentences: Sentences) -> None:
+    sentences(judge(Fabric(2).results()).sentence)
+    sentences(judge(Results(wish=Wish(), started=0.0)).sentence)
 
 
-def test_a_probe_without_any_number_is_not_ok() -> None:
+def test_a_probe_without_any_number_is_not_ok(sentences: Sentences) -> None:
     results = Fabric(2).results()
     results.pairs, results.wish = {}, Wish(budget_s=1.0)
     verdict = judge(results)
 
     assert verdict.status == "failed"
-    assert "the budget of 1 s was used up" in verdict.sentence
+    sentences(verdict.sentence)
     alone = judge(Fabric(1).results())
-    assert (alone.status, "nobody to talk to" in alone.sentence) == ("failed", True)
+    assert alone.status == "failed"
+    sentences(alone.sentence)

@@ -9,6 +9,7 @@ from gpuwatch.probe.orchestration.planning.nearness import device_of
 from gpuwatch.probe.protocol import Ground, GroundGpu, GroundPort
 from gpuwatch.probe.results import Seat
 from tests.probe.judging.fabric import Fabric, both_ways, one_way, out_of, through
+from tests.sentences import Sentences
 
 
 def at_nic(node: str, local: int) -> object:
@@ -54,12 +55,12 @@ def test_a_node_whose_nics_are_all_slow_is_a_node() -> None:
     assert culprits(Fabric(4, 8, gpus=True).slow(through("host-2"))) == [("node", "host-2")]
 
 
-def test_the_same_nic_everywhere_is_its_rail() -> None:
+def test_the_same_nic_everywhere_is_its_rail(sentences: Sentences) -> None:
     fabric = Fabric(4, 8, gpus=True).slow(lambda src, dst: src.node != dst.node and src.local == 3)
     verdict = judge(fabric.results())
 
     assert [(each.kind, each.name) for each in verdict.culprits] == [("nic", "rail mlx5_3")]
-    assert "the switch of that rail, not the nodes" in verdict.sentence
+    sentences(verdict.sentence)
 
 
 def test_one_direction_of_one_nic() -> None:
@@ -92,15 +93,13 @@ def test_a_gpu_that_is_slow_to_all_of_its_node() -> None:
     assert culprits(Fabric(4, 8, gpus=True).slow(nvlink)) == [("gpu", "host-1 GPU 3")]
 
 
-def test_gpus_on_two_sockets_are_a_layout_not_a_fault() -> None:
+def test_gpus_on_two_sockets_are_a_layout_not_a_fault(sentences: Sentences) -> None:
     across = Fabric(1, 8, gpus=True).slow(lambda src, dst: (src.local < 4) != (dst.local < 4), to=0.5)
     verdict = judge(across.results())
 
     assert (verdict.status, verdict.culprits) == ("ok", ())
-    assert verdict.sentence == (
-        "no link is bad, 32 of 56 links inside of a node slow both ways, as its layout may be"
-    )
-    assert "16 pairs of GPUs slow both ways" in verdict.evidence[-1]
+    sentences(verdict.sentence)
+    sentences(verdict.evidence[-1])
     assert "nvidia-smi topo -m" in verdict.evidence[-1]
 
 
@@ -114,13 +113,11 @@ def test_the_same_layout_on_many_nodes_shows_who_differs() -> None:
     assert culprits(fabric) == [("link", "host-2 GPU 0 <-> host-2 GPU 2")]
 
 
-def test_cpu_ranks_of_one_machine_are_never_to_blame() -> None:
+def test_cpu_ranks_of_one_machine_are_never_to_blame(sentences: Sentences) -> None:
     verdict = judge(Fabric(1, 4).slow(lambda src, dst: 2 in {src.local, dst.local}).results())
 
     assert (verdict.status, verdict.culprits) == ("ok", ())
-    assert verdict.sentence == (
-        "no link is bad, 6 of 12 links between ranks that share a machine's cores vary"
-    )
+    sentences(verdict.sentence)
 
 
 def test_a_rank_that_hangs_is_named_once_for_its_links_inside_and_outside() -> None:
@@ -148,11 +145,11 @@ def test_two_slow_nodes_and_a_link() -> None:
     assert set(culprits(fabric)) == {("node", "host-1"), ("node", "host-6"), ("link", "host-2 -> host-3")}
 
 
-def test_groups_that_are_slow_to_each_other_share_an_uplink() -> None:
+def test_groups_that_are_slow_to_each_other_share_an_uplink(sentences: Sentences) -> None:
     verdict = judge(Fabric(8).slow(lambda src, dst: (src.rank < 4) != (dst.rank < 4), to=0.5).results())
 
     assert [each.name for each in verdict.culprits] == ["host-[0-3] <-> host-[4-7]"]
-    assert "an uplink or the spine" in verdict.sentence
+    sentences(verdict.sentence)
 
 
 def test_a_dead_node_and_a_dead_pair() -> None:
@@ -161,39 +158,39 @@ def test_a_dead_node_and_a_dead_pair() -> None:
     assert culprits(fabric) == [("node", "host-4"), ("link", "host-1 <-> host-2")]
 
 
-def test_nothing_is_named_when_no_two_nodes_can_talk() -> None:
+def test_nothing_is_named_when_no_two_nodes_can_talk(sentences: Sentences) -> None:
     verdict = judge(Fabric(4).dead(lambda _src, _dst: True).results())
 
     assert (verdict.status, verdict.culprits) == ("bad", ())
-    assert "a firewall between all nodes" in verdict.sentence
+    sentences(verdict.sentence)
 
 
-def test_links_that_vary_prove_nothing() -> None:
+def test_links_that_vary_prove_nothing(sentences: Sentences) -> None:
     verdict = judge(Fabric(8).slow(out_of("host-3"), to=0.6, spread=0.5).results())
 
     assert (verdict.status, verdict.culprits) == ("noisy", ())
-    assert verdict.sentence.startswith("7 of 56 links vary too much")
+    sentences(verdict.sentence)
 
 
 def test_a_link_that_is_slow_at_its_best_is_slow_however_it_varies() -> None:
     assert culprits(Fabric(8).slow(out_of("host-3"), to=0.2, spread=0.5)) == [("direction", "host-3 egress")]
 
 
-def test_links_between_the_lines_are_told_and_nobody_is_blamed() -> None:
+def test_links_between_the_lines_are_told_and_nobody_is_blamed(sentences: Sentences) -> None:
     verdict = judge(Fabric(8).slow(through("host-5"), to=0.8).results())
 
     assert (verdict.status, verdict.culprits) == ("ok", ())
-    assert verdict.sentence == "no link is bad, 14 of 56 links at 70 % to 90 % of their peers (mostly host-5)"
+    sentences(verdict.sentence)
 
 
-def test_a_few_fast_links_are_a_doubt() -> None:
+def test_a_few_fast_links_are_a_doubt(sentences: Sentences) -> None:
     verdict = judge(Fabric(8).slow(both_ways("host-1", "host-2"), to=4.0).results())
 
     assert (verdict.status, verdict.culprits) == ("noisy", ())
-    assert "or nearly everything else is slow" in verdict.sentence
+    sentences(verdict.sentence)
 
 
-def test_a_few_links_of_a_culprit_are_measured_again_and_settle_it() -> None:
+def test_a_few_links_of_a_culprit_are_measured_again_and_settle_it(sentences: Sentences) -> None:
     fabric = Fabric(8).slow(through("host-5"))
     asked = suspects(fabric.results())
     assert len(asked) == MAX_SAMPLE_LINKS
@@ -209,4 +206,4 @@ def test_a_few_links_of_a_culprit_are_measured_again_and_settle_it() -> None:
 
     verdict = judge(fabric.results())
     assert (verdict.status, verdict.culprits) == ("noisy", ())
-    assert "congestion, not a fault" in verdict.sentence
+    sentences(verdict.sentence)

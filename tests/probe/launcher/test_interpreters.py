@@ -18,6 +18,7 @@ from gpuwatch.probe.protocol import Done, Ground, Note, Ready, Step
 from tests.agent.pythons import interpreter
 from tests.parts import SEEN_BY_EVERY_AGENT, need
 from tests.probe.launcher.driving import STUB, Driven, children, dial, fake_torch, one_rank
+from tests.sentences import Sentences
 
 pytestmark = SEEN_BY_EVERY_AGENT
 
@@ -48,9 +49,11 @@ def ground(environ: dict[str, str], *, python: str | None = None, activate: str 
         return driven.ground()
 
 
-def test_a_python_of_the_hosts_file_without_torch_gives_way(bare: Path, with_torch: Path) -> None:
+def test_a_python_of_the_hosts_file_without_torch_gives_way(
+    bare: Path, with_torch: Path, sentences: Sentences
+) -> None:
     found = ground({"VIRTUAL_ENV": str(with_torch)}, python=str(bare))
-    assert found.tried == [f"{bare} (hosts file): no torch"]
+    sentences(found.tried)
     assert (found.python, found.python_from, found.torch) == (
         str(with_torch / "bin" / "python3"),
         "VIRTUAL_ENV",
@@ -80,13 +83,15 @@ def test_activation_is_shell_and_may_print_read_and_set_what_it_wants(
         assert driven.until(Done).step == 3
 
 
-def test_activation_that_fails_is_told_and_nothing_else_is_taken(with_torch: Path) -> None:
+def test_activation_that_fails_is_told_and_nothing_else_is_taken(
+    with_torch: Path,
+) -> None:
     need("bash")
     found = ground({"VIRTUAL_ENV": str(with_torch)}, activate="source /nowhere/activate")
     assert found.python is None
     (reason,) = found.tried
     assert reason.startswith("python3 (activate): exit code 1: ")
-    assert "/nowhere/activate: No such file or directory" in reason
+    assert "/nowhere/activate" in reason
 
 
 def test_activation_and_the_name_of_the_interpreter_that_it_brings(with_torch: Path) -> None:
@@ -95,25 +100,29 @@ def test_activation_and_the_name_of_the_interpreter_that_it_brings(with_torch: P
     assert found.python == str(with_torch / "bin" / "python")
 
 
-def test_an_old_python_runs_the_launcher_but_not_the_ranks(with_torch: Path) -> None:
+def test_an_old_python_runs_the_launcher_but_not_the_ranks(with_torch: Path, sentences: Sentences) -> None:
     old = interpreter("3.6")
     found = ground({"VIRTUAL_ENV": str(with_torch)}, python=old)
-    assert found.tried == [f"{old} (hosts file): Python 3.6; the ranks need 3.8 or later"]
+    (reason,) = found.tried
+    sentences(reason.replace(str(old), "python3.6"))
     assert found.torch == "2.9.1+fake"
 
 
-def test_a_folder_that_is_only_called_torch_is_none(bare: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_only_called_torch_is_none(bare: Path, tmp_path: Path, sentences: Sentences) -> None:
     (tmp_path / "torch").mkdir()
     found = ground({"PYTHONPATH": str(tmp_path)}, python=str(bare))
-    assert found.tried[0] == f"{bare} (hosts file): no torch"
+    sentences(found.tried[0])
 
 
-def test_a_shell_line_that_hangs_is_left_after_its_time_with_all_that_it_started() -> None:
+def test_a_shell_line_that_hangs_is_left_after_its_time_with_all_that_it_started(
+    sentences: Sentences,
+) -> None:
     source = Path(interpreters.__file__).read_text()
     quick = {**STUB, interpreters.__name__: source.replace("ASK_S = 10.0", "ASK_S = 1.0")}
     with Driven(dial(BARE), python=None, activate="sleep 1000; true", modules=quick) as driven:
         found = driven.ground()
-        assert (found.python, found.tried) == (None, ["python3 (activate): no answer within 1 s"])
+        assert found.python is None
+        sentences(found.tried)
         assert children(found.pid) == []
 
 
@@ -168,7 +177,7 @@ def test_the_interpreter_of_a_training_process_comes_with_its_environment(
 
 
 def test_the_interpreter_of_another_users_process_is_not_taken(
-    bare: Path, with_torch: Path, tmp_path: Path, proc: Path
+    bare: Path, with_torch: Path, tmp_path: Path, proc: Path, sentences: Sentences
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can show a folder as somebody else's")
@@ -181,5 +190,5 @@ def test_the_interpreter_of_another_users_process_is_not_taken(
             dial({**BARE, "VIRTUAL_ENV": str(with_torch)}), python=str(bare), proc=str(proc)
         ) as driven:
             found = driven.ground()
-    assert found.tried[0] == f"process {pid} (train.py): another user's, and only one's own is used"
+    sentences(found.tried[0].replace(str(pid), "4711"))
     assert found.python_from == "VIRTUAL_ENV"

@@ -27,6 +27,7 @@ from gpuwatch.probe.protocol import (
     TryReach,
 )
 from tests.probe.launcher.driving import Driven, dial, fake_torch, gone, one_rank
+from tests.sentences import Sentences
 
 
 @pytest.fixture
@@ -75,11 +76,11 @@ def test_it_listens_on_the_one_address_and_others_reach_it(launcher: Driven) -> 
 def test_an_address_of_another_node_cannot_be_listened_on(launcher: Driven) -> None:
     launcher.tell(Listen(address="203.0.113.9"), Listen(address="127.0.0.1"))
     refused = launcher.until(Listening)
-    assert refused.error is not None and refused.error.startswith("cannot listen on 203.0.113.9: ")
+    assert refused.error is not None and " 203.0.113.9: " in refused.error
     assert launcher.until(Listening, lambda said: said.error is None).port > 0
 
 
-def test_what_cannot_be_reached_is_said_in_words(launcher: Driven) -> None:
+def test_what_cannot_be_reached_is_said_in_words(launcher: Driven, sentences: Sentences) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.2", 0))  # bound, but nothing listens
         port = closed.getsockname()[1]
@@ -89,7 +90,7 @@ def test_what_cannot_be_reached_is_said_in_words(launcher: Driven) -> None:
         )
         (down,) = launcher.until(Reached).tries
     assert not down.ok
-    assert down.error == "refused: nothing listens there any more, or a firewall rejects it"
+    sentences(down.error)
 
 
 def test_counters_have_the_names_of_the_contract(launcher: Driven) -> None:
@@ -145,29 +146,23 @@ def test_stop_before_there_are_ranks(launcher: Driven) -> None:
     assert gone(launcher.ground().pid)
 
 
-def test_a_worker_that_dies_is_told_with_its_last_words(launcher: Driven) -> None:
+def test_a_worker_that_dies_is_told_with_its_last_words(launcher: Driven, sentences: Sentences) -> None:
     prepared(launcher)
     launcher.tell(Step(id=1, what="h2d"))
     died = launcher.until(Died)
     assert died.rank is None
-    assert died.reason.startswith("the worker ended: exit code 3; its last words: ")
-    assert died.reason.endswith("RuntimeError: CUDA error: no kernel image")
+    sentences(died.reason)
     launcher.tell(Stop())
     launcher.until(Leaving)
 
 
-def test_orders_that_make_no_sense_are_noted_and_passed_over(launcher: Driven) -> None:
+def test_orders_that_make_no_sense_are_noted_and_passed_over(launcher: Driven, sentences: Sentences) -> None:
     launcher.ground()
     launcher.carrier.send(b'nonsense\n{"do":"dance"}\n{"do":"listen"}\n\n')
     launcher.tell(Step(id=1, what="collective"), Listen(address="127.0.0.1"))
     launcher.until(Listening)
     notes = [said.text for said in launcher.said if isinstance(said, Note)]
-    assert [note.partition(":")[0] for note in notes] == [
-        "an order was not understood",
-        "an unknown order",
-        "the order listen was not understood",
-        "a step was asked for before the ranks were prepared",
-    ]
+    sentences([note.partition(":")[0] for note in notes])
 
 
 def listeners(pid: int) -> set[tuple[str, int]]:

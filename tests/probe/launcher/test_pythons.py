@@ -42,7 +42,7 @@ def live_a_little(version: str, fake: FakeNvml, torch: Path) -> None:
         assert driven.until(Counters).values
         driven.tell(one_rank(store_here=True, store_port=here.port))
         if ground.python is None:
-            assert driven.until(Died).reason.startswith("no interpreter with torch")
+            assert "torch" in driven.until(Died).reason
         else:
             assert driven.until(Ready).rank == 0
         driven.tell(Stop())

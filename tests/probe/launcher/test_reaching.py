@@ -13,6 +13,7 @@ import pytest
 
 from gpuwatch.probe.launcher.listening import Listener
 from gpuwatch.probe.launcher.reaching import reach_all
+from tests.sentences import Sentences
 
 
 def target(node: str, address: str, port: int) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def a_door_that_drops() -> Iterator[tuple[str, int]]:
         yield full.getsockname()
 
 
-def test_a_thousand_doors_of_which_some_are_shut() -> None:
+def test_a_thousand_doors_of_which_some_are_shut(sentences: Sentences) -> None:
     listener = Listener("127.0.0.1")
     try:
         with a_door_that_drops() as (address, port):
@@ -43,12 +44,10 @@ def test_a_thousand_doors_of_which_some_are_shut() -> None:
         listener.close()
     assert [one["node"] for one in tries] == [one["node"] for one in targets]
     assert [one["ok"] for one in tries] == [True] * 990 + [False] * 10
-    assert {one["error"] for one in tries[990:]} == {
-        "no answer within 3 s: a firewall drops it, or the host is off"
-    }
+    sentences(sorted({one["error"] for one in tries[990:]}))
 
 
-def test_every_way_to_fail_has_its_words() -> None:
+def test_every_way_to_fail_has_its_words(sentences: Sentences) -> None:
     with socket.socket() as shut:
         shut.bind(("127.0.0.1", 0))
         port = shut.getsockname()[1]
@@ -56,8 +55,8 @@ def test_every_way_to_fail_has_its_words() -> None:
         (foreign,) = reach_all("203.0.113.7", [target("a", "127.0.0.1", port)], 3.0)
         (mixed,) = reach_all("127.0.0.1", [target("a", "::1", port)], 3.0)
         (astray,) = reach_all("127.0.0.1", [target("a", "203.0.113.7", port)], 3.0)
-    assert refused["error"].endswith("(127.0.0.1 is this node's own address too)")
-    assert foreign["error"] == "203.0.113.7 is not an address of this node"
+    sentences(refused["error"])
+    sentences(foreign["error"])
     assert not mixed["ok"] and mixed["error"]
     assert not astray["ok"] and astray["error"]
     assert reach_all("127.0.0.1", [], 3.0) == []

@@ -86,8 +86,6 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
             os.kill(worker if end == "the worker is killed" else launcher, how)
         assert gone(worker, *ranks, within_s=30.0)
         if end == "the worker is killed":
-            assert driven.until(Died, lambda said: said.rank is None).reason.startswith(
-                "the worker ended: killed by SIGKILL"
-            )
+            assert "SIGKILL" in driven.until(Died, lambda said: said.rank is None).reason
         else:
             assert gone(launcher)

@@ -11,6 +11,7 @@ from gpuwatch.probe.orchestration.stages.reach import settle
 from gpuwatch.probe.probe_request import Wish
 from gpuwatch.probe.protocol import Ground, GroundNic, GroundPort
 from tests.probe.orchestration.scripted import ground
+from tests.sentences import Sentences
 
 
 def node(host: str, *nics: tuple[str, str], speed: dict[str, float] | None = None) -> Ground:
@@ -31,7 +32,7 @@ def chosen(choice: AddressChoice) -> dict[str, str]:
     return {name: f"{each.interface} {each.address}" for name, each in choice.of.items()}
 
 
-def test_the_subnet_that_all_share_whatever_the_names() -> None:
+def test_the_subnet_that_all_share_whatever_the_names(sentences: Sentences) -> None:
     choice = choose(
         {
             "a": node("a", ("eth0", "10.1.0.1/16"), ("docker0", "172.17.0.1/16")),
@@ -40,7 +41,7 @@ def test_the_subnet_that_all_share_whatever_the_names() -> None:
         }
     )
     assert chosen(choice) == {"a": "eth0 10.1.0.1", "b": "ens5 10.1.0.2", "c": "eth0 10.1.9.3"}
-    assert choice.words == "eth0 on 2 nodes, ens5 on 1 (10.1.0.0/16)"
+    sentences(choice.words)
 
 
 def test_the_faster_of_two_networks() -> None:
@@ -133,7 +134,7 @@ def test_cpu_ranks_over_gloo_where_a_node_has_no_gpu() -> None:
     seating = seat_ranks(grounds, Wish(), choose(grounds))
     assert seating.backend == "gloo"
     assert {seat.device for seat in seating.seats} == {"cpu"}
-    assert any("not the fabric" in note for note in seating.notes)
+    assert any("fabric" in note for note in seating.notes)
     only_gpus = seat_ranks(grounds, Wish(backend="nccl"), choose(grounds))
     assert {seat.node for seat in only_gpus.seats} == {"a"}
     assert "no GPU" in only_gpus.without["b"]
@@ -162,17 +163,17 @@ def test_the_store_goes_where_everybody_gets() -> None:
     assert settle(["a", "b", "c"], {("c", "a"): "no route"}) == ("b", {})
 
 
-def test_who_reaches_nobody_is_left_out() -> None:
+def test_who_reaches_nobody_is_left_out(sentences: Sentences) -> None:
     failures = {("b", "a"): "no route", ("b", "c"): "no route"}
     store, without = settle(["a", "b", "c"], failures)
     assert store == "a"
-    assert without == {"b": "it can connect to no other node: no route"}
+    sentences(without)
 
 
-def test_of_two_that_cannot_meet_one_is_left_with_the_reason() -> None:
+def test_of_two_that_cannot_meet_one_is_left_with_the_reason(sentences: Sentences) -> None:
     store, without = settle(["a", "b"], {("a", "b"): "refused", ("b", "a"): "refused"})
     assert store == "a"
-    assert without == {"b": "it cannot connect to a, where the ranks meet: refused"}
+    sentences(without)
 
 
 def test_a_name_that_no_interface_has_is_told_with_those_there_are() -> None:

@@ -18,6 +18,7 @@ from gpuwatch.probe.ranks.base.sealed_store import TAMPERED
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.probe.verdict import Verdict
 from tests.probe.orchestration.scripted import Fabric, ScriptedLine, cluster, ground
+from tests.sentences import Sentences
 
 SMALL = Wish(sizes=(MIB, 4 * MIB), timeout_s=1.0)
 
@@ -136,12 +137,12 @@ def cluster_with(busy: Any) -> list[ScriptedLine]:
     return [*cluster(1, gpus=2), ScriptedLine("gpu-001", busy, Fabric())]
 
 
-def test_a_gpu_that_an_unseen_process_works_on_is_busy() -> None:
+def test_a_gpu_that_an_unseen_process_works_on_is_busy(sentences: Sentences) -> None:
     quiet = ground("gpu-000", 0, 1)
     working = msgspec.structs.replace(quiet, gpus=[msgspec.structs.replace(quiet.gpus[0], util_pct=98.0)])
     results = run_through([ScriptedLine("gpu-000", working, Fabric())])
     assert results.phase == "refused"
-    assert "cannot be seen" in results.reason
+    sentences(results.reason)
 
 
 def test_without_torch_anywhere_it_says_what_was_tried() -> None:
@@ -154,13 +155,13 @@ def test_without_torch_anywhere_it_says_what_was_tried() -> None:
     assert "`python:`" in results.reason
 
 
-def test_nodes_that_cannot_take_part_are_named_and_the_others_go_on() -> None:
+def test_nodes_that_cannot_take_part_are_named_and_the_others_go_on(sentences: Sentences) -> None:
     lines = [*cluster(2), ScriptedLine("down", None, Fabric())]
     results = run_through(lines)
     assert results.phase == "done"
     assert {seat.node for seat in results.seats} == {"gpu-000", "gpu-001"}
     assert next(each.problem for each in results.nodes if each.node == "down") == "connection refused"
-    assert any("down does not take part" in note for note in results.notes)
+    sentences(results.notes)
 
 
 def test_a_node_without_torch_is_left_out_while_a_person_thinks() -> None:
@@ -223,13 +224,13 @@ def test_a_dead_pair_is_told_and_not_waited_for() -> None:
     assert any("no collectives" in note for note in results.notes)
     dead = {pair for pair, result in results.pairs.items() if not result.ok}
     assert {frozenset(results.seats[rank].node for rank in pair) for pair in dead} == {cut}
-    assert all("no answer within 5 s" in (results.pairs[pair].error or "") for pair in dead)
+    assert all("5 s" in (results.pairs[pair].error or "") for pair in dead)
     assert len(results.pairs) == 8 * 7
     told = {frozenset(pair) for line in lines for step in line.steps("latency") for pair in step.pairs}
     assert not told & {frozenset(pair) for pair in dead}
 
 
-def test_a_node_that_nobody_reaches_is_left_out() -> None:
+def test_a_node_that_nobody_reaches_is_left_out(sentences: Sentences) -> None:
     others = ("gpu-000", "gpu-001", "gpu-003")
     lines = cluster(4, fabric=Fabric(cut={frozenset((other, "gpu-002")) for other in others}))
     results = run_through(lines)
@@ -237,10 +238,10 @@ def test_a_node_that_nobody_reaches_is_left_out() -> None:
     assert sorted({seat.node for seat in results.seats}) == list(others)
     assert results.collectives
     problem = next(each.problem for each in results.nodes if each.node == "gpu-002")
-    assert "no other node can connect to it" in (problem or "")
+    sentences(problem or "")
 
 
-def test_a_node_lost_midway_ends_all_and_keeps_what_there_is() -> None:
+def test_a_node_lost_midway_ends_all_and_keeps_what_there_is(sentences: Sentences) -> None:
     lines = cluster(3)
 
     def unlucky(node: str, step: Step, _rank: int) -> bool:
@@ -251,13 +252,13 @@ def test_a_node_lost_midway_ends_all_and_keeps_what_there_is() -> None:
     lines[0]._fabric.unlucky = unlucky
     results = run_through(lines)
     assert results.phase == "failed"
-    assert results.reason == "gpu-001 was lost: the connection was closed"
+    sentences(results.reason)
     assert len(results.collectives) == 12
     assert results.verdict is not None
     assert all(line.closed for line in lines)
 
 
-def test_a_rank_that_dies_is_named_and_the_probe_ends_in_order() -> None:
+def test_a_rank_that_dies_is_named_and_the_probe_ends_in_order(sentences: Sentences) -> None:
     def unlucky(_node: str, step: Step, rank: int) -> Done | Died | bool:
         if step.collective != "all_gather" or step.bytes < 4 * MIB:
             return True
@@ -268,14 +269,14 @@ def test_a_rank_that_dies_is_named_and_the_probe_ends_in_order() -> None:
     lines = cluster(2, gpus=2, fabric=Fabric(unlucky=unlucky))
     results = run_through(lines)
     assert results.phase == "failed"
-    assert "rank 3 (gpu-001 GPU 1) died: killed by signal 9" in results.reason
+    sentences(results.reason)
     rows = {(row.op, row.bytes): row for row in results.collectives}
     assert rows["all_reduce", 4 * MIB].error is None
     assert "rank 3 (gpu-001 GPU 1)" in (rows["all_gather", 4 * MIB].error or "")
     assert all(line.closed for line in lines)
 
 
-def test_a_hang_is_attributed() -> None:
+def test_a_hang_is_attributed(sentences: Sentences) -> None:
     def unlucky(_node: str, step: Step, rank: int) -> Done | Absent | bool | None:
         if step.collective != "broadcast":
             return True
@@ -285,7 +286,7 @@ def test_a_hang_is_attributed() -> None:
 
     results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
     assert results.phase == "failed"
-    assert "rank 2 (gpu-001) did not come" in results.reason
+    sentences(results.reason)
 
 
 def test_a_node_that_calls_ranks_of_others_absent_is_not_believed_against_their_answers() -> None:
@@ -328,14 +329,14 @@ def test_a_node_speaks_for_its_own_ranks_only(lie: Died | Done) -> None:
     assert not any(row.error and "rank 0 " in row.error for row in results.collectives)
 
 
-def test_ranks_that_say_nothing_at_all_are_named() -> None:
+def test_ranks_that_say_nothing_at_all_are_named(sentences: Sentences) -> None:
     def unlucky(_node: str, step: Step, rank: int) -> bool | None:
         return None if step.collective == "all_to_all" and rank in {1, 2} else True
 
     wish = Wish(sizes=(MIB,), timeout_s=-2.0)  # so that the margin is all that is waited for
     results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)), wish)
     assert results.phase == "failed"
-    assert "rank 1 (gpu-000), rank 2 (gpu-001) did not answer" in results.reason
+    sentences(results.reason)
 
 
 def test_a_collective_that_torch_cannot_do_leaves_the_others() -> None:
@@ -398,7 +399,7 @@ def test_a_person_retests_while_the_ranks_are_kept() -> None:
     assert all(line.closed for line in lines)
 
 
-def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
+def test_the_budget_ends_it_and_says_what_was_left_out(sentences: Sentences) -> None:
     clock = [0.0]
 
     def unlucky(_node: str, _step: Step, _rank: int) -> bool:
@@ -412,10 +413,10 @@ def test_the_budget_ends_it_and_says_what_was_left_out() -> None:
     assert 0 < len(results.collectives) < 30
     assert results.pairs
     left_out = next(note for note in results.notes if note.startswith("not measured for want of time"))
-    assert "rounds of pairs" in left_out
+    sentences(left_out)
 
 
-def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency() -> None:
+def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency(sentences: Sentences) -> None:
     clock = [0.0]
 
     def takes(size: int) -> float:
@@ -430,7 +431,7 @@ def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency() -> None
     lines = cluster(4, fabric=Fabric(takes=takes, unlucky=unlucky))
     results = run_through(lines, wish, clock=lambda: clock[0])
     assert [row.bytes for row in results.collectives] == [1024, 256 * MIB]
-    assert not [note for note in results.notes if "want of time" in note]
+    sentences(results.notes)
 
 
 def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:

@@ -13,6 +13,7 @@ from gpuwatch.probe.probe_request import COLLECTIVES, MIB
 from gpuwatch.probe.protocol import Absent, Arrived, Died, Note, Prepare, RankSeat, Ready, Step, Stop
 from tests.parts import need_torch
 from tests.probe.ranks.driver import Cluster, Worker, wait_until
+from tests.sentences import Sentences
 
 
 def cpu_s(pid: int) -> float:
@@ -29,13 +30,13 @@ def pid_of(ready: list[Ready], rank: int) -> int:
     return next(said.pid for said in ready if said.rank == rank)
 
 
-def test_ranks_that_never_join_are_named_by_those_that_did() -> None:
+def test_ranks_that_never_join_are_named_by_those_that_did(sentences: Sentences) -> None:
     """Three of a world of five: each of them says who is missing, and ends."""
     # Longer than two imports of torch beside each other may lie apart on a busy machine.
     with Cluster((2, 1), missing=2, join_s=6.0) as cluster:
         died = cluster.all_of(Died, 3)
         assert {said.rank for said in cluster.all_of(Arrived, 3)} == {0, 1, 2}
-        assert {said.reason for said in died} == {"ranks 3 and 4 did not join within 6 s"}
+        sentences(list({said.reason for said in died}))
         assert cluster.stop() == [0, 0]
 
 
@@ -65,11 +66,13 @@ def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
         )
     )
     heard = worker.wait(lambda said: any(isinstance(each, Died) for each in said))
-    assert f"cannot reach the store at 127.0.0.1:{port}" in str(heard)
+    assert f" 127.0.0.1:{port}" in str(heard)
     worker.close()
 
 
-def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step() -> None:
+def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step(
+    sentences: Sentences,
+) -> None:
     """The others answer every step and can make pairs, also without rank 0 on the store's node."""
     with Cluster((1, 2)) as cluster:
         ready = cluster.ready()
@@ -77,11 +80,12 @@ def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step
         (died,) = cluster.all_of(Died, 1)
         assert died.rank == 0 and died.reason.startswith("killed by SIGKILL")
         done = cluster.do("collective", answers=2, collective="all_reduce", bytes=4096, timeout_s=0.5)
-        assert {said.error for said in done} == {"rank 0 did not come within 0.5 s"}
+        sentences(list({said.error for said in done}))
         (absent,) = cluster.all_of(Absent, 1)
         assert (absent.step, absent.ranks) == (1, [0])
         done = cluster.do("bandwidth", answers=1, pairs=[(0, 1)], bytes=4096, timeout_s=0.5)
-        assert (done[0].rank, done[0].error) == (1, "rank 0 did not come within 0.5 s")
+        assert done[0].rank == 1
+        sentences(done[0].error)
         done = cluster.do("bandwidth", answers=2, pairs=[(1, 2)], bytes=4096, check=True)
         assert [said.error for said in done] == [None, None]
         assert cluster.stop() == [0, 0]
@@ -103,7 +107,7 @@ def test_a_rank_killed_within_a_collective_is_an_error_of_the_others() -> None:
         assert cluster.all_of(Died, 1)[0].rank == 1
 
 
-def test_ranks_that_do_not_agree_on_a_size_are_told_so() -> None:
+def test_ranks_that_do_not_agree_on_a_size_are_told_so(sentences: Sentences) -> None:
     """gloo aborts the rank that expects less; its last words are translated, the other one answers."""
     with Cluster((1, 1)) as cluster:
         cluster.ready()
@@ -112,20 +116,20 @@ def test_ranks_that_do_not_agree_on_a_size_are_told_so() -> None:
             cluster.workers[i].tell(Step(id=1, what="collective", collective="all_reduce", bytes=size))
         (died,) = cluster.all_of(Died, 1)
         assert died.rank == 1
-        assert died.reason.startswith("killed by SIGABRT: it was sent more bytes than it expected")
+        sentences(died.reason.partition(" | ")[0])
         (done,) = cluster.done(1, 1)
         assert done.rank == 0 and done.error
 
 
 @pytest.mark.long
-def test_without_a_group_of_all_pairs_are_measured_and_collectives_say_why() -> None:
+def test_without_a_group_of_all_pairs_are_measured_and_collectives_say_why(sentences: Sentences) -> None:
     """Where some pair of nodes cannot reach each other."""
     with Cluster((2, 1), pairs_only=True) as cluster:
         assert {tuple(said.lacks) for said in cluster.ready()} == {COLLECTIVES}
         done = cluster.do("bandwidth", answers=2, pairs=[(2, 0)], bytes=4096)
         assert [said.error for said in done] == [None, None]
         done = cluster.do("collective", collective="all_reduce", bytes=4096)
-        assert all("no group of all ranks" in (said.error or "") for said in done)
+        sentences(sorted({said.error or "" for said in done}))
 
 
 def test_an_interface_that_does_not_exist_leaves_no_rank_hanging() -> None:
@@ -135,14 +139,14 @@ def test_an_interface_that_does_not_exist_leaves_no_rank_hanging() -> None:
         assert all("nope0" in said.text for said in notes)
 
 
-def test_a_broken_torch_is_told_before_any_rank_exists() -> None:
+def test_a_broken_torch_is_told_before_any_rank_exists(sentences: Sentences) -> None:
     """The import fails in many ways; one line says so."""
     worker = Worker("sys.modules['torch.distributed'] = None;")
     seats = [RankSeat(rank=0, local=0)]
     worker.tell(Prepare(backend="gloo", world_size=1, seats=seats, store_address="127.0.0.1", store_port=1))
     heard = worker.wait(bool)
     assert isinstance(heard[0], Died) and heard[0].rank is None
-    assert heard[0].reason.startswith("torch cannot be imported: ")
+    sentences(heard[0].reason.partition(": ")[0])
     assert worker.close() == 1
 
 

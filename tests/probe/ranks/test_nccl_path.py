@@ -10,6 +10,7 @@ from gpuwatch.probe.probe_request import COLLECTIVES
 from gpuwatch.probe.protocol import Died, Transport
 from tests.parts import need_torch
 from tests.probe.ranks.driver import Cluster
+from tests.sentences import Sentences
 
 GLOO_LACKS = {"reduce_scatter"}
 """What gloo could not do in older versions."""
@@ -80,20 +81,22 @@ def test_gpu_checks_give_a_rate(cluster: Cluster, what: str) -> None:
     assert all(said.error is None and said.value and len(said.times_s) == 3 for said in done)
 
 
-def test_a_gpu_that_never_finishes_is_given_up_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_never_finishes_is_given_up_and_told(
+    monkeypatch: pytest.MonkeyPatch, sentences: Sentences
+) -> None:
     """Every later step is answered at once, since it would wait behind; stopping does not hang."""
     monkeypatch.setenv("SIMULATED_STUCK", "1")
     with Cluster((2,), before=SIMULATED, backend="nccl", timeout_s=0.2) as cluster:
         cluster.ready()
         done = cluster.do("copy", bytes=1024, timeout_s=0.2)
-        assert {said.error for said in done} == {"the GPU did not finish it within 0.2 s"}
+        sentences(list({said.error for said in done}))
         done = cluster.do("matmul", timeout_s=20.0)
-        assert all("step 1 is still on the GPU" in (said.error or "") for said in done)
+        sentences(list({said.error for said in done}))
         assert cluster.stop() == [0]
 
 
-def test_a_gpu_that_cannot_be_used_ends_its_rank_with_the_reason() -> None:
+def test_a_gpu_that_cannot_be_used_ends_its_rank_with_the_reason(sentences: Sentences) -> None:
     """Here: this torch has no CUDA."""
     with Cluster((1,), backend="nccl") as cluster:
         (died,) = cluster.all_of(Died, 1)
-        assert died.reason.startswith("its GPU cannot be used: ")
+        sentences(died.reason.partition(": ")[0])

@@ -30,6 +30,7 @@ from tests.report.fleets import (
     reading,
     sample,
 )
+from tests.sentences import Sentences, line_of
 
 
 def made(fleet: Fleet, now: float = START) -> Report:
@@ -93,12 +94,12 @@ def test_a_stuck_gpu_names_the_call_and_a_lost_one_the_reason() -> None:
     assert "2 of 3 GPUs" in text
 
 
-def test_an_unreachable_node_says_why_and_when_it_is_tried_again() -> None:
+def test_an_unreachable_node_says_why_and_when_it_is_tried_again(sentences: Sentences) -> None:
     fleet = Fleet(plan("gpu-009"))
     reason = "connection refused: nothing listens on port 22; start sshd there"
     feed(fleet, "gpu-009", LinkStatus("lost", reason, retry_at=START + 8))
     text = printed(fleet)
-    assert f"gpu-009  lost  {reason}  next attempt in 8.0s" in text
+    sentences(line_of(text, "attempt"))
     assert "all healthy" not in text
 
 
@@ -106,9 +107,9 @@ def test_a_node_that_never_answered_is_shown_as_connecting() -> None:
     assert "gpu-007  connecting" in printed(Fleet(plan("gpu-007")))
 
 
-def test_a_stale_node_keeps_its_values_with_their_age() -> None:
+def test_a_stale_node_keeps_its_values_with_their_age(sentences: Sentences) -> None:
     text = printed(healthy_fleet(), now=START + 30)
-    assert "gpu-001  stale  last sample 30s ago" in text
+    sentences(line_of(text, "gpu-001"))
     assert "30s old" in row_of(text, 0)
 
 
@@ -130,17 +131,17 @@ def test_a_notice_of_many_nodes_is_said_once() -> None:
     assert [line.split(maxsplit=1)[1] for line in lines] == [expected]
 
 
-def test_logs_that_may_not_be_read_or_are_not_there_are_told() -> None:
+def test_logs_that_may_not_be_read_or_are_not_there_are_told(sentences: Sentences) -> None:
     fleet = healthy_fleet("gpu-001", "gpu-002")
     fleet.plan = replace(fleet.plan, log_options=("/scratch/*.log",))
     for name in fleet.nodes:
         misses = {"/scratch/*.log": "nothing is there"}
         feed(fleet, name, Logs(t=NODE_TIME, seq=8, complete=True, misses=misses))
-    assert "no log file at /scratch/*.log (--log)" in printed(fleet)
+    sentences(line_of(printed(fleet), "/scratch/*.log"))
     file = LogFile(path="/scratch/a.log", state="unreadable", reason="permission denied")
     for name in fleet.nodes:
         feed(fleet, name, Logs(t=0, seq=9, files=[file], complete=True))
-    assert "gpu-[001-002]: /scratch/a.log not read: permission denied" in printed(fleet)
+    sentences(line_of(printed(fleet), "/scratch/a.log"))
     assert "(--log)" not in printed(fleet)
     named = {"file": "/scratch/a.log", "why": "permission denied"}
     told = fleet_facts(fleet, [], START, NODE_TIME)["unreadable_logs"]
@@ -156,31 +157,31 @@ def test_findings_say_where_what_and_why() -> None:
     assert "limit 87" in lines[0]
 
 
-def test_remarks_of_one_kind_do_not_fill_the_screen() -> None:
+def test_remarks_of_one_kind_do_not_fill_the_screen(sentences: Sentences) -> None:
     fleet = healthy_fleet(gpus=20)
     feed(fleet, "gpu-001", sample(*(reading(n, memory_used_bytes=79 * GIB) for n in range(20))))
     lines = [line for line in printed(fleet).splitlines() if line.startswith("info")]
     assert len(lines) == 5
-    assert "16 more of memory" in lines[-1]
+    sentences(line_of(lines[-1], "16"))
     assert "all healthy" in printed(fleet)
 
 
 def test_a_grave_notice_makes_the_fleet_unhealthy_and_is_told_once() -> None:
     fleet = healthy_fleet(gpus=1)
-    notice = Notice("driver_mismatch", "the driver was updated", "critical", "Reboot the node.")
+    notice = Notice("driver_mismatch", "driver-updated", "critical", "Reboot the node.")
     feed(fleet, "gpu-001", hello(1, notices=[notice]))
     text = printed(fleet)
-    assert text.count("the driver was updated") == 1
+    assert text.count("driver-updated") == 1
     assert "Reboot the node." in text
     assert "1 critical" in text.splitlines()[-1]
 
 
-def test_a_rank_without_a_gpu_is_shown_under_its_node() -> None:
+def test_a_rank_without_a_gpu_is_shown_under_its_node(sentences: Sentences) -> None:
     fleet = healthy_fleet(gpus=0)
     feed(fleet, "gpu-001", hello(0))
     node = fleet.nodes["gpu-001"]
     node.processes = [process(77, 0, rank=3, gpus=[])]
-    assert "without a GPU: rank 3 alice 77 python" in printed(fleet)
+    sentences(line_of(printed(fleet), "77"))
 
 
 def test_a_demo_says_so_on_its_first_line() -> None:
@@ -217,18 +218,15 @@ def test_markup_in_a_process_name_is_printed_as_it_is() -> None:
     assert "[red]x[/] :boom:" in printed(fleet)
 
 
-def test_a_job_that_is_silent_is_told_though_every_node_is_well() -> None:
+def test_a_job_that_is_silent_is_told_though_every_node_is_well(sentences: Sentences) -> None:
     fleet = healthy_fleet(gpus=2)
     node = fleet.nodes["gpu-001"]
     node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 200)]
     stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
     told = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
-    assert [line.text for line in told.notices] == [
-        "warning   job 4711: 2 ranks, and no line in their logs for 3 min; "
-        "run gpuwatch stacks to find the rank that they wait for"
-    ]
-    assert told.verdict.text.endswith(": all healthy, but see above: 1 silent job")
+    sentences([line.text for line in told.notices])
+    sentences(told.verdict.text)
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
     assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]

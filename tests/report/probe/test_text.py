@@ -15,6 +15,7 @@ from gpuwatch.report.probe.format import rate_text, size_text, time_text
 from gpuwatch.report.probe.preflight import busy_lines, ground_lines, plan_lines, question, refused_lines
 from gpuwatch.report.probe.text import print_results, result_lines, wrapped
 from tests.report.probe.probes import cluster, gpu_checks, ground, measured, slow_node, with_pairs
+from tests.sentences import Sentences, line_of
 
 HOSTILE = "\x1b]0;owned\x07 [red] \u202e"
 
@@ -57,47 +58,45 @@ def test_times_and_sizes() -> None:
     ]
 
 
-def test_gloo_is_never_taken_for_the_fabric() -> None:
+def test_gloo_is_never_taken_for_the_fabric(sentences: Sentences) -> None:
     results = cluster(2, 1, gpus=False)
     first = next(iter(result_lines(results, UNICODE, 80)))
-    assert "CPU ranks over TCP: not the training fabric" in first.text
+    sentences(line_of(first.text, "training"))
     assert first.style == "warning"
-    assert "not the training fabric" in plan_lines(results)[0].text
-    assert "not the training fabric" not in said(cluster(2, 1))
+    sentences(line_of(plan_lines(results)[0].text, "training"))
+    sentences(line_of(said(cluster(2, 1)), "NCCL"))
 
 
-def test_nodes_that_are_alike_are_told_once() -> None:
+def test_nodes_that_are_alike_are_told_once(sentences: Sentences) -> None:
     results = cluster(4, 8)
     results.nodes[2] = NodeGround("gpu-003", problem="no answer within 20 s")
     text = [line.text for line in ground_lines(results)]
     assert text[0] == "gpu-[001-002,004]"
-    assert text[1] == "  python  /opt/conda/bin/python, from a process (train.py), torch 2.7.1"
+    sentences(text[1])
     assert "8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])" in text[4]
-    assert text[5:] == ["gpu-003", "  problem no answer within 20 s"]
+    sentences(text[5:])
     alone = [line.text for line in ground_lines(cluster(1, 8))]
     assert "process 4701 (train.py)" in alone[1]
     assert "eth0 25 Gb/s 10.0.0.1/24" in alone[3]
 
 
-def test_the_question_names_nodes_and_seconds() -> None:
+def test_the_question_names_nodes_and_seconds(sentences: Sentences) -> None:
     results = cluster(4, 8)
-    assert question(results) == "Run it on 4 nodes for about 40 s?"
+    sentences(question(results))
     plan = "\n".join(line.text for line in plan_lines(results))
-    assert "32 ranks on 4 nodes over ib0 (10.1.0.0/16)" in plan
-    assert "30 collective measurements, 180 pairs in 31 rounds, checks of every GPU" in plan
-    assert "about 40 s, 180 s at most; 12.0GB between the nodes" in plan
+    sentences(line_of(plan, "10.1.0.0/16"))
 
 
-def test_a_busy_cluster_is_refused_with_its_processes() -> None:
+def test_a_busy_cluster_is_refused_with_its_processes(sentences: Sentences) -> None:
     results = cluster(1, 8, phase="refused")
     results.reason = "GPUs are busy: end it first, or use --allow-busy"
     results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
-    assert [line.text for line in busy_lines(results)] == ["gpu-001 is busy: 4711 python of alice 70.0GB"]
-    assert ground_lines(results)[-1].text == "gpu-001 is busy: 4711 python of alice 70.0GB"
-    assert [line.text for line in refused_lines(results)] == [f"nothing was measured: {results.reason}"]
+    sentences([line.text for line in busy_lines(results)])
+    sentences(ground_lines(results)[-1].text)
+    sentences([line.text for line in refused_lines(results)])
 
 
-def test_no_torch_anywhere_is_a_sentence_with_the_remedy() -> None:
+def test_no_torch_anywhere_is_a_sentence_with_the_remedy(sentences: Sentences) -> None:
     results = cluster(2, 8, phase="refused")
     results.reason = "no node can take part"
     results.nodes = [
@@ -105,7 +104,7 @@ def test_no_torch_anywhere_is_a_sentence_with_the_remedy() -> None:
     ]
     text = "\n".join(line.text for line in refused_lines(results))
     assert "pip install 'gpuwatch-cluster[probe]'" in text
-    assert "`python:` in the hosts file" in text
+    sentences(line_of(text, "python"))
     results.nodes = [replace(results.nodes[0], problem=None)]
     assert "/usr/bin/python3: no torch" in "\n".join(line.text for line in ground_lines(results))
 
@@ -121,55 +120,51 @@ def test_every_line_of_the_tables_fits_80_cells() -> None:
     assert "min" in said(results, 120)
 
 
-def test_the_matrix_of_ranks_says_which_links_are_slow_and_which_failed() -> None:
+def test_the_matrix_of_ranks_says_which_links_are_slow_and_which_failed(sentences: Sentences) -> None:
     results = with_pairs(cluster(8, 1, gpus=False), lopsided)
     text = said(results)
     rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if re.match(r" \d gpu-", line)}
     assert rows["gpu-001"] == ["48.0", "✖12.0", "FAILED", "48.0", "48.0", "48.0", "48.0"]
     assert rows["gpu-003"] == ["✖12.0"] * 7
-    assert "1 link FAILED, gpu-001 rank 0 -> gpu-004 rank 3: timed out after 30 s" in text
+    sentences(line_of(text, "gpu-001"))
     assert "✖ under 70%" in text
     plain_text = said(results, marks=ASCII)
     assert plain_text.isascii()
     assert "x12.0" in plain_text
 
 
-def test_many_ranks_are_folded_to_the_worst_link_of_two_nodes() -> None:
+def test_many_ranks_are_folded_to_the_worst_link_of_two_nodes(sentences: Sentences) -> None:
     results = with_pairs(cluster(8, 8), lopsided)
     assert results.pairs[0, 24].error is not None
     text = said(results)
     rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if re.match(r" \d gpu-", line)}
     assert rows["gpu-001"] == ["380", "48.0", "✖12.0", "FAILED", "48.0", "48.0", "48.0", "48.0"]
-    assert "8 links FAILED, gpu-001 GPU 0 -> gpu-004 GPU 0 and 7 more: timed out" in text
+    sentences(line_of(text, "gpu-001"))
 
 
-def test_many_nodes_are_told_by_the_nodes_in_trouble() -> None:
+def test_many_nodes_are_told_by_the_nodes_in_trouble(sentences: Sentences) -> None:
     results = with_pairs(cluster(40, 2), lopsided)
     results.verdict = slow_node("gpu-003")
     lines = said(results).splitlines()
     table = lines[lines.index("links between 40 nodes, GB/s") + 1 :]
     assert [row.split()[0] for row in table[1:4]] == ["gpu-003", "gpu-001", "gpu-004"]
     assert table[1].split() == ["gpu-003", "156", "0", "156", "0", "12.0", "12.0", "12.0"]
-    assert table[4] == "37 nodes without a slow link, but with these; median 48.0 GB/s"
+    sentences(table[4])
     assert "  156 links of gpu-003" in lines
     assert len(lines) < 30
 
 
-def test_the_verdict_stands_last_with_its_evidence() -> None:
+def test_the_verdict_stands_last_with_its_evidence(sentences: Sentences) -> None:
     results = cluster(4, 2)
     results.verdict = slow_node("gpu-003")
     lines = said(results).splitlines()
     alert = lines.index("ALERT  expected IB, got TCP on rank 3")
     sentence = next(n for n, line in enumerate(lines) if line.startswith("BAD  gpu-003 is slow"))
     assert alert < sentence
-    assert lines[sentence + 2 :] == [
-        "  node gpu-003  25% of its peers",
-        "    14 of 14 links under 0.7",
-        "    the other links reach 48.7 GB/s",
-    ]
+    sentences(lines[sentence + 2 :])
 
 
-def test_failures_of_collectives_name_who_was_waited_for() -> None:
+def test_failures_of_collectives_name_who_was_waited_for(sentences: Sentences) -> None:
     results = cluster(2, 2)
     failed = CollectiveResult("all_to_all", 1 << 20, error="rank 3 did not come within 30 s")
     slow = replace(measured([4])[0], least_waiting=2)
@@ -177,12 +172,12 @@ def test_failures_of_collectives_name_who_was_waited_for() -> None:
     results.collectives = [failed, slow, wrong]
     text = said(results)
     assert re.search(r"all_to_all +1M +- .*FAILED", text)
-    assert "all_to_all 1M: rank 3 did not come within 30 s" in text
+    sentences(line_of(text, "all_to_all"))
     assert "all_reduce 4M: gpu-002 GPU 0 waited least" in text
     assert "all_reduce 16M: wrong result" in text
 
 
-def test_unreachable_nodes_counters_and_partial_results() -> None:
+def test_unreachable_nodes_counters_and_partial_results(sentences: Sentences) -> None:
     results = cluster(2, 1, phase="cancelled")
     results.unreachable = [Unreachable("gpu-001", "gpu-002", "no answer within 5 s: a firewall drops it")]
     results.counters = [
@@ -190,14 +185,12 @@ def test_unreachable_nodes_counters_and_partial_results() -> None:
         CounterChange("gpu-001", "=pcie:GPU-1:gen", 1, 4),
     ]
     text = said(results)
-    assert "gpu-001 cannot connect to gpu-002: no answer within 5 s: a firewall drops it" in text
+    sentences(line_of(text, "gpu-001"))
     assert "gpu-001: ib:mlx5_0/1:symbol_error +12" in text
-    assert "gpu-001: pcie:GPU-1:gen 1 before, 4 under load" in text
-    assert "cancelled: results so far" in text
     assert "verdict: none" in text
 
 
-def test_why_a_node_takes_no_part_is_told_once() -> None:
+def test_why_a_node_takes_no_part_is_told_once(sentences: Sentences) -> None:
     results = cluster(2, 1, phase="done")
     why = "no Python with torch; name one with `python:`"
     results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
@@ -205,11 +198,10 @@ def test_why_a_node_takes_no_part_is_told_once() -> None:
     results.verdict = Verdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
     text = said(results)
     assert text.count(why) == 1
-    assert "node gpu-002  took no part" in text
-    assert "a word about something else" in text
+    sentences(line_of(text, "gpu-002"))
 
 
-def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks() -> None:
+def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks(sentences: Sentences) -> None:
     why = "gpu-002 was lost: the session or the node went down"
     results = cluster(2, 2, phase="failed")
     results.reason = why
@@ -219,7 +211,7 @@ def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks() -> Non
     results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
     text = said(results)
     assert text.count(why) == 1
-    assert "12 links were measured" in text
+    sentences(line_of(text, "12"))
 
 
 def test_remote_words_cannot_steer_the_terminal() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.xid_codes import with_codes
 from gpuwatch.rules.parsing.parse import parse_pack, read_packs
 from tests.agent.logs.scan_lines import rule
+from tests.sentences import Sentences
 
 GOOD = rule("the frobnicator seized up", name="my.frobnicator")
 
@@ -63,22 +65,22 @@ def test_all_mistakes_come_at_once_in_order() -> None:
     ]
 
 
-def test_an_id_given_twice_is_refused_across_files_too(tmp_path: Path) -> None:
+def test_an_id_given_twice_is_refused_across_files_too(tmp_path: Path, sentences: Sentences) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     one.write_text(GOOD)
     two.write_text("\n" + GOOD)
     with pytest.raises(RulesError) as caught:
         load_packs([one, two])
-    assert caught.value.problems == (f"{two}:2:3: rule my.frobnicator: given twice, first in one.yaml:1",)
+    sentences(caught.value.problems)
 
 
-def test_a_users_rule_replaces_a_built_in_one(tmp_path: Path) -> None:
+def test_a_users_rule_replaces_a_built_in_one(tmp_path: Path, sentences: Sentences) -> None:
     built_in = load_packs()
     known = next(iter(built_in.by_id))
     pack = tmp_path / "mine.yaml"
     pack.write_text(rule("the frobnicator seized up", name=known) + GOOD)
     packs = load_packs([pack])
-    assert packs.by_id[known].match == ("the frobnicator seized up",)
+    sentences(packs.by_id[known].match)
     assert packs.packs[known] == str(pack)
     assert len(packs.rules) == len(built_in.rules) + 1
     assert load_packs().by_id[known] == built_in.by_id[known]
@@ -106,8 +108,8 @@ def test_what_is_no_pack_is_refused(content: bytes | None, tmp_path: Path) -> No
         r"word (?:\d+\.?){5,}x",
     ],
 )
-def test_a_pattern_that_can_blow_up_is_refused(pattern: str) -> None:
-    assert "may never end" in problems(rule(pattern))[0]
+def test_a_pattern_that_can_blow_up_is_refused(pattern: str, sentences: Sentences) -> None:
+    sentences(problems(rule(pattern))[0])
 
 
 @pytest.mark.parametrize(
@@ -129,10 +131,9 @@ def test_a_pattern_that_cannot_is_taken(pattern: str) -> None:
 
 
 def test_patterns_of_newer_pythons_are_refused() -> None:
-    assert (
-        "3.6" in problems(rule("word (?>a+)b"))[0]
-        or "not a regular expression" in problems(rule("word (?>a+)b"))[0]
-    )
+    """Those before 3.11 cannot read it themselves."""
+    reason = "3.6" if sys.version_info >= (3, 11) else "regular expression"
+    assert reason in problems(rule("word (?>a+)b"))[0]
 
 
 def test_built_in_packs_are_without_mistakes_and_read_the_fast_way_as_the_checked_one() -> None:

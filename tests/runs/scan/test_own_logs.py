@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.cli.analysis.scan import scan
+from tests.sentences import Sentences
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 
@@ -84,7 +85,7 @@ def test_a_log_that_several_ranks_write_is_believed(
 
 
 def test_a_rank_that_stops_while_another_finishes_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sentences: Sentences
 ) -> None:
     done = f"{stamp(600)}Training finished\n"
     status, report = scanned(
@@ -92,7 +93,7 @@ def test_a_rank_that_stops_while_another_finishes_is_reported(
     )
     outcome = report["outcome"]
     assert (status, outcome["state"], outcome["behind"]) == (1, "stopped", [0])
-    assert outcome["text"] == "rank 0 stopped at step 299 of 600; rank 3 finished"
+    sentences(outcome["text"])
     assert [each["rank"] for each in report["incidents"]] == [0]
 
 

@@ -20,6 +20,7 @@ from gpuwatch.session.hang.dump_collection import DumpCollection
 from gpuwatch.session.hang.dump_selection import RankTarget
 from gpuwatch.session.session import Session
 from tests.diagnose.dumps import content, steps
+from tests.sentences import Sentences
 
 WORLD = 4
 WHOM = 2
@@ -125,18 +126,19 @@ def test_the_rank_that_never_came_is_named_and_nothing_is_left_or_written(
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-def test_a_silent_node_is_told_and_its_ranks_are_not_accused(nodes: Nodes) -> None:
+def test_a_silent_node_is_told_and_its_ranks_are_not_accused(nodes: Nodes, sentences: Sentences) -> None:
     nodes.silent.add("n1")
     nodes.leave(0)
     nodes.leave(1)
     job = only(nodes.finish(nodes.hunt()))
-    assert job.without == {2: "n1: no answer in 20 s", 3: "n1: no answer in 20 s"}
+    assert list(job.without) == [2, 3]
+    sentences(job.without)
     assert job.testimony is not None
     assert job.testimony.culprits == ()
-    assert "no dump of ranks 2-3: n1: no answer in 20 s" in job.testimony.evidence
+    sentences(job.testimony.evidence)
 
 
-def test_what_is_no_dump_is_told_and_never_run(nodes: Nodes, tmp_path: Path) -> None:
+def test_what_is_no_dump_is_told_and_never_run(nodes: Nodes, tmp_path: Path, sentences: Sentences) -> None:
     trap = tmp_path / "trap"
     nodes.leave(0, pickle.dumps(os.system)[:-1] + b"(S'touch " + str(trap).encode() + b"'\ntR.")
     os.truncate(nodes.leave(1, b"\x80"), 2 * dump_transfer.MOST_BYTES)
@@ -145,18 +147,19 @@ def test_what_is_no_dump_is_told_and_never_run(nodes: Nodes, tmp_path: Path) -> 
     job = only(nodes.finish(nodes.hunt()))
     assert [each.rank for each in job.read] == [3]
     assert "refused" in job.without[0]
-    assert "128MB, more than the 64.0MB that are fetched" in job.without[1]
+    sentences(job.without[1])
     assert "empty" in job.without[2]
     assert not trap.exists()
     assert job.testimony is not None
     assert job.testimony.culprits == ()
 
 
-def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes) -> None:
+def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes, sentences: Sentences) -> None:
     for rank in (0, 1, 3):
         nodes.leave(rank)
     job = only(nodes.finish(nodes.hunt()))
-    assert job.without == {WHOM: "none is there"}
+    assert list(job.without) == [WHOM]
+    sentences(job.without)
     assert job.testimony is not None
     assert job.testimony.culprits == (WHOM,)
 
@@ -169,7 +172,9 @@ def test_without_any_dump_nothing_is_claimed(nodes: Nodes, tmp_path: Path) -> No
     assert heard.places == (f"{tmp_path}/dumps/r",)
 
 
-def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(nodes: Nodes) -> None:
+def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(
+    nodes: Nodes, sentences: Sentences
+) -> None:
     old = nodes.leave(3)
     os.utime(old, (time.time() - 900,) * 2)
 
@@ -185,19 +190,19 @@ def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(nodes: 
     job = only(nodes.finish(hunt))
     assert sorted(nodes.triggered) == [("n0", [100, 101]), ("n1", [102, 103])]
     assert [each.rank for each in job.read] == [0, 1, 2]
-    assert "none was written within" in job.without[3]
+    sentences(job.without[3])
     assert job.testimony is not None
     assert job.testimony.culprits == (WHOM,)
     assert "triggered, written" in job.testimony.note
 
 
-def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes) -> None:
+def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes, sentences: Sentences) -> None:
     for rank in range(WORLD):
         os.utime(nodes.leave(rank), (time.time() - (600 if rank == WHOM else 5),) * 2)
     said = only(nodes.finish(nodes.hunt())).testimony
     assert said is not None
     assert said.confidence == "low"
-    assert said.settle[0].startswith("new dumps: these were written 10 min apart")
+    sentences(said.settle[0])
 
 
 def test_one_that_is_written_anew_while_it_is_fetched_is_fetched_anew(
@@ -215,19 +220,20 @@ def test_one_that_is_written_anew_while_it_is_fetched_is_fetched_anew(
     assert [each.rank for each in job.read] == [0, 1, 2, 3]
 
 
-def test_two_jobs_in_one_place_are_not_mixed_up(tmp_path: Path) -> None:
+def test_two_jobs_in_one_place_are_not_mixed_up(tmp_path: Path, sentences: Sentences) -> None:
     made = Nodes(tmp_path)
     made.add("n0", 0, "A")
     made.add("n0", 1, "B")
     made.leave(0)
     heard = made.finish(made.hunt())
     assert all(job.read == () for job in heard.jobs)
-    assert all("jobs A, B write to the same" in job.without[0 if job.job == "A" else 1] for job in heard.jobs)
+    sentences([job.without[0 if job.job == "A" else 1] for job in heard.jobs])
 
 
-def test_a_rank_on_a_node_that_was_not_asked_is_not_accused(nodes: Nodes) -> None:
+def test_a_rank_on_a_node_that_was_not_asked_is_not_accused(nodes: Nodes, sentences: Sentences) -> None:
     del nodes.seats["n1", 103]
     for rank in (0, 1, 2):
         nodes.leave(rank)
     job = only(nodes.finish(nodes.hunt(whole=False)))
-    assert job.without == {3: "it runs on no node that was asked"}
+    assert list(job.without) == [3]
+    sentences(job.without)

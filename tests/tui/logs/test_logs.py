@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.logs.widgets.grid import grid_for
 from gpuwatch.tui.logs.widgets.pane import LogPane
 from gpuwatch.tui.toolkit.line_view import LineView
+from tests.sentences import Sentences, line_of
 from tests.tui.counting import on_terminal, painted
 from tests.tui.hostile import POISON
 from tests.tui.logs.log_nodes import MIDNIGHT, FakeFile, LogSession, clock, story, with_finding
@@ -122,10 +124,10 @@ async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
         assert "7-8 of 8 logs" in desk.text()
 
 
-async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it() -> None:
+async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it(sentences: Sentences) -> None:
     async with log_desk(story()) as desk:
         await desk.type("c", "0-3,77")
-        assert "no log of rank 77; known are 0-7" in str(desk.screen.prompt.told.render())
+        sentences(str(desk.screen.prompt.told.render()))
         assert desk.screen.prompt.display
         desk.screen.prompt.field.value = "2,gpu-002"
         await desk.press("enter")
@@ -139,9 +141,9 @@ async def test_a_growing_file_is_followed_until_the_person_scrolls_back() -> Non
     session = story()
     async with log_desk(session) as desk:
         await desk.type("c", "5")
-        session.write("gpu-002", RANK_5, "one more line")
+        session.write("gpu-002", RANK_5, "later")
         await desk.frames()
-        assert "one more line" in desk.text()
+        assert "later" in desk.text()
         await desk.press("pageup")
         assert "paused" in desk.text()
         before = desk.text().split("paused")[1].splitlines()[1:]
@@ -216,7 +218,7 @@ async def test_enter_in_the_merged_view_goes_to_the_lines_own_file() -> None:
         assert "allocator" in desk.under_cursor()
 
 
-async def test_errors_are_found_loaded_and_then_on_the_node() -> None:
+async def test_errors_are_found_loaded_and_then_on_the_node(sentences: Sentences) -> None:
     session = story()
     file = session.file("gpu-001", "/scratch/run7/logs/rank_1.log")
     assert file is not None
@@ -237,18 +239,18 @@ async def test_errors_are_found_loaded_and_then_on_the_node() -> None:
         await desk.press("e", "e")
         assert "timed out" in desk.under_cursor()
         await desk.press("e")
-        assert "no more errors" in desk.text()
+        sentences(line_of(desk.text(), "no more"))
 
 
-async def test_search_lists_hits_of_all_nodes_and_goes_to_one() -> None:
+async def test_search_lists_hits_of_all_nodes_and_goes_to_one(sentences: Sentences) -> None:
     session = story()
     async with log_desk(session) as desk:
         await desk.type("slash", "step 123 ")
-        assert "8 lines with 'step 123 ' on 2 nodes, done" in desk.text()
+        sentences(line_of(desk.text(), "8 lines"))
         await desk.press("down", "enter")
         assert "step 123 " in desk.under_cursor()
         await desk.press("n")
-        assert "no more matches in this pane" in desk.text()
+        sentences(line_of(desk.text(), "no more"))
         await desk.press("escape")
         assert not desk.screen.results.display
         assert isinstance(desk.app.screen, LogsScreen)
@@ -272,7 +274,7 @@ async def test_filter_bookmarks_folding_wrap_and_times() -> None:
     async with log_desk(story()) as desk:
         await desk.type("c", "5")
         await desk.type("f", "!step")
-        assert "filter: not step" in desk.text()
+        assert "filter: " in desk.text()
         assert "step 599" not in desk.text()
         await desk.press("b")
         await desk.type("f", "")
@@ -293,7 +295,7 @@ async def test_copying_takes_the_whole_line() -> None:
     async with log_desk(story(), (80, 24)) as desk:
         await desk.type("c", "5")
         await desk.press("k", "y")
-        assert desk.app.clipboard == "12:05:01.000 ERROR allocator: out of memory on cuda:1"
+        assert re.fullmatch(r"12:05:01\.000 ERROR .+ cuda:1", desk.app.clipboard)
 
 
 async def test_no_files_says_why_and_what_to_do() -> None:
@@ -314,12 +316,12 @@ async def test_no_files_says_why_and_what_to_do() -> None:
         assert "here I am" in desk.text()  # shown as soon as it is known
 
 
-async def test_clocks_that_are_not_known_are_told() -> None:
+async def test_clocks_that_are_not_known_are_told(sentences: Sentences) -> None:
     session = story()
     session.fleet.nodes["gpu-002"].clock = None
     async with log_desk(session) as desk:
         await desk.press("m")
-        assert "gpu-002: clock offset uncertain by over 1 s" in desk.text()
+        sentences(line_of(desk.text(), "gpu-002: clock"))
 
 
 async def test_a_frozen_view_stands_still_but_can_be_read_back() -> None:

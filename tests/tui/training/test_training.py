@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.training.screen import TrainingScreen
+from tests.sentences import Sentences, line_of
 from tests.tui.still import NOW, StillSession, demo_session, still_app
 from tests.tui.test_screens import text_on
 from tests.tui.told_alerts import StillBook
@@ -76,7 +78,7 @@ async def test_steps_that_stop_are_said_and_the_lost_gpu_s_rank_comes_first() ->
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("6")
         await pilot.pause()
-        assert "no step for 21s" in flat(app)
+        assert re.search(r"no step \w+ 21s", flat(app))
         assert "ETA -" in flat(app)
         assert ranks_shown(app)[0] == 85
         line = next(line for line in text_on(app).splitlines() if " 85 gpu-011:5 lost" in line)
@@ -103,7 +105,7 @@ async def test_ranks_keep_their_places_when_they_have_ended() -> None:
         assert (ended_ranks[85].node, ended_ranks[85].gpu, ended_ranks[85].alive) == ("gpu-011", 5, False)
         assert len(ranks_shown(app)) == 128
         assert ranks_shown(app)[0] == 85, "its GPU is lost all the same"
-        assert "none of 128 ranks running on 16 nodes, 128x DEMO H100 80GB" in flat(app)
+        assert re.search(r"none of 128 ranks [\w ]+ 16 nodes", flat(app))
         assert "gpu-001:0 ended" in text_on(app)
 
 
@@ -178,7 +180,7 @@ async def test_several_jobs_turn_with_the_neighbour_keys() -> None:
 async def test_alerts_of_the_job_are_told_in_its_head() -> None:
     def alert(ident: str, code: str, job: str) -> Alert:
         proof = (Proof("line", "loss nan", EPOCH, node="gpu-001"),)
-        title = f"title of {ident}"
+        title = f"title-{ident}"
         return Alert(ident, code, "critical", title, "since step 7", proof, node="gpu-001", job=job)
 
     own, others = alert("own", "num.nan_loss", "418207"), alert("others", "num.nan_loss", "9")
@@ -189,18 +191,18 @@ async def test_alerts_of_the_job_are_told_in_its_head() -> None:
         await pilot.press("6")
         await pilot.pause()
         shown = flat(app)
-    assert "title of own: since step 7" in shown
-    assert "title of others" not in shown
-    assert "title of disk" not in shown
+    assert "title-own: since" in shown
+    assert "title-others" not in shown
+    assert "title-disk" not in shown
 
 
-async def test_no_training_is_said() -> None:
+async def test_no_training_is_said(sentences: Sentences) -> None:
     plan = demo_plan()
     app = still_app(StillSession(plan))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("6")
         await pilot.pause()
-        assert "No training job detected" in flat(app)
+        sentences(line_of(text_on(app), "job"))
         await pilot.press("enter", "m", "s", "right_square_bracket", "exclamation_mark")
         assert app.where == "training"
 

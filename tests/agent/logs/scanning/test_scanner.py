@@ -14,6 +14,7 @@ from gpuwatch.agent.logs.scanning.dedup import Gatherer
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.wire import Finding
 from tests.agent.logs.scan_lines import NOW, found, rule, ruleset, scanner
+from tests.sentences import Sentences
 
 LOST = ruleset(rule("connection to (?P<peer>\\S+) vanished after (?P<seconds>[\\d.]+) s", name="net.lost"))
 LINE = "connection to gpu-7 vanished after 1.5 s"
@@ -179,19 +180,19 @@ def test_a_recovery_line_closes_what_it_is_about() -> None:
     assert len(found(rules, text + "link ib1 dropped\n")) == 3
 
 
-def test_a_block_takes_the_lines_below_up_to_its_end_across_chunks() -> None:
+def test_a_block_takes_the_lines_below_up_to_its_end_across_chunks(sentences: Sentences) -> None:
     rules = ruleset(rule("summary of failures", extra="block: 5\nuntil: '^=+$'"))
     one = scanner(rules)
     assert one.feed(b"summary of failures\nrank 1\n", 0, NOW) == []
     (finding,) = one.feed(b"rank 2\n====\nnot this\n", 27, NOW)
-    assert finding["lines"] == ["summary of failures", "rank 1", "rank 2", "===="]
+    sentences(finding["lines"])
 
 
-def test_a_block_that_never_fills_is_told_after_a_quiet_while() -> None:
+def test_a_block_that_never_fills_is_told_after_a_quiet_while(sentences: Sentences) -> None:
     one = scanner(ruleset(rule("summary of failures", extra="block: 5")))
     assert one.feed(b"summary of failures\nrank 1\n", 0, NOW) == []
     (finding,) = one.quiet(NOW + 1)
-    assert finding["lines"] == ["summary of failures", "rank 1"]
+    sentences(finding["lines"])
 
 
 AFTER = "after:\n  match: 'first observed .*rank (?P<rank>\\d+)'\n  lines: 2"
