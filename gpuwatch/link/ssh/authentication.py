@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import paramiko
 
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.keys.keyring import Identity
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 

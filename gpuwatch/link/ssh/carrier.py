@@ -7,8 +7,8 @@ import threading
 
 import paramiko
 
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.connection import Connection
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.plain import plain

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import paramiko
 
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.authentication import Answers, authenticate
 from gpuwatch.link.ssh.handshake import HostKeyPolicy, end, negotiate
 from gpuwatch.link.ssh.keys.keyring import Identity
 from gpuwatch.link.ssh.sockets.streams import ByteStream
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.authentication import Answers, NeedsAnswersError
 from gpuwatch.link.ssh.carrier import SshCarrier, start_command
 from gpuwatch.link.ssh.connection import Connection, Credentials, log_in
@@ -21,7 +22,6 @@ from gpuwatch.link.ssh.prompter import Person
 from gpuwatch.link.ssh.routes import Route, Routes, jump_words
 from gpuwatch.link.ssh.sockets.streams import ByteStream, ProxyStream
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.options import Ask, LinkOptions
 

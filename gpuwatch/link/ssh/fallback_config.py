@@ -9,7 +9,7 @@ from pathlib import Path
 
 import paramiko
 
-from gpuwatch.link.ssh_config import ConfigError, HostQuery
+from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery
 
 _KNOWN_MATCH = {"host", "originalhost", "user", "localuser", "all", "canonical", "final"}
 _USUAL_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import paramiko
 
-from gpuwatch.link.host_keys.host_certificate import SUFFIX
-from gpuwatch.link.host_keys.known_hosts import (
+from gpuwatch.link.openssh.host_certificate import SUFFIX
+from gpuwatch.link.openssh.known_hosts import (
     HostKeyVerdict,
     HostName,
     KnownHosts,
     RevocationListError,
     describe_key,
 )
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.sockets.streams import ByteStream
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 from gpuwatch.shell_command import command_line

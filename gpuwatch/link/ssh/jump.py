@@ -8,10 +8,10 @@ from collections.abc import Callable
 import paramiko
 
 from gpuwatch.link.agent.login_slots import ConnectSlots
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.authentication import NeedsAnswersError
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.ssh.sockets.streams import JumpStream
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 

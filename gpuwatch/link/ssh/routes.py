@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery, ResolvedHost, ask_openssh, resolve
 from gpuwatch.link.ssh.fallback_config import read_plainly
-from gpuwatch.link.ssh_config import ConfigError, HostQuery, ResolvedHost, ask_openssh, resolve
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.openssh.ssh_config import HostQuery, ResolvedHost
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
-from gpuwatch.link.ssh_config import HostQuery, ResolvedHost
 from tests.link.ssh.dial import dialing, read_all, refusal, says, until
 from tests.parts import need
 from tests.sentences import Sentences

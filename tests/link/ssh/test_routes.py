@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery, resolve
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.fallback_config import read_plainly
-from gpuwatch.link.ssh_config import ConfigError, HostQuery, resolve
 from tests.link.ssh.dial import dialing, refusal, says, until
 from tests.sentences import Sentences
 from tests.sshd import Client, Sshd, public_key

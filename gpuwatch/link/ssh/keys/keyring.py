@@ -8,6 +8,7 @@ from pathlib import Path
 
 import paramiko
 
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.keys.key_files import (
     KeyFile,
     KeyFileError,
@@ -17,7 +18,6 @@ from gpuwatch.link.ssh.keys.key_files import (
     read_key_file,
 )
 from gpuwatch.link.ssh.keys.ssh_agent import AgentKey, agent_keys
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.options import Ask
 from gpuwatch.plain import plain
 

@@ -6,8 +6,8 @@ import socket
 import threading
 from typing import TypeAlias
 
+from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.sockets.streams import shut_down
-from gpuwatch.link.ssh_config import ResolvedHost
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from gpuwatch.link.host_keys.host_certificate import key_type
+from gpuwatch.link.openssh.host_certificate import key_type
 
 Marker = Literal["", "@cert-authority", "@revoked"]
 _MARKERS: tuple[Marker, ...] = ("@cert-authority", "@revoked")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gpuwatch.link.host_keys.host_certificate import SUFFIX, BadCertificateError, key_type, read_certificate
-from gpuwatch.link.host_keys.known_hosts_file import KnownHostsLine, append_key, lines_about, read_key
+from gpuwatch.link.openssh.host_certificate import SUFFIX, BadCertificateError, key_type, read_certificate
+from gpuwatch.link.openssh.known_hosts_file import KnownHostsLine, append_key, lines_about, read_key
 
 _DEFAULT_PORT = 22
 _KRL_MAGIC = b"SSHKRL\n\0"

@@ -1,1 +1,0 @@
-"""Host keys and host certificates by the rules of OpenSSH, without paramiko."""
