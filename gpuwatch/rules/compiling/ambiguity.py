@@ -261,12 +261,10 @@ def _expanded(code: Any, argument: Any, *, folded: bool) -> list[list[_Element]]
         paths = _paths(body, folded=folded)
         if high == 1:
             return [*([] if low else [[]]), *paths]
-        endless = [path for path in paths if any(each.most >= WINDOW_CHARS for each in path)]
-        return (
-            [max(endless, key=_steps) * min(high, UNBOUNDED_REPEAT)]
-            if endless
-            else [[_Element(reads, least, 0)]]
-        )
+        varying = [path for path in paths if any(each.most for each in path)]
+        if varying:
+            return [max(varying, key=_steps) * min(high, UNBOUNDED_REPEAT)]
+        return [[_Element(reads, least, 0 if low == high else high)]]
     return [[_Element(readable(code, argument, folded=folded), 1, 0)]]
 
 
