@@ -1,4 +1,4 @@
-"""No argument of any command reaches the terminal with what steers it: names of strangers' files come by `*`."""
+"""No argument of any command steers the terminal: names of strangers' files come by `*`."""
 
 from __future__ import annotations
 
