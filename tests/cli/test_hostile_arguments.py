@@ -30,7 +30,7 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], 
 def calls(folder: Path) -> Iterator[tuple[str, ...]]:
     """Calls of every command: the hostile text as each option's value, as an option, and as each argument."""
     evil = str(folder / EVIL)
-    for words, command in commands(gpuwatch):  # type: ignore[arg-type]
+    for words, command in commands(gpuwatch):
         yield (*words, EVIL)
         yield (*words, evil)
         yield (*words, evil, evil)
