@@ -32,7 +32,6 @@ DETAILS_EVERY_S = 30.0
 MAX_ENVIRON = 1 << 20
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of the kernel: the namespace whose pids the driver speaks of."""
-_KERNEL_THREADS = 2
 
 
 class _Known(object):
@@ -239,7 +238,7 @@ class ProcessReader(object):
             if one is None or one.start_ticks != found.start_ticks:
                 one = self._known[pid] = _Known(found, now - RECHECK_S, self._started(found))
             one.name, one.parent = found.name, found.parent
-            if _KERNEL_THREADS in (pid, found.parent):
+            if found.is_kernel_thread:
                 one.checked = now
             else:
                 asked.append(pid)

@@ -9,11 +9,23 @@ ENDED = "Z"
 _EXIT_CODE = 49
 """Place of exit_code behind the name; 0 where the kernel does not let us see it."""
 
+_PF_KTHREAD = 0x00200000
+"""include/linux/sched.h. Not the pid 2: in a container any process has it, and ranks may be its children."""
+
 
 class Stat(object):
     """One line of /proc/PID/stat, as proc(5) numbers its fields."""
 
-    __slots__ = ("cpu_ticks", "exit_status", "name", "parent", "rss_pages", "start_ticks", "state")
+    __slots__ = (
+        "cpu_ticks",
+        "exit_status",
+        "is_kernel_thread",
+        "name",
+        "parent",
+        "rss_pages",
+        "start_ticks",
+        "state",
+    )
 
     def __init__(self, line):
         # type: (bytes) -> None
@@ -22,6 +34,7 @@ class Stat(object):
         self.name = clean(head.partition(b"(")[2].decode("utf-8", "replace"), 64) or "?"
         self.state = fields[0].decode("ascii", "replace")
         self.parent = int(fields[1])
+        self.is_kernel_thread = bool(int(fields[6]) & _PF_KTHREAD)
         self.cpu_ticks = int(fields[11]) + int(fields[12])
         self.start_ticks = int(fields[19])
         self.rss_pages = int(fields[21])
