@@ -256,13 +256,16 @@ def test_a_pid_that_cannot_be_seen_keeps_its_memory_row(tmp_path: Path) -> None:
 
 def test_the_second_process_of_a_container_and_its_children_may_be_ranks(tmp_path: Path) -> None:
     """On the node pid 2 is kthreadd; in a container it may be the rank or its launcher."""
-    process(tmp_path, 2, {"RANK": "0", "WORLD_SIZE": "3"})
+    rank_2 = tmp_path / "rank"
+    process(rank_2, 2, {"RANK": "0", "WORLD_SIZE": "1"})
+    assert {pid: one.rank for pid, one in rows(ProcessReader(proc=str(rank_2)), {}).items()} == {2: 0}
+    process(tmp_path, 2, {})
     process(tmp_path, 7, {"RANK": "1", "WORLD_SIZE": "3"}, parent=2)
     kernel_thread = process(tmp_path, 8, {"RANK": "2", "WORLD_SIZE": "3"}, parent=2)
     fields = (kernel_thread / "stat").read_text().split()
     (kernel_thread / "stat").write_text(" ".join([*fields[:8], str(0x00208040), *fields[9:]]))
     found = rows(ProcessReader(proc=str(tmp_path)), {})
-    assert {pid: one.rank for pid, one in found.items()} == {2: 0, 7: 1}
+    assert {pid: one.rank for pid, one in found.items()} == {7: 1}
 
 
 def test_a_namesake_in_a_container_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
