@@ -84,6 +84,8 @@ class AlertBook:
         self._marks = OperatorMarks()
         self._lasting_ids = LastingIds()
         self._dirty = False
+        self._wall = 0.0
+        """Of the newest update (unix seconds)."""
         self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._settle_at = 0.0
@@ -146,6 +148,7 @@ class AlertBook:
         Returns:
             True when an alert or an incident changed.
         """
+        self._wall = wall
         self._dirty |= self._reported.update(fleet, now, wall)
         self._dirty |= fleet.checkpoints.version != self._checkpoints_version
         self._checkpoints_version = fleet.checkpoints.version
@@ -173,7 +176,7 @@ class AlertBook:
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
         """Acknowledge an alert, or all alerts of an incident, by its id. Unknown ids do nothing."""
-        self._marks.acknowledge(self._meant(id))
+        self._marks.acknowledge(self._meant(id), self._wall)
         self._mark_now()
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use

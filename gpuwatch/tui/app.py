@@ -147,6 +147,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         self.scene.tick()
         if self.overview.refresh(self.scene.fleet, self.scene.now):
             self.totals = self.overview.totals()
+        self.scene.take_conditions(self.totals.worst)
 
     def _announce(self) -> None:
         """Tell a new incident once, wherever the person is looking."""

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from textual import on
 from textual.app import App
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.evidence_location import LogLocation, location_after, location_of, ranks_of
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
@@ -145,9 +147,19 @@ class Navigation(App[None]):
             self.show_node(name)
 
     def action_incidents(self) -> None:
-        """The incidents and alerts."""
-        if self.where != "incidents":
+        """The incidents, with the cursor on the one that the banner names."""
+        from gpuwatch.tui.incidents.screen import IncidentsScreen
+
+        if not isinstance(self.screen, IncidentsScreen):
             self.show_incidents()
+        elif leading := self.scene.told.leading:
+            self.screen.show(leading.id)
+
+    @on(StatusLine.Clicked)
+    def _open_banner(self) -> None:
+        """The incident that was clicked on."""
+        if self.scene.told.leading is not None:
+            self.action_incidents()
 
     def action_waiting(self) -> None:
         """Ask all ranks whom everyone waits for: about the incident that is shown, else the leading one."""

@@ -26,6 +26,7 @@ def xid_alert() -> Alert:
         "a-xid", "gpu.xid.fell_off", "critical", "Xid 79: GPU fell off the bus",
         "Xid 79, GPU fell off the bus", (proof,), node="gpu-011", gpu=5, rank=LOST_RANK,
         rank_from="process", job="418207", first=FELL, last=FELL, fields={"xid": 79}, kernel=True,
+        parts=("a-xid", "gpu_lost@gpu-011:5"),
     )  # fmt: skip
 
 

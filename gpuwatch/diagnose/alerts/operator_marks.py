@@ -16,12 +16,12 @@ class OperatorMarks:
     def __init__(self) -> None:
         self.silences: tuple[Silence, ...] = ()
         """Plain data, for the session to store."""
-        self._acknowledged: dict[str, int] = {}
-        """Alert -> its count when it was acknowledged."""
+        self._acknowledged: dict[str, tuple[int, float]] = {}
+        """Alert -> its count when it was acknowledged, and when that was (unix seconds)."""
 
-    def acknowledge(self, alerts: Iterable[Alert]) -> None:
+    def acknowledge(self, alerts: Iterable[Alert], wall: float) -> None:
         """Acknowledge these alerts; a value that violates its limit again afterwards is not acknowledged."""
-        self._acknowledged.update((alert.id, alert.count) for alert in alerts)
+        self._acknowledged.update((alert.id, (alert.count, wall)) for alert in alerts)
 
     def unacknowledge(self, alerts: Iterable[Alert]) -> None:
         """Clear the acknowledgement of these alerts."""
@@ -50,9 +50,10 @@ class OperatorMarks:
 
     def applied(self, alert: Alert, wall: float) -> Alert:
         """The alert with its flags as of `wall` (unix seconds)."""
-        again = alert.proof[0].kind == "value" and alert.count > self._acknowledged.get(alert.id, alert.count)
-        acknowledged = alert.id in self._acknowledged and not again
+        count, at = self._acknowledged.get(alert.id, (alert.count, None))
+        acknowledged = at is not None and not (alert.proof[0].kind == "value" and alert.count > count)
         silenced = any(each.covers(alert, wall) for each in self.silences)
         if acknowledged == alert.acknowledged and silenced == alert.silenced:
             return alert
-        return structs.replace(alert, acknowledged=acknowledged, silenced=silenced)
+        at = at if acknowledged else None
+        return structs.replace(alert, acknowledged=acknowledged, acknowledged_at=at, silenced=silenced)

@@ -118,7 +118,8 @@ def incident_of(
         and (bool(cause.doubt) or cause.writer_unknown)
         and code.startswith(KERNEL_RULES),
     )
-    firing = [alert for alert in alerts if alert.state == "firing" and not alert.acknowledged]
+    weighed = alerts if cause is None else [cause]  # what follows an acknowledged cause is no news
+    acknowledged = all(alert.acknowledged for alert in weighed)
     text = headline.sentence(told, where, now)
     if _inferred(blame.rank, cause, where.ranks(job)):
         text, blame = guessed(text), replace(blame, level="low", because=f"{blame.because}; {INFERRED}")
@@ -146,8 +147,9 @@ def incident_of(
         do=do,
         links=links,
         last_activity=did,
-        over=not firing,
-        acknowledged=all(alert.acknowledged for alert in alerts),
+        over=all(alert.state != "firing" for alert in alerts),
+        acknowledged=acknowledged,
+        acknowledged_at=max(a.acknowledged_at or 0.0 for a in weighed) if acknowledged else None,
     )
 
 

@@ -62,6 +62,8 @@ class Alert(msgspec.Struct, frozen=True):
     fields: dict[str, str | int | float] = {}
     state: AlertState = "firing"
     acknowledged: bool = False
+    acknowledged_at: float | None = None
+    """Unix seconds."""
     silenced: bool = False
     error_s: float = 0.0
     """How far `first` may be off, because the node's clock is known no better."""

@@ -88,7 +88,9 @@ class Incident(msgspec.Struct, frozen=True):
     heard: HangCheck | None = None
     """None: nobody has asked the ranks."""
     over: bool = False
-    """Every alert of it was resolved or acknowledged, or it was closed."""
+    """Every alert of it was resolved, or it was closed; what somebody acknowledged still stands."""
     closed: str | None = None
     """Why it is over while lines of it still stand: the job runs again, or a hang has no rank left."""
     acknowledged: bool = False
+    acknowledged_at: float | None = None
+    """Unix seconds; of an incident without a cause when the last of its alerts was."""

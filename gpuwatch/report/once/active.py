@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.alerts.hysteresis import key
+from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
 from gpuwatch.diagnose.hang.silent_jobs import SilentJob, silent_jobs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
@@ -43,20 +43,7 @@ class Standing:
     def says(self, finding: PlacedCondition) -> bool:
         """Whether an incident or alert here tells of this condition already."""
         told = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
-        condition, node = finding.condition, finding.node.name
-        if condition.code == "xid":
-            return any(
-                alert.kernel
-                and (alert.node, alert.gpu) == (node, condition.gpu)
-                and condition.text.startswith(f"Xid {alert.fields.get('xid')}:")
-                for alert in told
-            )
-        if condition.code == "rank_missing":
-            return any(
-                alert.node == node and condition.text.startswith(f"rank {alert.rank} of ") for alert in told
-            )
-        name = key(node, condition)
-        return any(name == alert.id or name in alert.parts for alert in told)
+        return AlertIndex(told).says(finding.node.name, finding.condition)
 
 
 def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:

@@ -6,11 +6,13 @@ import time
 from typing import ClassVar
 
 from rich.segment import Segment
+from textual import events
+from textual.message import Message
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.nodes.quantities import seconds_text
-from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text
 from gpuwatch.tui.model.node_summary import Totals
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
@@ -106,7 +108,11 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     if width < 12:
         return []
     told = incident.sentence if len(incident.sentence) <= width else main_clause(incident)
-    return [Segment(fit(told, min(width, len(told))), look.badge[incident.severity])]
+    if incident.acknowledged:
+        taken = acknowledged_text(incident.acknowledged_at)
+        told = f"{taken}: {told}" if len(taken) + len(told) + 2 <= width else told
+    style = look.dim if incident.acknowledged else look.badge[incident.severity]
+    return [Segment(fit(told, min(width, len(told))), style)]
 
 
 def main_clause(incident: Incident) -> str:
@@ -119,6 +125,14 @@ class StatusLine(RebuiltPage, can_focus=False):
 
     DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
+
+    class Clicked(Message):
+        """A click on the banner: its incident is to be opened."""
+
+    def on_click(self, event: events.Click) -> None:
+        """Only the second line names an incident."""
+        if event.y == 1:
+            self.post_message(self.Clicked())
 
     def build(self, width: int) -> list[Row]:
         """The two lines."""

@@ -11,9 +11,9 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.diagnose.health.remedies import remedy_for
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.past_jobs.text import outcome_text
 from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import hanging
@@ -66,15 +66,16 @@ class ActiveProblems(RebuiltPage):
     # ---- what is listed
 
     def incidents(self) -> Iterator[ProblemItem]:
-        """Those that want to be looked at, the newest first."""
+        """Those whose cause is not gone, the newest first."""
         wall = self.scene.wall()
         for incident in self.scene.told.incidents:
-            if not incident.over and not incident.acknowledged:
+            if not incident.over:
                 age = age_text(max(0.0, wall - incident.first))
+                taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
                 do = next(iter(incident.do), "").replace("`", "")
                 yield ProblemItem(
-                    ("incident", incident.id), incident.severity, "", None, incident.sentence,
-                    f"{age} ago; enter or 4: details", do, incident=incident.id,
+                    ("incident", incident.id), severity_shown(incident), "", None, incident.sentence,
+                    f"{taken}{age} ago; enter or 4: details", do, incident=incident.id,
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
@@ -187,10 +188,9 @@ class ActiveProblems(RebuiltPage):
         return rows
 
     def _tally(self) -> str:
-        totals = self.cockpit.totals
-        critical = f"{totals.criticals} critical" if totals.criticals else ""
-        warnings = plural(totals.warnings, "warning") if totals.warnings else ""
-        return ", ".join(part for part in (critical, warnings) if part)
+        told = self.scene.told
+        counts = problem_text(told.criticals, told.warnings)
+        return f"{counts}; 4 lists them" if counts else ""
 
     def _quiet(self) -> Row:
         states = self.cockpit.totals.states

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.text import plural, ranges
 from gpuwatch.hosts.names import fold
-from gpuwatch.tui.model.alert_snapshot import Bundle, bundles, standing
+from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
 from gpuwatch.tui.toolkit.line_view import Row, heading, note
@@ -19,6 +19,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 
 STATE_COLUMNS, TIMES_COLUMNS, AGE_COLUMNS = 12, 6, 5
+STATE_WIDE = len("acknowledged 08:33") + 1
 """Widths of the columns."""
 PLACE_WIDE, PLACE_NARROW, CODE = 26, 24, 24
 WIDE_COLUMNS = 100
@@ -48,10 +49,15 @@ class Cells:
 def alert_row(alert: Alert, wall: float, width: int, look: StyleSet) -> Row:
     """One alert."""
     cells = Cells(
-        alert.severity, standing(alert), alert.code, place_of(alert), alert.text or alert.title, alert.count,
-        wall - alert.first, wall - alert.last,
+        alert.severity, _standing_text(alert), alert.code, place_of(alert), alert.text or alert.title,
+        alert.count, wall - alert.first, wall - alert.last,
     )  # fmt: skip
     return _row(cells, width, look)
+
+
+def _standing_text(alert: Alert) -> str:
+    state = standing(alert)
+    return acknowledged_text(alert.acknowledged_at) if state == "acknowledged" else state
 
 
 def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
@@ -63,20 +69,21 @@ def bundle_row(bundle: Bundle, wall: float, width: int, look: StyleSet) -> Row:
     text = f"{first.title}; ranks {ranges(ranks)}" if ranks else f"{first.title}; {fold(nodes)}"
     last = wall - max(alert.last for alert in bundle.alerts)
     cells = Cells(
-        worst, standing(first), first.code, place, text, bundle.count, wall - first.first, last
+        worst, _standing_text(first), first.code, place, text, bundle.count, wall - first.first, last
     )  # fmt: skip
     return _row(cells, width, look)
 
 
 def _row(cells: Cells, width: int, look: StyleSet) -> Row:
     fires, wide = cells.standing == "firing", width >= WIDE_COLUMNS
+    text = look.text if fires else look.dim
     sign = look.mark(cells.severity) if fires else Segment(look.glyph(cells.severity), look.dim)
     times = f"x{cells.count}" if cells.count > 1 else ""
     first, last = (age_text(max(0.0, age)).rjust(AGE_COLUMNS) for age in (cells.since_s, cells.last_s))
     head = [
         Segment(" "),
         sign,
-        Segment(f" {fit(cells.standing, STATE_COLUMNS)}", look.text if fires else look.dim),
+        Segment(f" {fit(cells.standing, STATE_WIDE if wide else STATE_COLUMNS)}", text),
         Segment(first + (last if wide else "") + "  ", look.dim),
         Segment(fit(times, TIMES_COLUMNS) if wide else "", look.text if fires else look.dim),
         Segment(
@@ -84,9 +91,9 @@ def _row(cells: Cells, width: int, look: StyleSet) -> Row:
         ),
         Segment(fit(cells.code, CODE) + " " if wide else "", look.dim),
     ]
-    text = cells.text if wide or not times else f"{times} {cells.text}"
+    what = cells.text if wide or not times else f"{times} {cells.text}"
     room = width - sum(part.cell_length for part in head)
-    return (*head, Segment(fit(text, max(0, room)), look.text if fires else look.dim))
+    return (*head, Segment(fit(what, max(0, room)), text))
 
 
 class AlertList(ItemPage):
@@ -123,10 +130,9 @@ class AlertList(ItemPage):
     def _tally(self) -> str:
         told = self.scene.told
         only = "firing only, ! shows all  " if self.only_firing else ""
-        kinds = len({alert.code for alert in told.alerts.values()})
-        of = f" of {plural(kinds, 'kind')}" if kinds < len(told.alerts) else ""
-        fire = "all firing" if told.firing == len(told.alerts) else f"{told.firing} firing"
-        return f"{only}{plural(len(told.alerts), 'alert')}{of}, {fire}" if told.alerts else only.rstrip()
+        counts = problem_text(told.criticals, told.warnings)
+        parts = (counts, plural(len(told.alerts), "alert") if told.alerts else "")
+        return only + "; ".join(part for part in parts if part)
 
     def _columns(self, width: int) -> Row:
         wide = width >= WIDE_COLUMNS
@@ -134,7 +140,7 @@ class AlertList(ItemPage):
         place = fit("where", PLACE_WIDE if wide else PLACE_NARROW)
         code = fit("code", CODE) + " " if wide else ""
         times = fit("times", TIMES_COLUMNS) if wide else ""
-        names = f"   {fit('state', STATE_COLUMNS)}{ages}  {times}{place} {code}what"
+        names = f"   {fit('state', STATE_WIDE if wide else STATE_COLUMNS)}{ages}  {times}{place} {code}what"
         return (Segment(fit(names, width), self.look.dim),)
 
     def toggle_fold(self) -> bool:

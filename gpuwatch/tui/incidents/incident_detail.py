@@ -11,8 +11,9 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.text import clock
-from gpuwatch.tui.incidents.incident_list import severity_of, standing_of
+from gpuwatch.tui.incidents.incident_list import standing_of
 from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
+from gpuwatch.tui.model.alert_snapshot import severity_shown
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
@@ -87,7 +88,7 @@ class IncidentHead(ItemPage):
             self.screen.focus_previous()
 
     def _headline(self, incident: Incident, width: int) -> PageItem:
-        look, severity = self.look, severity_of(incident)
+        look, severity = self.look, severity_shown(incident)
         style = look.severity[severity] if standing_of(incident) else look.severity[severity] + look.strong
         head = (Segment(" "), look.mark(severity), Segment(" "))
         rows = hanging(head, incident.sentence, width, style)

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown
 from gpuwatch.tui.model.log_coverage import Watching, watching
-from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -19,13 +19,10 @@ MAX_NAMED_PLACES = 5
 
 
 def standing_of(incident: Incident) -> str:
-    """`acknowledged`, `over`, or nothing for one that wants to be looked at."""
-    return "over" if incident.over else "acknowledged" if incident.acknowledged else ""
-
-
-def severity_of(incident: Incident) -> Severity:
-    """How it is painted: what somebody looks after, or what is over, shouts no more."""
-    return "unknown" if standing_of(incident) else incident.severity
+    """`resolved`, `acknowledged 08:33`, or nothing for one that wants to be looked at."""
+    if incident.over:
+        return "resolved"
+    return acknowledged_text(incident.acknowledged_at) if incident.acknowledged else ""
 
 
 class IncidentList(ItemPage):
@@ -48,8 +45,9 @@ class IncidentList(ItemPage):
             yield heading("Incidents", width, self.look)
             yield from nothing_wrong(watching(self.scene.fleet, self.scene.session.packs), width, self.look)
             return
-        still = sum(not standing_of(each) for each in told.incidents)
-        tally = f"{still} open of {len(told.incidents)}" if len(told.incidents) > 1 else ""
+        resolved = sum(each.over for each in told.incidents)
+        tally = f"{len(told.incidents) - resolved} active, {resolved} resolved"
+        tally = tally if len(told.incidents) > 1 else ""
         yield heading("Incidents" if len(told.incidents) > 1 else "Incident", width, self.look, tally)
         for incident in told.incidents:
             yield PageItem(
@@ -61,7 +59,7 @@ class IncidentList(ItemPage):
         sure = look.dim if stands else look.strong
         age = age_text(max(0.0, wall - incident.first)).rjust(4)
         head = [
-            look.mark(severity_of(incident)),
+            look.mark(severity_shown(incident)),
             Segment(f" #{incident.number}", sure),
             Segment(f" {age} ago  ", look.dim),
             Segment(f"{stands}  " if stands else "", look.dim),

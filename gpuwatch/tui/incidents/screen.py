@@ -67,6 +67,11 @@ class IncidentsScreen(LiveScreen):
         self.arrange_parts()
         (self.head if self.head.display else self.incidents).focus()
 
+    def show(self, ident: str) -> None:
+        """Put the cursor on an incident."""
+        self.incidents.go_to(ident)
+        self.pull()
+
     def arrange_parts(self) -> None:
         """The chosen incident gets the room; the lists what they need of the rest."""
         room = self.size.height - FRAME_LINES

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert
@@ -13,11 +15,14 @@ from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
+from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Role
 
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
 STANDINGS: tuple[Standing, ...] = ("firing", "acknowledged", "resolved", "silenced")
 """In the order in which they want to be looked at."""
+ACTIVE: tuple[Standing, ...] = ("firing", "acknowledged")
+"""What counts: an acknowledged problem is still one."""
 ROLES: tuple[Role, ...] = ("root", "first", "echo", "hint")
 """What names a cause before what only follows."""
 FOLDED_FROM = 3
@@ -64,7 +69,7 @@ class AlertSnapshot:
     alerts: Mapping[str, Alert] = field(default_factory=dict)
     incidents: Sequence[Incident] = ()
     firing: int = 0
-    """Alerts that fire; silenced and acknowledged ones do not count."""
+    """Alerts that fire, acknowledged ones among them; silenced ones do not count."""
     criticals: int = 0
     """Kinds of alerts that fire, errors among them: a cascade over 512 ranks is a handful."""
     warnings: int = 0
@@ -75,8 +80,12 @@ class AlertSnapshot:
 
     @property
     def leading(self) -> Incident | None:
-        """The incident that wants to be looked at: the newest that nobody has taken and that is not over."""
-        return next((each for each in self.incidents if not each.over and not each.acknowledged), None)
+        """The incident to look at: the newest active one that is not acknowledged, else the newest active.
+
+        An acknowledged incident stays in the banner until its cause is gone.
+        """
+        active = [each for each in self.incidents if not each.over]
+        return next((each for each in active if not each.acknowledged), active[0] if active else None)
 
     @property
     def loudest(self) -> Alert | None:
@@ -105,15 +114,29 @@ class AlertSnapshot:
         return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
 
 
-def told_by(book: Book) -> AlertSnapshot:
-    """What the book says now."""
-    alerts = dict(book.alerts)
-    firing = [each for each in alerts.values() if standing(each) == "firing"]
-    bad = {each.code for each in firing if each.severity in ("critical", "error")}
-    warnings = {each.code for each in firing if each.severity == "warning"} - bad
+def told_by(book: Book, conditions: Mapping[str, Alert] = MappingProxyType({})) -> AlertSnapshot:
+    """What the book says now, and the conditions that no alert tells of."""
+    alerts = {**book.alerts, **conditions}
+    firing = sum(standing(each) in ACTIVE for each in alerts.values())
     ended = tuple(book.ended_jobs)
-    counts = len(firing), len(bad), len(warnings)
+    counts = firing, *kinds(alerts.values())
     return AlertSnapshot(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints))
+
+
+def kinds(alerts: Iterable[Alert]) -> tuple[int, int]:
+    """The problems of some alerts: kinds that are active, critical ones and errors, then warnings.
+
+    This is the count of every screen. A failure of 512 ranks is a handful of kinds.
+    """
+    active = [each for each in alerts if standing(each) in ACTIVE]
+    bad = {each.code for each in active if each.severity in ("critical", "error")}
+    return len(bad), len({each.code for each in active if each.severity == "warning"} - bad)
+
+
+def problem_text(criticals: int, warnings: int) -> str:
+    """`6 critical, 1 warning`; empty where there is none."""
+    parts = (f"{criticals} critical" if criticals else "", plural(warnings, "warning") if warnings else "")
+    return ", ".join(part for part in parts if part)
 
 
 def standing(alert: Alert) -> Standing:
@@ -123,6 +146,16 @@ def standing(alert: Alert) -> Standing:
     if alert.state == "resolved":
         return "resolved"
     return "acknowledged" if alert.acknowledged else "firing"
+
+
+def acknowledged_text(at: float | None) -> str:
+    """`acknowledged 08:33`, on the clock of this machine."""
+    return "acknowledged" if not at else f"acknowledged {time.strftime('%H:%M', time.localtime(at))}"
+
+
+def severity_shown(incident: Incident) -> Severity:
+    """How an incident is painted: acknowledged and resolved ones are muted."""
+    return "unknown" if incident.over or incident.acknowledged else incident.severity
 
 
 @dataclass(frozen=True)

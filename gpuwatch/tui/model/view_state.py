@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gpuwatch.diagnose.hang.combined_verdict import kept
+from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -15,6 +16,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, told_by
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.session_protocol import Watched
+from gpuwatch.tui.model.unalerted import Unalerted
 
 if TYPE_CHECKING:
     pass
@@ -51,7 +53,9 @@ class ViewState:
         self._frozen_at = 0.0
         self._frozen_wall = 0.0
         self._told = AlertSnapshot()
-        self._told_version: int | None = None
+        self._told_version: tuple[int, int] | None = None
+        self.unalerted = Unalerted()
+        """Conditions that are no alerts (yet)."""
         self.seats = RankPlacement()
         """Where the ranks of every job are or were; they are remembered from the first frame on."""
         self.questions: dict[str | None, Question] = {}
@@ -66,9 +70,9 @@ class ViewState:
     @property
     def told(self) -> AlertSnapshot:
         """The alerts and incidents to paint."""
-        version = self.session.book.version
+        version = self.session.book.version, self.unalerted.version
         if not self.frozen and version != self._told_version:
-            self._told, self._told_version = told_by(self.session.book), version
+            self._told, self._told_version = told_by(self.session.book, self.unalerted.alerts), version
         return self._told
 
     @property
@@ -112,6 +116,12 @@ class ViewState:
         answer = kept(heard, question.at) if moved else None
         if answer is not None and question.incident is not None:
             self.session.book.hear(question.incident, answer)
+
+    def take_conditions(self, conditions: Iterable[tuple[str, Condition]]) -> None:
+        """Take in what the nodes' and GPUs' values say now: every one is a row of the alerts."""
+        if not self.frozen:
+            book = self.session.book
+            self.unalerted.refresh(conditions, book.alerts, book.version, self._wall())
 
     def wall(self) -> float:
         """The unix time that belongs to `now`."""

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.widgets import TabbedContent, TabPane
 
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.model.alert_snapshot import standing
+from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.node.alerts_pane import NodeAlerts
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.header import NodeHeader
@@ -89,9 +89,8 @@ class NodeScreen(LiveScreen):
         view = self.cockpit.overview.views.get(self._node)
         if view is None or len(self.query("ContentTab")) < len(TABS):  # not mounted yet
             return
-        health = sum(condition.severity != "info" for condition in view.conditions)
-        counts = {"processes": len(view.node.processes), "notices": health, "events": len(view.node.events)}
-        counts["alerts"] = sum(standing(a) == "firing" for a in self.cockpit.scene.told.at(self._node))
+        counts = {"processes": len(view.node.processes), "events": len(view.node.events)}
+        counts["alerts"] = sum(kinds(self.cockpit.scene.told.at(self._node)))
         for id_, title in TABS:
             label = f"{title} {counts[id_]}" if counts.get(id_) else title
             tab = self.tabs.get_tab(id_)

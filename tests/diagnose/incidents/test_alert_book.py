@@ -207,7 +207,7 @@ def test_acknowledged_and_silenced_alerts_are_not_counted() -> None:
     cluster.book.acknowledge(incident.id)
     cluster.step()
     assert cluster.book.counts["error"] == 0
-    assert (cluster.book.incidents[0].acknowledged, cluster.book.incidents[0].over) == (True, True)
+    assert (cluster.book.incidents[0].acknowledged, cluster.book.incidents[0].over) == (True, False)
     cluster.step(1)
     cluster.now += 600
     cluster.step(11)

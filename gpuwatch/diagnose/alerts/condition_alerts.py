@@ -1,0 +1,41 @@
+"""Conditions that no alert tells of yet: in their hold time, or never alerted by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.alerts.hysteresis import key
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.condition import Condition
+
+
+class AlertIndex:
+    """Which conditions some alerts tell of."""
+
+    def __init__(self, alerts: Iterable[Alert]) -> None:
+        self._names: set[str] = set()
+        self._xids: set[tuple[str | None, int | None, str]] = set()
+        self._ranks: set[tuple[str | None, str]] = set()
+        for alert in alerts:
+            self._names.update((alert.id, *alert.parts))
+            if alert.kernel:
+                self._xids.add((alert.node, alert.gpu, f"Xid {alert.fields.get('xid')}"))
+            if alert.rank is not None:
+                self._ranks.add((alert.node, f"rank {alert.rank}"))
+
+    def says(self, node: str, condition: Condition) -> bool:
+        """Whether one of the alerts tells of a node's condition."""
+        if condition.code == "xid":
+            return (node, condition.gpu, condition.text.partition(":")[0]) in self._xids
+        if condition.code == "rank_missing":
+            return (node, condition.text.partition(" of ")[0]) in self._ranks
+        return key(node, condition) in self._names
+
+
+def as_alert(node: str, condition: Condition, since: float, wall: float) -> Alert:
+    """A condition in the form of an alert that fires. `since`, `wall`: unix seconds."""
+    proof = Proof("value", str(condition.evidence), at=wall, node=node)
+    return Alert(
+        key(node, condition), condition.code, condition.severity, condition.text, condition.text, (proof,),
+        role="hint", node=node, gpu=condition.gpu, first=since, last=wall,
+    )  # fmt: skip

@@ -1,0 +1,81 @@
+"""One count of problems on all screens; an acknowledged incident is active until its cause is gone."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from msgspec import structs
+from textual.widgets import Tab
+
+from gpuwatch import wire
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
+from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.incidents.screen import IncidentsScreen
+from gpuwatch.tui.model.alert_snapshot import kinds
+from tests.tui.still import NOW, judged_session, still_app
+from tests.tui.test_screens import text_on
+
+SECOND = 95.0
+
+
+def counts_in(text: str) -> list[tuple[int, int]]:
+    """Every `6 critical, 1 warning` of a screen."""
+    return [(int(a), int(b)) for a, b in re.findall(r"(\d+) critical, (\d+) warning", text)]
+
+
+async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_none() -> None:
+    session = judged_session(SECOND)
+    host = session.fleet.nodes["gpu-004"].host
+    assert host is not None
+    frame = wire.Sample(
+        t=EPOCH + SECOND,
+        seq=999,
+        host=structs.replace(host, disks=[wire.Disk("/scratch", "lustre", 990, 1000)]),
+    )
+    session.fleet.apply(Arrival("gpu-004", NOW, frame))  # a condition in its hold time: no alert yet
+    app = still_app(session, SECOND)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await pilot.pause()
+        told = app.scene.told
+        expected = told.criticals, told.warnings
+        shown = text_on(app)
+        header = re.search(r"alerts ✖ (\d+) ▲ (\d+)", shown)
+        assert header is not None
+        assert (int(header[1]), int(header[2])) == expected
+        assert counts_in(shown) == [expected]
+        index = AlertIndex(told.alerts.values())
+        assert all(index.says(name, condition) for name, condition in app.totals.worst)
+        assert ("disk_full", "gpu-004") in {(alert.code, alert.node) for alert in told.alerts.values()}
+        await pilot.press("4")
+        await pilot.pause()
+        assert counts_in(text_on(app)) == [expected]
+        app.show_node("gpu-011")
+        await pilot.pause()
+        tabs = [str(tab.label) for tab in app.screen.query(Tab)]
+        assert f"Alerts {sum(kinds(told.at('gpu-011')))}" in tabs
+
+        incident = told.incidents[0]
+        assert isinstance(session.book, AlertBook)
+        session.book.acknowledge(incident.id)
+        while not any(each.acknowledged for each in session.book.incidents):
+            session.book.update(session.fleet, NOW, EPOCH + SECOND)
+        await pilot.press("4")
+        app.pump()
+        await pilot.pause()
+        taken = app.scene.told.incidents[0]
+        assert (taken.acknowledged, taken.over) == (True, False)
+        assert app.scene.told.leading == taken
+        assert (app.scene.told.criticals, app.scene.told.warnings) >= expected
+        clock = time.strftime("%H:%M", time.localtime(EPOCH + SECOND))
+        assert f"acknowledged {clock}" in text_on(app)
+        assert "resolved" not in text_on(app)
+
+        await pilot.press("1")
+        await pilot.click(StatusLine, offset=(110, 1))
+        await pilot.pause()
+        assert isinstance(app.screen, IncidentsScreen)
+        assert app.screen.detail.ident == incident.id
