@@ -242,11 +242,16 @@ class AlertBook:
         errors = [alert for alert in self.alerts.values() if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
         self._running = attempts(fleet, now, wall)
-        again = closings(self.incidents, self._running, self.places, self._closings, wall)
+        again = self._closed(self.incidents, wall)
         if again.keys() != self._closings.keys():
             return True
         unsettled = [alert for alert in errors if not alert.recovered]
         return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks))
+
+    def _closed(self, incidents: Iterable[Incident], wall: float) -> dict[str, Resolution]:
+        """Incident's id -> why it is over."""
+        last = self._ended.last_attempts
+        return closings(incidents, self._running, self.places, self._closings, wall, last)
 
     def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Go on judging for a slice of time, or begin; True when it came to its end."""
@@ -290,7 +295,7 @@ class AlertBook:
         yield
         self.alerts = {alert.id: alert for alert in alerts}
         named = self._lasting_ids.name_incidents(in_order(found))
-        self._closings = closings(named, self._running, self.places, self._closings, wall)
+        self._closings = self._closed(named, wall)
         self.incidents = sorted(
             (with_closing(each, self._closings.get(each.id)) for each in named),
             key=lambda incident: (-incident.first, -incident.number),

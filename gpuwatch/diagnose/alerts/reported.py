@@ -15,6 +15,7 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
+from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.fleet.nodes.node import Node
@@ -45,6 +46,9 @@ class ReportedAlerts:
         self._last_event: NodeEvent | None = None
         self._fleet_version = -1
         self._processes: dict[str, float | None] = {}
+        self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
+        """(node, log of an ended job) -> the ranks whose lines it holds."""
+        self._ended_versions = (-1, -1)
         self._placed_at: float | None = None
 
     @property
@@ -80,10 +84,10 @@ class ReportedAlerts:
         if self._placed_at is not None and now - self._placed_at < PLACES_S:
             return False
         listed = {name: node.processes_at for name, node in fleet.nodes.items()}
-        if listed == self._processes:
+        if not self._take_ended_files(fleet) and listed == self._processes:
             return False
         self._processes, self._placed_at = listed, now
-        places = places_of(list(fleet.nodes.values()), self.places, wall)
+        places = places_of(list(fleet.nodes.values()), self.places, wall, self._ended_files)
         if places == self.places:
             return False
         self.places, self.where = places, RankIndex(places)
@@ -94,6 +98,24 @@ class ReportedAlerts:
                 self._take(source, fleet.nodes[source.node])
                 changed = True
         return changed
+
+    def _take_ended_files(self, fleet: Fleet) -> bool:
+        """Whether other logs of ended jobs are known, or other ranks of them."""
+        versions = fleet.logs_version, fleet.progress.version
+        if versions == self._ended_versions:
+            return False
+        self._ended_versions, before = versions, self._ended_files
+        ended = {
+            (node.name, file.path): set(file.ranks)
+            for node in fleet.nodes.values()
+            for file in node.logs
+            if is_ended(file)
+        }
+        for voice in fleet.progress.voices.values() if ended else ():
+            if voice.rank is not None and (voice.node, voice.file) in ended:
+                ended[voice.node, voice.file].add(voice.rank)
+        self._ended_files = {file: frozenset(ranks) for file, ranks in ended.items()}
+        return self._ended_files != before
 
     def _look_for_findings(self, fleet: Fleet) -> None:
         if fleet.findings_version == self._findings_version:

@@ -13,7 +13,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import PRECURSORS, REBOOTED
 from gpuwatch.diagnose.model.rank_index import RankIndex, lived
-from gpuwatch.diagnose.model.timing import attempt_of, attempts_end, bounds, onset, sure
+from gpuwatch.diagnose.model.timing import attempt_of, attempt_of_path, attempts_end, bounds, onset, sure
 from gpuwatch.fleet.jobs.places import Reach
 
 GAP_S = 120.0
@@ -206,8 +206,9 @@ def _in_time(
         low, high = limits[alert.id]
         fitting = [group for group in found if group.begin <= high + GAP_S and group.end >= low - GAP_S]
         number = attempt_of(alert, ends)
-        if fitting:
-            same = [group for group in fitting if group.attempt == number] or fitting
+        same = [group for group in fitting if group.attempt == number]
+        if same or (fitting and attempt_of_path(alert.proof[0].file or "") is None):
+            same = same or fitting
             own = [group for group in same if subjects[id(group)].have(alert)]
             group = (own or same)[-1]
             group.alerts.append(alert)

@@ -12,6 +12,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
+from gpuwatch.diagnose.model.timing import attempt_of_path
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 
@@ -77,13 +78,18 @@ def closings(
     places: Places,
     before: Mapping[str, Resolution],
     wall: float,
+    last_attempts: Mapping[str, int],
 ) -> dict[str, Resolution]:
-    """Incident's id -> why it is over; what was closed `before` stays so until it gets something new."""
+    """Incident's id -> why it is over; what was closed `before` stays so until it gets something new.
+
+    `last_attempts`: ended job -> the number of its last attempt that trained.
+    """
     found = {}
     for incident in incidents:
         known = before.get(incident.id)
         closed = known if known is not None and incident.last <= known.at else None
         closed = closed or _closed(incident, running, places, wall)
+        closed = closed or _outlasted(incident, last_attempts.get(incident.job or ""), wall)
         if closed is not None:
             found[incident.id] = closed
     return found
@@ -109,6 +115,14 @@ def _closed(
     return (
         Resolution(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
     )
+
+
+def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution | None:
+    """Of an ended job: a later attempt trained, and ended in its own way."""
+    numbers = {attempt_of_path(alert.proof[0].file or "") for alert in incident.alerts} - {None}
+    if last is None or not numbers or max(number for number in numbers if number is not None) >= last:
+        return None
+    return Resolution(wall, f"restarted; attempt {last} trained")
 
 
 def _is_of_before(incident: Incident, attempt: Attempt) -> bool:

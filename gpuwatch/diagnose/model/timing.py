@@ -116,7 +116,9 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
         number = attempt_of_path(alert.proof[0].file or "")
         if number is not None:
             folders[number] = max(alert.first, folders.get(number, alert.first))
-    told += [ended for number, ended in folders.items() if number < max(folders)]
+    last = max(folders, default=0)
+    # files that were copied have one time, which tells no order
+    told += [ended for number, ended in folders.items() if number < last and ended < folders[last] - LATE_S]
     return batches(told, ATTEMPT_S)
 
 
@@ -127,8 +129,9 @@ def attempt_of_path(file: str) -> int | None:
 
 
 def attempt_of(alert: Alert, ends: list[float]) -> int:
-    """The number of the attempt, from 0, in which an alert began."""
-    return bisect_left(ends, onset(alert) - LATE_S)
+    """The number of the attempt, from 0, in which an alert began: of its file's folder, else by its time."""
+    number = attempt_of_path(alert.proof[0].file or "")
+    return number if number is not None else bisect_left(ends, onset(alert) - LATE_S)
 
 
 def batches(moments: Iterable[float], within_s: float) -> list[float]:

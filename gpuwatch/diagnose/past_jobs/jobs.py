@@ -13,6 +13,7 @@ from gpuwatch.diagnose.incidents.grouping import GAP_S
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stop_alerts
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.timing import attempt_of_path
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -38,6 +39,8 @@ class EndedJob:
     end: JobEnd
     searched: bool
     """Whether all of its logs have been searched."""
+    attempt: int | None = None
+    """The number of the last one that logged steps, where the folders of its logs tell it."""
     superseded: bool = False
     """Its user started a job later on one of its nodes, and so has seen to it."""
 
@@ -93,6 +96,7 @@ def _ended(
     ranks = {rank for _, file in files for rank in file.ranks} | {
         track.rank for track in tracks if track.rank is not None
     }
+    numbers = [attempt_of_path(track.file) for track in tracks if track.marks]
     job = EndedJob(
         name,
         tuple(dict.fromkeys(node.name for node, _ in files)),
@@ -101,6 +105,7 @@ def _ended(
         last,
         end,
         searched,
+        max((number for number in numbers if number is not None), default=None),
         any(_started_later(node, {file.owner for _, file in files}, last) for node, _ in files),
     )
     return job, [structs.replace(alert, id=f"{_MARK}{alert.id}", job=name) for alert in stops]

@@ -22,6 +22,8 @@ class EndedJobsWatch:
         """Of all of them."""
         self.superseded: frozenset[str] = frozenset()
         """The names of those after which another job was started."""
+        self.last_attempts: dict[str, int] = {}
+        """Name -> the number of the last attempt that trained, of those whose folders tell it."""
         self._seen: tuple[int, ...] = ()
         self._files: dict[str, bool] = {}
         self._logs_version = -1
@@ -54,4 +56,5 @@ class EndedJobsWatch:
         self.jobs, self.alerts = jobs, stops
         self.names = frozenset(job.name for job in jobs)
         self.superseded = frozenset(job.name for job in jobs if job.superseded)
+        self.last_attempts = {job.name: job.attempt for job in jobs if job.attempt is not None}
         return changed

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from gpuwatch.wire import LogFile
 
 _SLURM = re.compile(r"slurm-(\d{1,12}(?:_\d{1,8})?)(?:[._-][^/]{0,40})?\.(?:out|err|log)")
 _WANDB = re.compile(r"/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)$")
 _LIGHTNING = re.compile(r"/lightning_logs(?:/version_\d{1,6})?$")
-_TORCHELASTIC = re.compile(r"/torchelastic_[^/]{1,100}/([^/]{1,200})_[^/_]{1,20}")
+_TORCHRUN = re.compile(r"(.*/([^/]{1,200})_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,4}/[^/]{1,80}")
+"""A log of torchrun's `--log-dir`: each agent adds eight random characters to the run id."""
+NO_ID = "none"
+"""torchrun's run id where none was given."""
 _RANK = re.compile(
     r"(?:[-_.]?(?:global|local)?[-_.]?(?:rank|task|worker|node|r))?[-_.=]?\d{1,6}$", re.IGNORECASE
 )
@@ -21,6 +24,9 @@ _GENERAL = re.compile(
     r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2})"
 )
 """Folders whose name alone says nothing about the job."""
+
+LAUNCHER_S = 120.0
+"""So long before or after its ranks a launcher may write its last line: it waits for those that hang."""
 
 
 def is_ended(file: LogFile) -> bool:
@@ -32,15 +38,21 @@ def has_own_id(path: str) -> bool:
     """Whether the path holds an id of the job that is the same on all of its nodes."""
     if _SLURM.fullmatch(path.rpartition("/")[2]):
         return True
-    elastic = _TORCHELASTIC.search(path)
-    return elastic is not None and elastic.group(1) != "none"
+    return run_of(path)[1] not in (None, NO_ID)
+
+
+def run_of(path: str) -> tuple[str, str | None]:
+    """The folder that an agent of torchrun made for a run, and its run id; ("", None) of other paths."""
+    found = _TORCHRUN.fullmatch(path)
+    return ("", None) if found is None else (found.group(1), found.group(2))
 
 
 def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dict[str, str]:
     """Path -> the name of its job, of the ended files among these.
 
     A folder with files of ranks is one job. Elsewhere files are of one job if they differ only in what names
-    a rank or stream (`a.out` and `a.err`).
+    a rank or stream (`a.out` and `a.err`). What a launcher wrote above the folder of the only run that ended
+    about then is of that run.
 
     Args:
         files: Of one node.
@@ -56,13 +68,48 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
             else:
                 folders[_folder(home(file.path))].append(file)
     shown = _shown_apart(folders)
+    runs = _runs(folders)
+    shown.update(_named_by_id(runs))
     for folder, members in folders.items():
         stems = {file.path: _stem(file.path) for file in members}
         ranked = any(file.ranks or file.local_rank is not None for file in members)
         one = ranked or len(set(stems.values())) == 1
         for file in members:
-            found[file.path] = shown[folder] if one else f"{shown[folder]}/{stems[file.path]}"
+            own = shown[folder] if one else f"{shown[folder]}/{stems[file.path]}"
+            run = None if folder in runs else _run_below(folder, file, runs)
+            found[file.path] = own if run is None else shown[run]
     return found
+
+
+def _runs(folders: Mapping[str, Iterable[LogFile]]) -> dict[str, tuple[str, float]]:
+    """The folder of each run of torchrun -> its run id, and when it wrote last."""
+    found = {}
+    for folder, members in folders.items():
+        ids = {name for where, name in (run_of(file.path) for file in members) if where == folder}
+        name = next(iter(ids), None)
+        if name is not None:
+            found[folder] = name, max(file.last_at or 0.0 for file in members)
+    return found
+
+
+def _named_by_id(runs: Mapping[str, tuple[str, float]]) -> dict[str, str]:
+    """Folder -> run id; an older run of the same id keeps the name of its folder."""
+    newest: dict[str, tuple[float, str]] = {}
+    for folder, (name, last) in runs.items():
+        newest[name] = max(newest.get(name, (0.0, "")), (last, folder))
+    return {folder: name for name, (_, folder) in newest.items()}
+
+
+def _run_below(folder: str, file: LogFile, runs: Mapping[str, tuple[str, float]]) -> str | None:
+    """The only run whose folder lies below that of a launcher's log and that ended when it did."""
+    if file.rank_from == "path" or file.local_rank is not None:
+        return None
+    below = [
+        run
+        for run, (_, last) in runs.items()
+        if run.startswith(f"{folder}/") and abs(last - (file.last_at or 0.0)) <= LAUNCHER_S
+    ]
+    return below[0] if len(below) == 1 else None
 
 
 def _shown_apart(folders: Iterable[str]) -> dict[str, str]:
@@ -90,9 +137,6 @@ def _stem(path: str) -> str:
 
 def _shown(folder: str) -> str:
     """`run7`, or `run7/logs` where the last part says nothing."""
-    elastic = _TORCHELASTIC.search(folder)
-    if elastic is not None:
-        return elastic.group(1)
     parts = [part for part in folder.split("/") if part]
     kept = 1
     while kept < min(4, len(parts)) and _GENERAL.fullmatch(parts[-kept]):

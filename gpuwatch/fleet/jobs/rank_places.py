@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.jobs.ended_files import is_ended, run_of
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
@@ -19,15 +19,21 @@ KEPT_ENDED = 2_048
 """Of one node, the ranks that ended last: jobs on CPUs come and go without an end."""
 
 
-def places_of(nodes: Collection[Node], before: Places | None = None, wall: float | None = None) -> Places:
+def places_of(
+    nodes: Collection[Node],
+    before: Places | None = None,
+    wall: float | None = None,
+    logged: Mapping[tuple[str, str], Collection[int]] | None = None,
+) -> Places:
     """All that the nodes tell now, and what `before` knew of ranks that have ended meanwhile.
 
     A rank that two nodes claim has two places: `RankIndex` then names neither.
     A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
+    `logged`: (node, log file of an ended job) -> the ranks whose steps stand in it.
     """
     earlier = () if before is None else before.ranks
     known = {(place.job, place.rank): place for place in reversed(earlier)}
-    ranks, rivals = _claims(nodes, known)
+    ranks, rivals = _claims(nodes, known, logged or {})
     addresses = _addresses(nodes, ranks)
     gpus = {
         (node.name, name): gpu.info.index
@@ -51,7 +57,9 @@ def places_of(nodes: Collection[Node], before: Places | None = None, wall: float
     )
 
 
-def _claims(nodes: Collection[Node], known: Ranks) -> tuple[Ranks, list[RankPlace]]:
+def _claims(
+    nodes: Collection[Node], known: Ranks, logged: Mapping[tuple[str, str], Collection[int]]
+) -> tuple[Ranks, list[RankPlace]]:
     """Every rank's place by the first node that lists it, and the places that other nodes claim for it.
 
     A node that has not said what it is (hello) has no claim to a rank of one that has.
@@ -71,9 +79,8 @@ def _claims(nodes: Collection[Node], known: Ranks) -> tuple[Ranks, list[RankPlac
             if first.node != place.node and is_claim:
                 rivals.append(place)
     for node in nodes:
-        for file in node.logs:
-            for ended in _ended_places(file, node):
-                ranks.setdefault((ended.job, ended.rank), ended)
+        for ended in _ended_places(node, logged):
+            ranks.setdefault((ended.job, ended.rank), ended)
     return ranks, rivals
 
 
@@ -145,12 +152,35 @@ def _place(process: Process, node: Node) -> RankPlace | None:
     )
 
 
-def _ended_places(file: LogFile, node: Node) -> Iterable[RankPlace]:
-    """The ranks whose logs were found after the end of their job."""
-    if is_ended(file) and len(file.ranks) == 1:
-        until = None if file.last_at is None else file.last_at - node.offset_s
-        how = f"path of {file.path}"
-        yield RankPlace(file.ranks[0], node.name, file.job, logs=(file.path,), until=until, how=how)
+def _ended_places(node: Node, logged: Mapping[tuple[str, str], Collection[int]]) -> Iterable[RankPlace]:
+    """The ranks whose logs were found after the end of their job.
+
+    The files of one rank's folder are all its own: torchrun writes stdout.log and stderr.log there.
+    """
+    folders: dict[tuple[str | None, str], list[LogFile]] = {}
+    for file in node.logs:
+        if is_ended(file):
+            run, _ = run_of(file.path)
+            folders.setdefault((file.job, file.path.rpartition("/")[0] if run else file.path), []).append(
+                file
+            )
+    found: dict[tuple[str | None, int], list[LogFile]] = {}
+    for (job, _), files in folders.items():
+        own = {rank for file in files for rank in (*file.ranks, *logged.get((node.name, file.path), ()))}
+        if len(own) == 1:
+            found.setdefault((job, own.pop()), []).extend(files)
+    for (job, rank), files in found.items():
+        until = max(file.last_at or 0.0 for file in files) - node.offset_s
+        locals_ = {file.local_rank for file in files}
+        yield RankPlace(
+            rank,
+            node.name,
+            job,
+            local_rank=locals_.pop() if len(locals_) == 1 else None,
+            logs=tuple(file.path for file in files),
+            until=until,
+            how=f"path of {files[0].path}",
+        )
 
 
 def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:

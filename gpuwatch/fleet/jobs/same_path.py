@@ -24,8 +24,9 @@ class SamePath:
         Nothing is told apart before the files have been searched, which tells their ranks.
         """
         members: dict[str, list[LogFile]] = defaultdict(list)
+        sure = {names[file.path] for file in files if file.path in names and has_own_id(file.path)}
         for file in files:
-            if file.path in names and not has_own_id(file.path):
+            if file.path in names and names[file.path] not in sure:
                 members[names[file.path]].append(file)
         for name, own in members.items():
             if all(_is_private(file) for file in own):

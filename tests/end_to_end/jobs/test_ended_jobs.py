@@ -305,7 +305,12 @@ def test_the_log_of_a_dead_rank_is_read_beside_those_of_its_siblings(tmp_path: P
         (["/home/u/a.out", "/home/u/a.err", "/home/u/b.out"], ["u/a", "u/a", "u/b"]),
         (["/e/x/logs/rank_0.log", "/e/y/logs/rank_0.log"], ["x/logs", "y/logs"]),
         (["/e/x/run7/rank_0.log", "/e/y/run7/rank_0.log"], ["/e/x/run7", "/e/y/run7"]),
-        (["/tmp/torchelastic_ab12/none_cd34/attempt_0/3/stdout.log"], ["none"]),
+        (
+            ["/home/u/lg/d5_x50kq_1z/attempt_0/1/stderr.log", "/home/u/launch.log", "/home/u/rank3.log"],
+            ["d5", "d5", "u"],
+        ),
+        (["/home/u/none_abcdefgh/attempt_0/1/stderr.log"], ["none"]),
+        (["/tmp/torchelastic_ab12/none_cd34ef56/attempt_0/3/stdout.log"], ["none"]),
     ],
 )
 def test_the_path_tells_the_job(paths: list[str], names: list[str]) -> None:
@@ -315,6 +320,7 @@ def test_the_path_tells_the_job(paths: list[str], names: list[str]) -> None:
             source="found",
             last_at=1.0,
             ranks=[rank for rank in ranks_of_path(path)[:1] if rank is not None],
+            rank_from=None if ranks_of_path(path) == (None, None) else "path",
             local_rank=ranks_of_path(path)[1],
         )
         for path in paths

@@ -56,5 +56,5 @@ def test_a_file_that_both_see_is_of_one_job() -> None:
 
 
 def test_an_id_in_the_path_is_that_of_the_job_on_all_nodes() -> None:
-    path = "/tmp/torchelastic_x/night_ab/attempt_0/{}/stderr.log"
+    path = "/tmp/torchelastic_x/night_abcd1234/attempt_0/{}/stderr.log"
     assert jobs_of([found(0, "a", path)], [found(0, "b", path)]) == [{"night"}] * 2

@@ -26,6 +26,10 @@ AIM_FINDINGS = 50
 """Of a turn."""
 
 
+_ZERO_SAYS = ("searched_to", "local_rank")
+"""Keys of a row of which 0 is no default."""
+
+
 class StepSize(object):
     """How many bytes of a file are read and searched in a turn: fewer where its lines are slow to search."""
 
@@ -208,7 +212,7 @@ class FileEntry(object):
         return {
             key: value
             for key, value in row.items()
-            if value not in (None, [], 0) or key == "size" or (key == "searched_to" and value is not None)
+            if value not in (None, [], 0) or key == "size" or (key in _ZERO_SAYS and value is not None)
         }
 
 
