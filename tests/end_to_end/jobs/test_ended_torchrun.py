@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import time
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
 from gpuwatch.link.agent.start_method import Way, agent_way
@@ -91,12 +92,16 @@ def _is_searched(session: Session) -> bool:
     return done and len(found) >= 18 and not session.book.behind
 
 
+def _standing(session: Session) -> Sequence[Incident]:
+    return standing(session.book, session.fleet, time()).incidents
+
+
 def test_its_agents_logs_are_of_one_job(session: Session) -> None:
     (job,) = session.book.ended_jobs
     assert (job.name, job.nodes, job.ranks) == ("d5", ("a", "b"), (0, 1, 2, 3))
 
 
 def test_the_cause_is_that_of_the_last_attempt(session: Session) -> None:
-    stands = standing(session.book, session.fleet, time())
-    (incident,) = stands.incidents
+    watch(session, lambda _fleet, _now: len(_standing(session)) == 1 and not session.book.behind, seconds=20)
+    (incident,) = _standing(session)
     assert (incident.job, incident.node, incident.rank, incident.code) == ("d5", "b", 2, "python.exception")
