@@ -14,6 +14,7 @@ from .discovery.discovery import Discovery
 from .files.catalog import SMALL_BACKLOG, Catalog
 from .files.finder import Finder
 from .files.mounts import Mounts
+from .files.packed import packed_inside
 from .ipc.activity_marker import ActivityMarker
 from .ipc.lifeline import die_with
 from .ipc.outbox import Outbox
@@ -269,6 +270,10 @@ class Worker(object):
         `scanned` is told how many bytes are done, before what is found in them is sent with the place.
         """
         data, offset, arrived, backlog = piece
+        packed = packed_inside(data)
+        if packed is not None:
+            entry.skipped = True
+            self._teller.trouble("{} holds {} data".format(entry.name, packed), "they are not searched")
         first = self._numbers.next
         entry.step.begin()
         for begin, portion, how in self._stretches.cut(entry.path, inode, data, offset):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ PACKED_BYTES = 2048
 """Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
 PIECE_BYTES = 1 << 20
 """Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
+HEAD_BYTES = 256
+"""Behind a member that say whether another one, text or neither follows."""
 LEAST_UNPACKED = 128 << 20
 MAX_EXPANSION = 1000
 """A file may unpack to `LEAST_UNPACKED` bytes, which are read within seconds, or to this many times its size;
@@ -125,7 +128,7 @@ class Contents:
                 yield from as_utf8(self._raw(file, READ_BYTES))
             else:
                 most = max(LEAST_UNPACKED, MAX_EXPANSION * self.path.stat().st_size)
-                unpacked = self._bounded(self._unpacked(file, DECODERS[self.packing]), most)
+                unpacked = self._bounded(self._unpacked(file, self.packing), most)
                 yield from as_utf8(gathered(unpacked))
 
     def _raw(self, file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -142,30 +145,53 @@ class Contents:
                 self.damage = f"unpacks to more than {most >> 20} MB; the rest is not read"
                 return
 
-    def _unpacked(self, file: BinaryIO, new: Callable[[], Decoder]) -> Iterator[bytes]:
-        """All members of the file; zero bytes before, between and behind them are padding."""
+    def _unpacked(self, file: BinaryIO, packing: str) -> Iterator[bytes]:
+        """All members of the file, and text behind them; zero bytes around them are padding."""
         decoder: Decoder | None = None
-        members = 0
+        members, held = 0, b""
+        size = os.fstat(file.fileno()).st_size
         for block in self._raw(file, READ_BYTES):
             for start in range(0, len(block), PACKED_BYTES):
-                data = block[start : start + PACKED_BYTES]
+                data = held + block[start : start + PACKED_BYTES]
+                held = b""
                 while data:
                     if decoder is None:
                         data = data.lstrip(b"\0")
+                        goes_on = start + PACKED_BYTES < len(block) or self.read < size
+                        if members and len(data) < HEAD_BYTES and goes_on:
+                            held = data  # the head of a member may be cut here
+                            break
                         if not data:
                             break
-                        decoder, members = new(), members + 1
+                        if members and _is_text(data):
+                            yield data + block[start + PACKED_BYTES :]
+                            yield from self._raw(file, READ_BYTES)
+                            return
+                        packing = next((name for magic, name in MAGIC if magic.match(data)), packing)
+                        decoder, members = DECODERS[packing](), members + 1
                     try:
                         yield from decoder.pieces(data)
                     except BROKEN as error:
                         behind = f" behind {members - 1} complete" if members > 1 else ""
-                        self.damage = f"damaged {self.packing} data{behind}: {error}"
+                        self.damage = f"damaged {packing} data{behind}: {error}"
                         return
                     if not decoder.eof:
                         break
                     data, decoder = decoder.unused_data, None
         if decoder is not None:
-            self.damage = f"the {self.packing} data ends in the middle"
+            self.damage = f"the {packing} data ends in the middle"
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether bytes behind a packed member begin as lines of a log do."""
+    head = data[:HEAD_BYTES]
+    if any(each < 32 and each not in b"\t\n\r\x1b" for each in head):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start > len(head) - 4  # a character may be cut
+    return True
 
 
 def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.files.holes import data_from
+from gpuwatch.agent.logs.files.packed import packed_inside
 from gpuwatch.agent.logs.matching.matcher import LineMatcher
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
@@ -140,6 +141,7 @@ def read_part(
     """Scan a part; what cannot be read is told, and what came before it counts."""
     read = PartRead()
     tail, tail_at = b"", 0
+    packed: str | None = None
     try:
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
@@ -148,6 +150,7 @@ def read_part(
             dial.read(size)
             if recorder.own:
                 read.bytes += len(data)
+                packed = packed or packed_inside(data)
             if not offset:
                 read.first_time = TimesAround(b"\n" + data[:TAIL_BYTES], part.log.until).of(0).below
             tail = ((tail if tail_at + len(tail) == offset else b"") + data)[-TAIL_BYTES:]
@@ -164,7 +167,8 @@ def read_part(
     else:
         scan.feed(*sections.end(), part.log.until)
     scan.finish()
-    read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble])) or None
+    unread = packed and f"{packed} data in the midst of text are not read"
+    read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble, unread])) or None
     read.series = steps.series
     if part.end is None:
         read.last_lines = last_lines(tail, LAST_LINES)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import os
 import random
@@ -10,13 +11,16 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from click.testing import CliRunner
 
+from gpuwatch.cli.analysis.scan import scan
 from gpuwatch.runs.files import packing as packing_module
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.files.packing import Contents, packing_of
 from tests.sentences import Sentences
 
 TEXT = b"".join(b"2025-03-02 11:00:%02d step %d\n" % (n % 60, n) for n in range(20_000))
+NOISE = random.Random(3).randbytes(2048)
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "zstd": zstandard.compress,
@@ -164,12 +168,44 @@ def test_a_member_behind_zeros_is_read(tmp_path: Path, packing: str, zeros: int)
 
 @pytest.mark.parametrize("packing", PACKERS)
 @pytest.mark.parametrize("zeros", [0, 100, 4096])
-def test_what_is_no_member_behind_zeros_is_damage(tmp_path: Path, packing: str, zeros: int) -> None:
+@pytest.mark.parametrize("cut", [0, 700, 1500, 2040, 2048])
+def test_text_behind_a_member_is_read(tmp_path: Path, packing: str, zeros: int, cut: int) -> None:
     path = tmp_path / "rank_0.log"
-    path.write_bytes(PACKERS[packing](TEXT) + bytes(zeros) + TEXT)
+    path.write_bytes(PACKERS[packing](NOISE[:cut]) + bytes(zeros) + TEXT)
+    contents = Contents(path, packing)
+    assert b"".join(contents.pieces()) == NOISE[:cut] + TEXT
+    assert contents.damage is None
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("other", PACKERS)
+def test_members_of_two_packings_are_read(tmp_path: Path, packing: str, other: str) -> None:
+    path = tmp_path / "rank_0.log"
+    for length in range(1990, 2060, 3):
+        first = PACKERS[packing](NOISE[:length])
+        path.write_bytes(first + PACKERS[other](TEXT))
+        contents = Contents(path, packing)
+        assert b"".join(contents.pieces()) == NOISE[:length] + TEXT, length
+        assert contents.damage is None
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("zeros", [0, 100, 4096])
+def test_what_is_neither_member_nor_text_is_damage(tmp_path: Path, packing: str, zeros: int) -> None:
+    path = tmp_path / "rank_0.log"
+    path.write_bytes(PACKERS[packing](TEXT) + bytes(zeros) + NOISE)
     contents = Contents(path, packing)
     assert b"".join(contents.pieces()) == TEXT
     assert packing in str(contents.damage)
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_packed_data_in_the_midst_of_text_are_told(tmp_path: Path, packing: str) -> None:
+    (tmp_path / "rank_0.log").write_bytes(TEXT + PACKERS[packing](TEXT) + TEXT)
+    found = CliRunner().invoke(scan, ["--json", str(tmp_path)], standalone_mode=False)
+    (told,) = json.loads(found.stdout)["files"]
+    assert packing in told["trouble"]
+    assert found.return_value == 1
 
 
 @pytest.mark.parametrize("packing", PACKERS)

@@ -8,6 +8,8 @@ _HEADS = (
     (b"PK\x03\x04", "zip"),
 )
 
+_INSIDE = _HEADS + ((b"1AY&SY", "bzip2"),)
+
 
 def packing_of(head):
     # type: (bytes) -> str | None
@@ -15,3 +17,9 @@ def packing_of(head):
     if head.startswith(b"BZh") and head[4:8] == b"1AY&":
         return "bzip2"
     return next((name for magic, name in _HEADS if head.startswith(magic)), None)
+
+
+def packed_inside(text):
+    # type: (bytes) -> str | None
+    """What stands packed in the midst of text, as where a rotated file was appended; None: nothing."""
+    return next((name for magic, name in _INSIDE if magic in text), None)

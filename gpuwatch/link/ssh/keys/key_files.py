@@ -26,6 +26,8 @@ from paramiko.pkey import PublicBlob
 
 _OPENSSH_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 _OPENSSH_MAGIC = b"openssh-key-v1\0"
+MOST_BYTES = 1 << 20
+"""Of a key or certificate; those in use have some kB."""
 
 
 class KeyFileError(Exception):
@@ -74,12 +76,22 @@ def read_key_file(path: Path) -> KeyFile:
         KeyFileError: it is missing or not readable.
     """
     try:
-        content = path.read_bytes()
+        content = _content(path)
     except OSError as error:
         raise KeyFileError(f"it cannot be read: {error.strerror}") from error
     if content.lstrip().startswith(_OPENSSH_BEGIN):
         return KeyFile(path, content, _openssh_header(content)[0], public_key(path))
     return KeyFile(path, content, b"ENCRYPTED" in content, public_key(path))
+
+
+def _content(path: Path) -> bytes:
+    """At most `MOST_BYTES` of a file: a device has no end.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES)
 
 
 def public_key(path: Path) -> bytes | None:
@@ -89,7 +101,7 @@ def public_key(path: Path) -> bytes | None:
     """
     for candidate in (path.with_name(path.name + ".pub"), path):
         with contextlib.suppress(OSError, ValueError):
-            content = candidate.read_bytes()
+            content = _content(candidate)
             if content.lstrip().startswith(_OPENSSH_BEGIN):
                 return _openssh_header(content)[1]
             kind, encoded = content.split()[:2]
@@ -104,7 +116,7 @@ def certificates(path: Path, more: tuple[Path, ...]) -> list[tuple[Path, PublicB
     found = []
     for candidate in (*more, path.with_name(path.name + "-cert.pub")):
         with contextlib.suppress(OSError, ValueError):
-            found.append((candidate, PublicBlob.from_string(candidate.read_text())))
+            found.append((candidate, PublicBlob.from_string(_content(candidate).decode())))
     return found
 
 
