@@ -62,7 +62,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
     if (cause.code in ALL_TOLD and "pod" not in cause.fields) or "xid" in cause.fields or "(" in cause.title:
         return f"{cause.text} (PCI {address})" if address else cause.text
     base = cause.text.partition(" (")[0]
-    forms = [form for form in known_forms(cause) if gpu is None or form != f"GPU {gpu}"][:MOST_FORMS]
+    forms = [form for form in known_forms(cause) if gpu is None or form != f"device {gpu}"][:MOST_FORMS]
     if address and not any(address in form for form in forms):
         forms.append(f"PCI {address}")
     if forms:
@@ -95,10 +95,13 @@ def known_forms(cause: Alert) -> Iterator[str]:
 
 
 def readable(name: str, value: str | float) -> str:
-    """A field as a sentence shows it: kilobytes in the unit that a person reads."""
+    """A field as a sentence shows it: kilobytes in the unit that a person reads.
+
+    A process counts the devices that it may use (CUDA_VISIBLE_DEVICES): its device 1 may be GPU 3.
+    """
     if not name.endswith("_kb") or not isinstance(value, (int, float)):
         text = PORT.sub("", str(value).strip("'\"`,;"))
-        return f"GPU {text}" if name == "device" and text.isdecimal() else text
+        return f"device {text}" if name == "device" and text.isdecimal() else text
     size, unit = float(value), "kB"
     for larger in ("MB", "GB", "TB"):
         if size < 1024:

@@ -30,7 +30,7 @@ def first(folder: Path, text: str) -> Incident:
         (
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.25 GiB. GPU 5 has a total capacity of "
             "79.11 GiB of which 1.02 GiB is free.",
-            ["3.25 GiB asked", "1.02 GiB free of 79.11 GiB", "GPU 5"],
+            ["3.25 GiB asked", "1.02 GiB free of 79.11 GiB", "device 5"],
         ),
         ("ModuleNotFoundError: No module named 'deepspeed'", ["'deepspeed'"]),
         ("ImportError: /env/lib/kern.so: undefined symbol: _ZN3c10Ev", ["/env/lib/kern.so", "_ZN3c10Ev"]),
