@@ -16,8 +16,8 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.flight.dumps import read_dump
 from tests.bench.cpu import Row
 from tests.diagnose.dumps import content, job, steps
-from tests.diagnose.hang.test_stacks import LOADS, WAITS
-from tests.diagnose.hang.test_stacks import python as stack_of
+from tests.diagnose.hang.rank_stacks import LOADS, WAITS
+from tests.diagnose.hang.rank_stacks import python as stack_of
 from tests.diagnose.simulated_jobs import GPUS, H100, Cluster, Job
 from tests.ras_server import answer, rank
 

@@ -8,8 +8,8 @@ import pytest
 
 from gpuwatch.cli.probe.options import read_collectives, read_sizes
 from gpuwatch.probe.probe_request import COLLECTIVES, SIZES
+from tests.cli.loaded import HEAVY, loaded
 from tests.cli.running import gpuwatch
-from tests.cli.test_main import HEAVY, loaded
 from tests.sentences import Sentences, line_of
 
 

@@ -11,17 +11,10 @@ import pytest
 
 from gpuwatch.session import Session
 from tests.end_to_end.cluster import plan_of, watch
+from tests.end_to_end.shell_noise import RC_FILES
 from tests.parts import need
 from tests.sshd import LoginUser, Sshd, login_user
 
-NOISE = "printf '\\033]0;rc was here\\007\\033[31mWELCOME, pick [a]b'; echo; echo to stderr >&2"
-RC_FILES = {
-    "sh": (".profile", NOISE),
-    "bash": (".bashrc", NOISE),
-    "zsh": (".zshenv", NOISE),
-    "fish": (".config/fish/config.fish", NOISE.replace("echo to stderr >&2", "echo to stderr 1>&2")),
-    "tcsh": (".tcshrc", "echo 'WELCOME, pick [a]b'; set prompt='> '"),
-}
 SPEAKS = {"bash", "zsh", "fish", "tcsh"}
 """Shells that read their rc file for `ssh host command`; dash does not."""
 

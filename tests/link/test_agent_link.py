@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -156,10 +155,10 @@ def test_an_agent_that_stays_stopped_is_given_up_killed_and_dialled_again(
 
 
 def test_an_agent_that_ticks_rarely_is_not_silent_because_it_answers_pings(start: Start) -> None:
-    rare = MAIN.replace('time.sleep(config["interval_s"])', "time.sleep(3600)")
-    _, watcher = start(main=rare, silence_s=2.0, ping_every_s=0.1)
+    rare = MAIN.replace('time.sleep(config["interval_s"])', "time.sleep(2.0)")
+    _, watcher = start(main=rare, silence_s=1.0, ping_every_s=0.1)
     watcher.next(Sample)
-    time.sleep(3.0)  # longer than the silence that ends a link
+    until(lambda: [a for a in watcher.drain() if isinstance(a.what, Sample)], "a sample after the silence")
     assert not [a for a in watcher.drain() if isinstance(a.what, LinkStatus)]
 
 

@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from gpuwatch.link.start.bundle import (
     without_prose,
 )
 from gpuwatch.link.start.node_start import PACKAGE
+from tests.link.interpreters import interpreters
 from tests.parts import need
 from tests.sentences import Sentences
 
@@ -52,14 +52,6 @@ def _start(
     stdin = bundle({"nonce": "n\u00e9", "fail": fail}, MODULES) + b"request\n"
     env = dict(os.environ) if path is None else {**os.environ, "PATH": path}
     return subprocess.run(argv, input=stdin, capture_output=True, env=env, timeout=60, check=False)
-
-
-def interpreters() -> list[str]:
-    found = [shutil.which(f"python3.{minor}") for minor in range(6, 14)]
-    pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
-    unique = {os.path.realpath(path): path for path in [*filter(None, found), *map(str, pyenv)]}
-    usable = [path for path in unique.values() if "pyenv/shims" not in path]
-    return usable or [sys.executable]
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh", "csh"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -99,7 +98,7 @@ def test_a_stopped_session_goes_on_or_is_replaced(sshd: Sshd, way: str, sentence
         stopped = sshd.sessions()
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(0.3)  # a few ticks of silence, far from the limit
+        until(lambda: {psutil.Process(pid).status() for pid in stopped} == {"stopped"}, "all to be stopped")
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
         watcher.drain().clear()

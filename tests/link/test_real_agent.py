@@ -15,7 +15,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.session import Session
-from tests.link.test_boot import interpreters
+from tests.link.interpreters import interpreters
 from tests.link.watching import nothing_left, until
 from tests.sentences import Sentences
 

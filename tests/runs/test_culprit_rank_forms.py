@@ -11,7 +11,7 @@ import pytest
 from gpuwatch.report.scan.report import judged
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
-from tests.runs.placement.test_culprit_ranks import OOM, PACKS, Job, culprit
+from tests.runs.placement.culprits import OOM, PACKS, Job, culprit
 
 
 def pods_jax(n: int) -> Job:

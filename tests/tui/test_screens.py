@@ -25,22 +25,9 @@ from gpuwatch.tui.toolkit.key_hints import KeysLine
 from gpuwatch.tui.toolkit.line_view import LineView
 from tests.sentences import Sentences
 from tests.tui.hostile import POISON, hostile_session
+from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app
-
-
-def text_on(app: GpuwatchApp) -> str:
-    """All that the screen's own widgets show, line by line."""
-    lines = []
-    for part in app.screen.query(LineView):
-        if part.is_on_screen:
-            lines += [part.render_line(y).text for y in range(part.size.height)]
-    return "\n".join(lines)
-
-
-def fleet_of(app: GpuwatchApp) -> FleetScreen:
-    assert isinstance(app.screen, FleetScreen)
-    return app.screen
 
 
 async def type_filter(pilot: Pilot[None], app: GpuwatchApp, text: str) -> None:

@@ -221,6 +221,7 @@ def test_lines_of_a_file_come_masked() -> None:
     assert text == f"login with --password {MASK}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "unit",
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -110,7 +109,7 @@ def test_a_reader_that_dies_is_started_again_where_it_was(folder: Path, agent_of
     agent.file(log, lambda one: one.backlog_pct is None)
     append(log, "BOOM code=2\n")
     agent.found(lambda one: one.fields == {"code": 2})
-    agent.until(lambda _: time.sleep(1.2) or True, "a beat")  # type: ignore[func-returns-value]
+    agent.file(log, lambda one: one.size == log.stat().st_size)
     first = agent.reader()
     os.kill(first, signal.SIGKILL)
     append(log, "BOOM code=3\n")

@@ -15,7 +15,7 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
 from tests.diagnose.finding import T0
-from tests.diagnose.incidents.test_alert_book import Cluster
+from tests.diagnose.incidents.alert_cluster import Cluster
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.1 GiB"
 FILE = "/logs/rank_3.log"

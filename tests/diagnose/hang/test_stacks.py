@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -12,25 +11,10 @@ from gpuwatch.diagnose.hang.combined_verdict import hear, waiting_for
 from gpuwatch.diagnose.hang.stacks.compare import RankStack, judge_stacks
 from gpuwatch.diagnose.model import source_verdict
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.wire import KernelThread, ProcessStack, PythonThread, StackFrame
+from gpuwatch.wire import KernelThread, ProcessStack
+from tests.counted_calls import calls_of
+from tests.diagnose.hang.rank_stacks import LOADS, MINE, TORCH, WAITS, kernel_thread, python
 from tests.sentences import Sentences
-
-TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
-MINE = "/home/ann/train.py"
-WAITS = (("all_reduce", TORCH, 2700), ("wrapper", TORCH, 83), ("train_step", MINE, 11), ("main", MINE, 40))
-LOADS = (("data_loader_next", MINE, 9), ("main", MINE, 39))
-
-
-def python(rank: int, frames: tuple[tuple[str, str, int], ...], world: int | None = None) -> RankStack:
-    thread = PythonThread(name="MainThread", main=True, frames=[StackFrame(*frame) for frame in frames])
-    stack = ProcessStack(pid=1000 + rank, cpu_pct=0.0, python=[thread], threads=[kernel_thread("futex")])
-    return RankStack(rank, f"gpu-{rank // 8:03}", 1000 + rank, "4711", rank % 8, world, stack)
-
-
-def kernel_thread(
-    call: str | None, state: str = "S", cpu: float = 0.0, wchan: str | None = None
-) -> KernelThread:
-    return KernelThread(tid=1, name="python", state=state, cpu_pct=cpu, syscall=call, wchan=wchan)
 
 
 def kernel(rank: int, thread: KernelThread) -> RankStack:
@@ -280,14 +264,8 @@ def test_of_several_jobs_the_sentence_names_the_one_that_hangs() -> None:
 def test_a_thousand_ranks_cost_little() -> None:
     stacks = [python(rank, LOADS if rank == 500 else WAITS) for rank in range(1000)]
     few = stacks[450:550]
-    cost = {len(each): min(judged_s(each) for _ in range(3)) for each in (few, stacks)}
-    assert cost[1000] < 30 * cost[100] + 0.02, cost
-
-
-def judged_s(stacks: list[RankStack]) -> float:
-    began = time.process_time()
-    assert judge_stacks(stacks)[0].testimony.culprits == (500,)
-    return time.process_time() - began
+    assert [judge_stacks(each)[0].testimony.culprits for each in (few, stacks)] == [(500,)] * 2
+    assert calls_of(lambda: judge_stacks(stacks)) < 15 * calls_of(lambda: judge_stacks(few))
 
 
 def said(

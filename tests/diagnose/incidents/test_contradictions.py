@@ -15,7 +15,7 @@ from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.wire import Process, Ranks
-from tests.diagnose.incidents.test_alert_book import TIMED_OUT, Cluster
+from tests.diagnose.incidents.alert_cluster import TIMED_OUT, Cluster
 from tests.report.fleets import NODE_TIME, feed, hello, plan
 
 XID = {"xid": 79, "pci": "0000:01:00"}

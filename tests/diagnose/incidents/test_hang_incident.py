@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from gpuwatch import wire
-from tests.diagnose.incidents.test_alert_book import Cluster
+from tests.diagnose.incidents.alert_cluster import Cluster
 from tests.diagnose.story import FINE
 from tests.sentences import Sentences
 

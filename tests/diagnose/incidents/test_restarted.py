@@ -7,7 +7,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.wire.progress import PastStep
-from tests.diagnose.incidents.test_alert_book import Cluster
+from tests.diagnose.incidents.alert_cluster import Cluster
 
 BEGAN_S = -300.0
 """When the attempt that runs now was started."""

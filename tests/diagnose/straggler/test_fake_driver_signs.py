@@ -10,7 +10,7 @@ from msgspec import structs
 from gpuwatch import wire
 from tests.agent.running import RunningAgent, uuid_of
 from tests.diagnose.simulated_jobs import GPUS, Odd
-from tests.diagnose.straggler.test_straggler_signs import Watched
+from tests.diagnose.straggler.watched import Watched
 from tests.fake_nvml.build import FakeNvml, build
 from tests.parts import need_compiler
 

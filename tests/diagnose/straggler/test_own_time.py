@@ -10,7 +10,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import Process, Ranks
-from tests.fleet.logs.test_progress import tell
+from tests.fleet.logs.telling import tell
 from tests.sentences import Sentences
 
 EQUAL = {"step": 2.0, "forward": 0.5, "backward": 1.0, "data": 0.02, "allreduce": 0.2}

@@ -3,58 +3,19 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 from gpuwatch.diagnose.straggler.monitor import StragglerWatch, unlike_peers
 from gpuwatch.diagnose.straggler.own_time import slow_ranks
 from gpuwatch.hosts.plan import Thresholds
-from tests.diagnose.finding import PACK
-from tests.diagnose.simulated_jobs import Cluster, Job, Odd, changed
+from tests.counted_calls import calls_of
+from tests.diagnose.simulated_jobs import Cluster, Job, changed
+from tests.diagnose.straggler.watched import GPU, NODE, RANK, Watched
 from tests.sentences import Sentences
-
-NODE, GPU, RANK = 2, 1, 17
-
-
-class Watched(Cluster):
-    """One job of 64 ranks, watched by a book."""
-
-    def __init__(self, odd: Odd | None = None, **job: object) -> None:
-        super().__init__()
-        if odd is not None:
-            self.odd = {place.uuid: odd for place in self.places}
-        self.book = AlertBook(PACK, Thresholds())
-        self.jobs = [Job("train", self.places, **job)]  # type: ignore[arg-type]
-        self.run(120)
-
-    @property
-    def job(self) -> Job:
-        return self.jobs[0]
-
-    def run(self, seconds: float) -> None:
-        for _ in range(int(seconds / self.tick_s)):
-            self.tick()
-            self.book.update(self.fleet, self.now, self.wall)
-
-    def fault(self, odd: Odd) -> None:
-        self.odd[self.places[RANK].uuid] = odd
-
-    @property
-    def told(self) -> list[Alert]:
-        """All that has fired of ranks and GPUs, and not of the job's pace: of one GPU alone."""
-        alerts = [each for each in self.book.alerts.values() if not each.code.startswith("train.")]
-        assert {(each.node, each.gpu, each.rank) for each in alerts} <= {(f"gpu-{NODE:03d}", GPU, RANK)}
-        return alerts
-
-    def alert(self, code: str) -> Alert:
-        (alert,) = (each for each in self.told if each.code == code)
-        return alert
 
 
 def load_of(rank: int) -> GpuLoad:
@@ -207,18 +168,21 @@ def test_a_job_that_pauses_is_not_compared(dialect: str, seconds: float) -> None
 
 
 def test_a_verdict_over_1000_ranks_is_cheap() -> None:
-    """Of all signs; 100 ms is the goal on an idle core, which a loaded machine cannot hold us to."""
-    ranks = [load_of(number) for number in range(1000)]
-    times = {
-        number: {"step": 3.0, "forward": 0.8, "backward": 1.5, "allreduce": 0.5} for number in range(1000)
-    }
-    began = time.process_time()
-    found = list(unlike_peers(ranks, Thresholds(), steps=True)) + list(slow_ranks(times, 110.0))
-    took = time.process_time() - began
-    assert [each.rank for each in found] == [RANK]
-    began = time.process_time()
-    sum(hash((n, str(n))) for n in range(400_000))
-    assert took < time.process_time() - began
+    """Of all signs: the calls grow with the ranks and not faster."""
+
+    def cost(count: int) -> int:
+        ranks = [load_of(number) for number in range(count)]
+        step = {"step": 3.0, "forward": 0.8, "backward": 1.5, "allreduce": 0.5}
+        times = dict.fromkeys(range(count), step)
+
+        def judge() -> list[int]:
+            signs = [*unlike_peers(ranks, Thresholds(), steps=True), *slow_ranks(times, 110.0)]
+            return [each.rank for each in signs]
+
+        assert judge() == [RANK]
+        return calls_of(judge)
+
+    assert cost(1000) < min(15 * cost(100), 400_000)
 
 
 def test_a_large_fleet_is_read_over_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import Process, Ranks
-from tests.diagnose.incidents.test_alert_book import Cluster
+from tests.diagnose.incidents.alert_cluster import Cluster
 from tests.diagnose.story import EPOCH, FINE
-from tests.fleet.logs.test_progress import tell
+from tests.fleet.logs.telling import tell
 from tests.sentences import Sentences
 
 WORKING = structs.replace(FINE, utilization_pct=99.0, sm_clock_mhz=1755, throttle=[])

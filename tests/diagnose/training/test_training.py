@@ -18,7 +18,7 @@ from gpuwatch.diagnose.training.throughput import pace, slower
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
-from tests.fleet.logs.test_progress import tell
+from tests.fleet.logs.telling import tell
 from tests.sentences import Sentences
 
 FIRST = (98, 98, 97, 98)

@@ -10,7 +10,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.cli.running import ROOT
+from tests.parts import need
 
 JOB = Path(__file__).with_name("hang_job.py")
 RANKS, WHOM = 4, 2
@@ -64,3 +67,12 @@ def sleeping_ranks(ras_address: str, python: Path = Path(sys.executable)) -> Ite
             each.kill()
         for each in ranks:
             each.wait()
+
+
+def py_spy() -> str:
+    beside = Path(sys.executable).with_name("py-spy")
+    path = str(beside) if beside.exists() else need("py-spy")
+    probe = subprocess.run([path, "dump", "--pid", str(os.getpid())], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip(f"py-spy cannot look into processes here: {probe.stderr.decode()[-200:]}")
+    return path

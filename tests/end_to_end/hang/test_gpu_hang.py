@@ -16,7 +16,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
 from tests.end_to_end.cluster import fake_driver, watch
-from tests.end_to_end.hang.test_stacks import py_spy
+from tests.end_to_end.hang.hanging import py_spy
 from tests.fake_nvml.build import FakeNvml
 from tests.parts import SEEN_BY_EVERY_AGENT
 

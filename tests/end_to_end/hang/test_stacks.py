@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,8 +14,8 @@ import pytest
 
 from tests import ras_server
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
-from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job, sleeping_ranks
-from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
+from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job, py_spy, sleeping_ranks
+from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 from tests.sshd import Sshd
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -47,15 +46,6 @@ def test_the_kernel_names_the_one_that_sleeps(hanging: tuple[str, list[int]]) ->
     assert [rank["rank"] for rank in usual["ranks"]] == [0, 1, 3]
     assert {rank["pid"] for place in job["places"] for rank in place["ranks"]} == set(hanging[1])
     assert "gloo_tcp_loop" in usual["ranks"][0]["threads"]
-
-
-def py_spy() -> str:
-    beside = Path(sys.executable).with_name("py-spy")
-    path = str(beside) if beside.exists() else need("py-spy")
-    probe = subprocess.run([path, "dump", "--pid", str(os.getpid())], capture_output=True, check=False)
-    if probe.returncode != 0:
-        pytest.skip(f"py-spy cannot look into processes here: {probe.stderr.decode()[-200:]}")
-    return path
 
 
 def test_py_spy_names_its_line(hanging: tuple[str, list[int]]) -> None:

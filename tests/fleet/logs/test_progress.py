@@ -13,18 +13,7 @@ from gpuwatch.fleet.logs.progress import KEPT_OF_NODE, KEPT_STEPS, KEPT_VOICES, 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import PastStep, Progress
-
-WALL = 1_750_000_000.0
-
-
-def frame(fields: dict[str, Any], at: float = 0.0, **rest: Any) -> Progress:
-    rest = {"file": "/logs/a.log", "offset": 0, "dialect": "progress.common", **rest}
-    return Progress(t=WALL + at, seq=1, at=WALL + at, fields=fields, **rest)
-
-
-def tell(progress: FleetProgress, fields: dict[str, Any], at: float, **rest: Any) -> None:
-    told = frame(fields, at, **rest)
-    progress.take("n1", told, told.t, at)
+from tests.fleet.logs.telling import WALL, frame, tell
 
 
 def only(progress: FleetProgress) -> RankProgress:

@@ -16,24 +16,13 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.openssh.ssh_config import HostQuery, ResolvedHost
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
+from tests.link.ssh.asked import Asked
 from tests.link.ssh.dial import dialing, read_all, refusal, says, until
 from tests.parts import need
 from tests.sentences import Sentences
 from tests.sshd import Sshd, login_user, make_key, public_key, sign_key
 
 OPENS = "open sesame"
-
-
-class Asked:
-    """A person who gives the same answers in turn and remembers the questions."""
-
-    def __init__(self, *answers: str) -> None:
-        self.questions: list[tuple[str, bool]] = []
-        self._answers = list(answers)
-
-    def __call__(self, prompt: str, secret: bool) -> str:
-        self.questions.append((prompt, secret))
-        return self._answers.pop(0)
 
 
 def test_a_command_talks_both_ways(sshd: Sshd) -> None:

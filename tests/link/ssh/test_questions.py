@@ -11,9 +11,9 @@ from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.prompter import MAX_CHARACTERS, MAX_PROMPTS, Person
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
+from tests.link.ssh.asked import Asked
 from tests.link.ssh.asking_server import Asking, asking_server
 from tests.link.ssh.dial import dialing, failure, refusal, until
-from tests.link.ssh.test_login import Asked
 from tests.sentences import Sentences
 from tests.sshd import Client, Sshd, make_key, public_key
 

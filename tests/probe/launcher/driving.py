@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import sys
 import threading
 import time
@@ -17,7 +19,14 @@ from gpuwatch.link.child_process import ChildCarrier
 from gpuwatch.link.stream.carrier import Carrier, Dialer
 from gpuwatch.link.stream.limits import LineSplitter, StartFinder
 from gpuwatch.probe.orchestration.nodes.shipping import ProbeWay, probe_bundle, probe_way
-from gpuwatch.probe.protocol import AnyOrder, AnySaid, Ground, Prepare, RankSeat
+from gpuwatch.probe.protocol import (
+    AnyOrder,
+    AnySaid,
+    Ground,
+    Prepare,
+    RankSeat,
+    Ready,
+)
 
 PATIENCE_S = 60.0
 T = TypeVar("T", bound=AnySaid)
@@ -215,4 +224,27 @@ def children(pid: int) -> list[int]:
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
                 found += [int(child), *children(int(child))]
+    return found
+
+
+def with_a_rank(driven: Driven) -> list[int]:
+    """All processes of a launcher whose worker has forked a rank."""
+    driven.tell(one_rank())
+    rank = driven.until(Ready).pid
+    launcher = driven.ground().pid
+    everyone = [launcher, *children(launcher)]
+    assert rank in everyone and len(everyone) == 3
+    assert {os.getpgid(pid) for pid in everyone} == {launcher}
+    return everyone
+
+
+def listeners(pid: int) -> set[tuple[str, int]]:
+    """(address, port) of the IPv4 sockets on which a process listens."""
+    inodes = {path.readlink().name for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    found = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+            address, port = fields[1].split(":")
+            found.add((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
     return found

@@ -26,7 +26,7 @@ from gpuwatch.probe.protocol import (
     Target,
     TryReach,
 )
-from tests.probe.launcher.driving import Driven, dial, fake_torch, gone, one_rank
+from tests.probe.launcher.driving import Driven, dial, fake_torch, gone, listeners, one_rank
 from tests.sentences import Sentences
 
 
@@ -163,18 +163,6 @@ def test_orders_that_make_no_sense_are_noted_and_passed_over(launcher: Driven, s
     launcher.until(Listening)
     notes = [said.text for said in launcher.said if isinstance(said, Note)]
     sentences([note.partition(":")[0] for note in notes])
-
-
-def listeners(pid: int) -> set[tuple[str, int]]:
-    """(address, port) of the IPv4 sockets on which a process listens."""
-    inodes = {path.readlink().name for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
-    found = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-            address, port = fields[1].split(":")
-            found.add((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
-    return found
 
 
 def parent_of(pid: int) -> int:

@@ -11,23 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuwatch.probe.protocol import Alive, Died, Leaving, Note, Ready, Stop
-from tests.probe.launcher.driving import STUB_WORKER, Driven, children, dial, gone, one_rank
+from gpuwatch.probe.protocol import Alive, Died, Leaving, Note, Stop
+from tests.probe.launcher.driving import STUB_WORKER, Driven, dial, gone, with_a_rank
 from tests.sentences import Sentences
 from tests.sshd import Sshd, setenv
 
 pytestmark = pytest.mark.usefixtures("played_torch")
-
-
-def with_a_rank(driven: Driven) -> list[int]:
-    """All processes of a launcher whose worker has forked a rank."""
-    driven.tell(one_rank())
-    rank = driven.until(Ready).pid
-    launcher = driven.ground().pid
-    everyone = [launcher, *children(launcher)]
-    assert rank in everyone and len(everyone) == 3
-    assert {os.getpgid(pid) for pid in everyone} == {launcher}
-    return everyone
 
 
 def test_the_end_of_the_connection_ends_the_whole_group() -> None:
@@ -139,7 +128,7 @@ def test_a_killed_parent_leaves_nothing(tmp_path: Path) -> None:
 PARENT = """
 import json, sys, time
 from pathlib import Path
-from tests.probe.launcher.test_lifeline import Driven, with_a_rank
+from tests.probe.launcher.driving import Driven, with_a_rank
 driven = Driven()
 Path(sys.argv[1]).write_text(json.dumps(with_a_rank(driven)))
 print("ready", flush=True)

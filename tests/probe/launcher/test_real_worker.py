@@ -22,8 +22,7 @@ from gpuwatch.probe.protocol import (
     Stop,
 )
 from tests.parts import need_torch
-from tests.probe.launcher.driving import Driven, children, gone
-from tests.probe.launcher.test_launcher import listeners
+from tests.probe.launcher.driving import Driven, children, gone, listeners
 
 
 def seats(count: int) -> list[RankSeat]:

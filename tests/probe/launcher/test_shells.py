@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.probe.protocol import Died, Leaving, Ready, Stop
-from tests.end_to_end.test_login_shells import NOISE, RC_FILES
+from tests.end_to_end.shell_noise import NOISE, RC_FILES
 from tests.parts import need
 from tests.probe.launcher.driving import Driven, dial, fake_torch, one_rank
 

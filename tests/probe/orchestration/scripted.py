@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.probe.orchestration.nodes.line import Hear, Lost
 from gpuwatch.probe.protocol import (
     Absent,
@@ -27,6 +29,7 @@ from gpuwatch.probe.protocol import (
     Stop,
     TryReach,
 )
+from gpuwatch.probe.results import Phase
 
 GIB = 1 << 30
 
@@ -182,3 +185,20 @@ def cluster(nodes: int, gpus: int = 0, fabric: Fabric | None = None) -> list[Scr
     names = [f"gpu-{number:03}" for number in range(nodes)]
     whole = fabric or Fabric()
     return [ScriptedLine(name, ground(name, number, gpus), whole) for number, name in enumerate(names)]
+
+
+def await_until(conductor: Conductor, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, conductor.results
+        time.sleep(0.002)
+
+
+def await_phase(conductor: Conductor, *phases: Phase) -> None:
+    await_until(conductor, lambda: conductor.results.phase in phases)
+
+
+def confirm_and_wait(conductor: Conductor) -> None:
+    await_phase(conductor, "asking", "refused")
+    conductor.confirm()
+    assert conductor.wait(30)

@@ -15,9 +15,17 @@ from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.probe_request import MIB, Wish
 from gpuwatch.probe.protocol import Absent, Died, Done, GpuUser, Step
 from gpuwatch.probe.ranks.base.sealed_store import TAMPERED
-from gpuwatch.probe.results import Phase, Results
+from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Verdict
-from tests.probe.orchestration.scripted import Fabric, ScriptedLine, cluster, ground
+from tests.probe.orchestration.scripted import (
+    Fabric,
+    ScriptedLine,
+    await_phase,
+    await_until,
+    cluster,
+    confirm_and_wait,
+    ground,
+)
 from tests.sentences import Sentences
 
 SMALL = Wish(sizes=(MIB, 4 * MIB), timeout_s=1.0)
@@ -41,23 +49,6 @@ def probe(
     conductor = Conductor(lines, wish, judge=judge, suspects=suspects, clock=clock)
     conductor.start()
     return conductor
-
-
-def await_until(conductor: Conductor, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, conductor.results
-        time.sleep(0.002)
-
-
-def await_phase(conductor: Conductor, *phases: Phase) -> None:
-    await_until(conductor, lambda: conductor.results.phase in phases)
-
-
-def confirm_and_wait(conductor: Conductor) -> None:
-    await_phase(conductor, "asking", "refused")
-    conductor.confirm()
-    assert conductor.wait(30)
 
 
 def measured(lines: Sequence[ScriptedLine], suspects: Suspects = nobody) -> Conductor:
@@ -242,14 +233,15 @@ def test_a_node_that_nobody_reaches_is_left_out(sentences: Sentences) -> None:
 
 
 def test_a_node_lost_midway_ends_all_and_keeps_what_there_is(sentences: Sentences) -> None:
-    lines = cluster(3)
+    fabric = Fabric()
+    lines = cluster(3, fabric=fabric)
 
     def unlucky(node: str, step: Step, _rank: int) -> bool:
         if node == "gpu-001" and step.what == "bandwidth":
             lines[1].lose("the connection was closed")
         return True
 
-    lines[0]._fabric.unlucky = unlucky
+    fabric.unlucky = unlucky
     results = run_through(lines)
     assert results.phase == "failed"
     sentences(results.reason)
@@ -456,9 +448,7 @@ def test_a_node_may_not_speak_for_others() -> None:
             lines[0]._hear(node, Died(rank=3, reason="a lie"))
         return True
 
-    lines = cluster(2)
-    lines[0]._fabric.unlucky = unlucky
-    lines[1]._fabric.unlucky = unlucky
+    lines = cluster(2, fabric=Fabric(unlucky=unlucky))
     assert run_through(lines).phase == "done"
 
 

@@ -18,8 +18,7 @@ from gpuwatch.report.once.json_output import to_json
 from gpuwatch.report.probe.csv_output import probe_csv
 from gpuwatch.report.probe.json_output import probe_facts
 from gpuwatch.report.probe.text import print_results
-from tests.probe.orchestration.scripted import Fabric, cluster
-from tests.probe.orchestration.test_conductor import confirm_and_wait
+from tests.probe.orchestration.scripted import Fabric, cluster, confirm_and_wait
 
 SMALL = Wish(sizes=(MIB,), timeout_s=1.0)
 EXTREMES = (0.0, -1.0, 1e308, -1e308, 5e-324, 1e-300, float("inf"), float("nan"))

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import product
 from time import process_time
-from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -16,6 +12,7 @@ from hypothesis import strategies as st
 
 from gpuwatch.rules.compiling.ambiguity import WINDOW_CHARS, check_pattern
 from gpuwatch.rules.compiling.check import RulePatternError
+from tests.rules.compiling.costs import at_most
 
 ENDLESS = [
     r"(a{1,9})+$",
@@ -71,26 +68,6 @@ def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ORDINARY)
 def test_an_ordinary_pattern_is_taken(pattern: str) -> None:
     check_pattern(pattern)
-
-
-class TooLongError(Exception):
-    """A search took more CPU time than it may."""
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """End what takes longer; `re` looks for signals while it searches."""
-
-    def ended(_number: int, _frame: FrameType | None) -> None:
-        raise TooLongError
-
-    before = signal.signal(signal.SIGPROF, ended)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 ALPHABET = "aA1 ,"

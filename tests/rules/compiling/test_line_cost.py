@@ -18,8 +18,7 @@ from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.compiling.check import op, parsed
 from gpuwatch.rules.load import load_packs
 from tests.packs import patterns_of, rules_and_dialects
-from tests.rules.compiling.test_ambiguity import at_most
-from tests.rules.compiling.test_pattern_cost import REPEATED
+from tests.rules.compiling.costs import REPEATED, at_most
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -94,6 +93,7 @@ def cost_s(data: bytes) -> float:
     return process_time() - began
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", range(SHARE))
 def test_a_byte_costs_the_same_in_a_long_line(share: int) -> None:
     rules_and_dialects().compile()

@@ -10,56 +10,10 @@ import pytest
 from gpuwatch.agent.logs.matching.matcher import SEARCHED_CHARS
 from gpuwatch.rules.load import load_packs
 from tests.packs import patterns_of
+from tests.rules.compiling.costs import REPEATED
 
 pytestmark = pytest.mark.long
 
-REPEATED = (
-    "0",
-    "0-0-0T",
-    "00:00:00 ",
-    "a",
-    "A",
-    " ",
-    "\t",
-    "-",
-    "_",
-    "[",
-    "(",
-    "{",
-    "'",
-    '"',
-    ",",
-    ":",
-    ".",
-    "=",
-    "|",
-    "/",
-    "0/0 ",
-    "0.0e",
-    "a=1 ",
-    "1,",
-    "x: ",
-    "█",
-    "%| ",
-    "rank ",
-    "[rank0]: ",
-    "0 ",
-    "aA0_",
-    "a.",
-    "a b ",
-    "\\",
-    "<",
-    "loss: 0 ",
-    "it/s ",
-    "gpu0 ",
-    "10.0.0.",
-    "a-",
-    "epoch 0 ",
-    "0:",
-    "{'",
-    "ssh ",
-    "Rank 0]",
-)
 SHARE = 4
 """The longer line has this many times the length of the shorter one."""
 MOST = 9.0
@@ -79,6 +33,7 @@ def cost_s(pattern: re.Pattern[str], line: str) -> float:
     return best
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_no_pattern_is_worse_than_linear() -> None:
     slow = []

@@ -15,15 +15,8 @@ from gpuwatch.runs.flight.dumps import read_dump
 from gpuwatch.runs.flight.files import FoundDumps, gather_dumps, rank_of
 from gpuwatch.runs.flight.pickle_reader import NoDumpError
 from tests.diagnose.dumps import content, entry, steps
+from tests.runs.flight.writing import WORLD, write
 from tests.sentences import Sentences
-
-WORLD = {"0": range(4)}
-
-
-def write(folder: Path, rank: int, name: str = "nccl_trace_rank_", last: int = 3) -> Path:
-    path = folder / f"{name}{rank}"
-    path.write_bytes(pickle.dumps(content(steps(last), WORLD), 2))
-    return path
 
 
 def why(found: FoundDumps, name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.flight.test_dumps import write
+from tests.runs.flight.writing import write
 
 WAIT_S = 20.0
 NEVER_ENDS = b"\x80\x02}" + b")" + b"2\x86" * 60 + b"K\x01s."

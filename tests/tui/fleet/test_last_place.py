@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuwatch import wire
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.node.gpu_screen import GpuScreen
+from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.still import NOW, demo_session, still_app
-from tests.tui.test_screens import fleet_of, text_on
 
 RANK, NODE, INDEX = 85, "gpu-011", 5
 

@@ -13,9 +13,9 @@ from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
 from tests.sentences import Sentences, line_of
+from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.shots import plan_for
 from tests.tui.still import NOW, StillSession, demo_session, still_app
-from tests.tui.test_screens import fleet_of, text_on
 
 REASON = (
     "the host key of gpu-1 changed: it is SHA256:0rLbYkZ1Hn6Jq0Jv2mWm1i0v8Kp1V1Y7aXc5bq3dE8s, known is "

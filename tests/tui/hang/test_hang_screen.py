@@ -18,10 +18,10 @@ from gpuwatch.report.incidents.json_output import incident_facts
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.hang.report_page import WRITE, HangReportPage
 from gpuwatch.tui.hang.screen import WaitingScreen
-from tests.diagnose.hang.test_stacks import LOADS, WAITS, python
+from tests.diagnose.hang.rank_stacks import LOADS, WAITS, python
 from tests.sentences import Sentences, line_of
+from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, judged_session, still_app
-from tests.tui.test_screens import text_on
 from tests.tui.told_alerts import StillBook
 
 CULPRIT = 85

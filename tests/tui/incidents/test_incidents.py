@@ -21,8 +21,8 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.alert_snapshot import bundles, told_by
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.toolkit.styles import build_styles
+from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, demo_session, judged_session, still_app
-from tests.tui.test_screens import text_on
 from tests.tui.told_alerts import StillBook, demo_book, demo_incident, disk_alert, timeout_alert, xid_alert
 
 SENTENCE = "rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45; 127 ranks then timed out in"

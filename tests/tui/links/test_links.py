@@ -20,9 +20,9 @@ from gpuwatch.tui.model.probe_text import lasting
 from gpuwatch.tui.toolkit.line_view import SelectableLines
 from tests.sentences import Sentences, line_of
 from tests.tui import still_probes
+from tests.tui.screen_text import text_on
 from tests.tui.shots import plan_for
 from tests.tui.still import StillSession, still_app
-from tests.tui.test_screens import text_on
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 BAD = "gpu-013"

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs
+from tests.tui.logs.log_desk import Desk, log_desk
 from tests.tui.logs.log_nodes import LogSession, story
-from tests.tui.logs.test_logs import Desk, log_desk
 from tests.tui.still import NOW, still_app
 
 CULPRIT = 85

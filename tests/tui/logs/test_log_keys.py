@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from tests.tui.logs.log_desk import RANK_5, Desk, log_desk
 from tests.tui.logs.log_nodes import LogSession, clock, story, with_finding
-from tests.tui.logs.test_logs import RANK_5, Desk, log_desk
 
 KEYS = (
     *"eEwWnNmM78zoObuUTghjkrpPyt",

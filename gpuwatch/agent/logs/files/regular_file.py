@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Set, Tuple  # noqa: F401 - used in type comments
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-_PATH_ONLY = getattr(os, "O_PATH", None)
-_MAGIC = "/proc/self/fd/{}"
+PATH_ONLY = getattr(os, "O_PATH", None)
+FD_PATH = "/proc/self/fd/{}"
 MAX_LINKS = 40
 """As many as the kernel follows in one path."""
 NOT_REGULAR = "not a regular file"
@@ -35,11 +35,11 @@ def open_regular(path, no_link=False):
             somebody else that not everybody may read.
     """
     extra = os.O_NOFOLLOW if no_link else 0
-    if _PATH_ONLY is not None:
-        place = os.open(path, _PATH_ONLY | os.O_CLOEXEC | extra)
+    if PATH_ONLY is not None:
+        place = os.open(path, PATH_ONLY | os.O_CLOEXEC | extra)
         try:
             _check(place, path)
-            return os.open(_MAGIC.format(place), _FLAGS)  # the very file that was looked at
+            return os.open(FD_PATH.format(place), _FLAGS)  # the very file that was looked at
         except OSError as error:
             if error.errno != errno.ENOENT:  # else /proc is not mounted
                 raise
@@ -62,7 +62,7 @@ def _check(place, path):
         raise OSError(0, NOT_REGULAR, path)
     whole = os.path.abspath(path)
     try:
-        if os.readlink(_MAGIC.format(place)) == whole:
+        if os.readlink(FD_PATH.format(place)) == whole:
             return  # no link is on the way
     except OSError:
         pass

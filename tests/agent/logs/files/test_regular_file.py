@@ -45,9 +45,9 @@ def special(path: Path, kind: str) -> Path:
 @pytest.fixture(params=["with O_PATH", "without O_PATH", "without /proc"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "without O_PATH":
-        monkeypatch.setattr(regular_file, "_PATH_ONLY", None)
+        monkeypatch.setattr(regular_file, "PATH_ONLY", None)
     elif request.param == "without /proc":
-        monkeypatch.setattr(regular_file, "_MAGIC", "/nowhere/{}")
+        monkeypatch.setattr(regular_file, "FD_PATH", "/nowhere/{}")
 
 
 @pytest.mark.usefixtures("way")

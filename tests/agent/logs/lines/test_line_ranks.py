@@ -195,6 +195,7 @@ def test_world_size_beside_the_rank() -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "line",
     ["[rank 3" * 3000, "rank 3 " * 3000, "a=1 rank" * 3000, "worker " * 4000, "((((" * 4000 + "rank 3"],

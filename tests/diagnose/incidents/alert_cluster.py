@@ -1,0 +1,110 @@
+"""A fleet whose alerts are kept in a book."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gpuwatch import wire
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
+from tests.diagnose.finding import PACK
+from tests.diagnose.story import EPOCH, FINE, MEDIUM, NOW, SLOW
+
+LIMITS = Thresholds(hold_s=10, clear_s=20)
+
+
+TIMED_OUT: dict[str, str | int | float] = {"op": "ALLREDUCE", "seq": 7, "ran_ms": 600_000}
+
+
+class Cluster:
+    """Nodes of eight GPUs with one rank each, watched by a book whose clock is moved by hand."""
+
+    def __init__(self, nodes: int = 2, skew: float = 0.0) -> None:
+        self.names = [f"gpu-{index + 1:03d}" for index in range(nodes)]
+        self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names)))
+        self.book = AlertBook(PACK, LIMITS)
+        self.now, self.skew, self.ids = NOW, skew, 0
+        self.lost: set[str] = set()
+        for index, name in enumerate(self.names):
+            self.greet(index, name)
+        self.step(1)
+
+    @property
+    def t(self) -> float:
+        """The nodes' clock."""
+        return EPOCH + self.now - NOW + self.skew
+
+    def tell(self, node: str, *what: Content) -> None:
+        for each in what:
+            told = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
+            self.fleet.apply(Arrival(node, self.now, told))
+
+    def greet(self, index: int, name: str) -> None:
+        gpus = [
+            wire.GpuInfo(
+                f"GPU-{index}-{gpu}", gpu, "H100", f"00000000:{gpu:02X}:00.0", temperature_slowdown_c=87
+            )
+            for gpu in range(8)
+        ]
+        ranks = [
+            wire.Process(
+                pid=100 + gpu, name="python", rank=index * 8 + gpu, local_rank=gpu, job="4711",
+                world_size=len(self.names) * 8, gpus=[wire.ProcessGpu(f"GPU-{index}-{gpu}", 40 << 30)],
+                logs=[f"/logs/rank_{index * 8 + gpu}.log"],
+            )
+            for gpu in range(8)
+        ]  # fmt: skip
+        self.tell(name, LinkStatus("live"), ClockReading(self.skew, 0.01))
+        hello = wire.Hello(
+            t=self.t, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0, gpus=gpus
+        )
+        self.tell(name, hello, wire.Ranks(t=self.t, seq=1, processes=ranks))
+
+    def step(
+        self,
+        seconds: float = 1.0,
+        hot: dict[str, float] | None = None,
+        silent: str = "",
+        odd: dict[str, wire.GpuFast] | None = None,
+    ) -> bool:
+        """Seconds pass with a sample of every node each; `hot`: UUID -> degrees, `odd`: UUID -> values."""
+        moved = False
+        for _ in range(int(seconds)):
+            self.now += 1
+            for index, name in enumerate(self.names):
+                if name == silent:
+                    continue
+                readings = [
+                    wire.GpuSample(
+                        uuid := f"GPU-{index}-{gpu}",
+                        fast=structs.replace(
+                            (odd or {}).get(uuid, FINE), t=self.t, temperature_c=(hot or {}).get(uuid, 60)
+                        ),
+                        medium=structs.replace(MEDIUM, t=self.t),
+                        slow=structs.replace(SLOW, t=self.t),
+                    )
+                    for gpu in range(8)
+                    if f"GPU-{index}-{gpu}" not in self.lost
+                ]
+                self.tell(name, wire.Sample(t=self.t, seq=2, gpus=readings))
+            moved |= self.book.update(self.fleet, self.now, EPOCH + self.now - NOW)
+        return moved
+
+    def find(self, rule: str, rank: int | None = None, node: str = "gpu-001", **more: object) -> wire.Finding:
+        known = PACK.by_id[rule]
+        if "id" not in more:
+            self.ids += 1
+        facts: dict[str, object] = {
+            "t": self.t, "seq": 3, "id": self.ids, "rule": rule,
+            "severity": known.severity, "role": known.role,
+            "file": f"/logs/rank_{rank}.log", "offset": self.ids * 50, "at": self.t, "timed": True,
+            "rank": rank, "lines": [f"{rule} {rank}"],
+        }  # fmt: skip
+        finding = wire.Finding(**{**facts, **more})  # type: ignore[arg-type]
+        self.tell(node, finding)
+        return finding
+
+    def states(self, code: str) -> list[str]:
+        return [alert.state for alert in self.book.alerts.values() if alert.code == code]
