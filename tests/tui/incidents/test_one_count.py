@@ -16,8 +16,8 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.model.alert_snapshot import kinds
+from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, judged_session, still_app
-from tests.tui.test_screens import text_on
 
 SECOND = 95.0
 
