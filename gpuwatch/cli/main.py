@@ -109,7 +109,7 @@ class CommandLine(click.Group):
 
 def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
     """`gpuwatch onec hosts.yaml` means a command, unless a file of that name is there."""
-    if word.startswith("-") or Path(word).exists():
+    if word.startswith("-") or Path(word).suffix or Path(word).exists():
         return
     close = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if close:

@@ -31,7 +31,8 @@ def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]
     if state == "lost":
         reason = node.link.reason or node.bye or "connection lost"
         heard = Evidence("never connected") if age is None else Evidence("last sample", age_s=age)
-        yield Condition("node_lost", "critical", f"lost: {reason}", heard)
+        word = "unreachable" if age is None else "lost"
+        yield Condition("node_lost", "critical", f"{word}: {reason}", heard)
     elif state == "stale" and age is not None:
         limit = STALE_TICKS * node.interval_s
         text = f"no sample for {duration(age)}"

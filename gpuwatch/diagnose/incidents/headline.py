@@ -118,7 +118,7 @@ def _head(told: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> st
     there = _there(told, cause, where)
     if len(there) > 1:
         who = f"{told.node} ({plural(len(there), 'rank')} there, rank {told.rank} first)"
-    if cause.text.startswith(("lost: ", "stuck ")):
+    if cause.text.startswith(("lost: ", "unreachable: ", "stuck ")):
         return f"{who} {cause.text} {at}"
     text = _with_exception(told, cause)
     said = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)

@@ -149,7 +149,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         if scene.frozen:
             banner = f" FROZEN {seconds_text(scene.frozen_for()).strip()} ago "
             left += [Segment(banner, look.badge["critical"]), Segment(" p: resume  ", look.dim)]
-        clock = time.strftime("%H:%M:%S ", time.localtime(scene.wall()))
+        clock = time.strftime("%H:%M:%S %Z ", time.localtime(scene.wall()))
         rate = f"{pace.hz:g} Hz "
         right: list[Segment] = []
         if faults := self.cockpit.faults.count:

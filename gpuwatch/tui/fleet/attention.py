@@ -12,7 +12,8 @@ from rich.segment import Segment
 
 from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.diagnose.past_jobs.text import outcome_text
-from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.hosts.names import fold
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
@@ -40,11 +41,22 @@ class ProblemItem:
     clock: str = ""
     incident: str = ""
     """The id of the incident that it is."""
+    nodes: str = ""
+    """Several nodes, folded, that share it; `node` is the first of them."""
 
     @property
     def place(self) -> str:
         """Node and GPU."""
+        if self.nodes:
+            return clean(self.nodes)
         return clean(self.node if self.gpu is None else f"{self.node} GPU {self.gpu.info.index}")
+
+
+def general_reason(text: str, node: Node) -> str:
+    """Why a node is not reached, without its own name or address: equal reasons of many nodes are one."""
+    for own in (node.spec.address, node.name):
+        text = text.replace(f"{own} ", "").replace(f" {own}", "") if own else text
+    return text
 
 
 def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
@@ -81,8 +93,19 @@ class ActiveProblems(RebuiltPage):
     def conditions(self) -> Iterator[ProblemItem]:
         """The worst first; a link that keeps failing is one while it dials again, too."""
         overview, now = self.cockpit.overview, self.scene.now
+        unreached = self._unreached()
         for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
             view = overview.views[name]
+            reason = general_reason(condition.text, view.node)
+            alike = unreached.get(reason, [])
+            if len(alike) > 1 and condition.code == "node_lost" and name in alike:
+                if name == alike[0]:
+                    yield ProblemItem(
+                        ("unreachable", reason), condition.severity, name, None, reason,
+                        f"{len(alike)} nodes never connected", remedy_for(condition, view.node),
+                        nodes=fold(alike),
+                    )  # fmt: skip
+                continue
             evidence = evidence_text(condition.evidence, now - view.judged_at)
             next_try = attempt_words(view.node, now) if condition.code == "node_lost" else ""
             yield ProblemItem(
@@ -94,6 +117,20 @@ class ActiveProblems(RebuiltPage):
                 "; ".join(part for part in (evidence, next_try) if part),
                 remedy_for(condition, view.node),
             )
+        yield from self._failing()
+
+    def _unreached(self) -> dict[str, list[str]]:
+        """Why nodes were never reached -> which nodes that are."""
+        views, found = self.cockpit.overview.views, dict[str, list[str]]()
+        for name, condition in self.cockpit.totals.worst:
+            node = views[name].node
+            if condition.code == "node_lost" and node.hello is None:
+                found.setdefault(general_reason(condition.text, node), []).append(name)
+        return found
+
+    def _failing(self) -> Iterator[ProblemItem]:
+        """Nodes whose link keeps failing while it dials again."""
+        overview, now = self.cockpit.overview, self.scene.now
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
         for view in islice(failing, MAX_LISTED):
             words = attempt_words(view.node, now)

@@ -74,6 +74,8 @@ DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
 
 
 def _trouble(view: NodeView, now: float) -> Cell:
+    if view.node.hello is None and view.state == "lost":
+        return "unreachable", "critical"  # the reason stands whole among the problems, once for all nodes
     if not view.conditions:
         words = link_words(view.node, now)
         return words, "warning" if view.node.link.reason else "unknown"
@@ -115,7 +117,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
     _number("temp", "max T", 6, 88, q.CELSIUS, lambda v: v.temperature_max),
     _number("cpu", "CPU", 5, 70, q.PERCENT, lambda v: v.cpu_pct),
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
-    _number("net", "net/s", 6, 60, q.RATE, _network),
+    _number("net", "net B/s", 7, 60, q.RATE, _network),
     NodeColumn("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
     NodeColumn("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
 )

@@ -34,10 +34,11 @@ def number_width(cell: int) -> int:
     return max(1, cell - 2) if cell > LEAST_MARKED else max(1, cell - 1)
 
 
-def _short(value: float, room: int, most: int) -> str:
+def short_value(value: float, room: int, most: int) -> str:
     """A rate or latency in `room` columns, at worst in `most`; `++` is more than fits, never a share."""
     for columns in (room, most):
-        for text in (rate_text(value), f"{value:.0f}", f"{value / 1000:.0f}k"):
+        thousands = [f"{value / 1000:.0f}k"] if value >= 999.5 else []
+        for text in (rate_text(value), f"{value:.0f}", *thousands):
             if len(text) <= columns:
                 return text
     return "++"
@@ -102,7 +103,7 @@ class LinkCells:
         if self._measure == "share":
             text = f"{min(999 if width > LEAST_MARKED else 99, round(value * 100))}"
         else:
-            text = _short(value, room, width - 1)
+            text = short_value(value, room, width - 1)
         return f"{text:>{room}}{mark if len(text) <= room and width > LEAST_MARKED else ''}".ljust(
             width
         ), style

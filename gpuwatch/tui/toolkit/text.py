@@ -71,7 +71,7 @@ def link_words(node: Node, now: float) -> str:
 def absent_words(node: Node) -> str:
     """Why a node shows no GPU, in a few words."""
     if node.hello is None:
-        return node.link.reason or "connecting"
+        return "unreachable" if node.link.reason else "connecting"
     words = without_gpus(node)
     return "no NVIDIA GPU, host metrics only" if words == "no GPU" else words
 

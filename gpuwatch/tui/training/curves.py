@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -106,6 +106,8 @@ class TrainingCurves(RebuiltPage, can_focus=False):
         cells = (width - 2 - GAP_CELLS * (len(curves) - 1)) // len(curves)
         late = facts.late(facts.stepped_at, self.scene.now)
         height = self.lines - (self.lines >= AXIS_ROWS)
+        per = {"gpu": "/GPU", "job": " of the job"}.get(facts.scope or "", "")
+        curves = [(replace(c, name=c.name + per) if c.name == "tokens/s" else c, v) for c, v in curves]
         columns = [drawn(curve, values, cells, height, look, late) for curve, values in curves]
         rows: list[Row] = []
         for line in range(height):

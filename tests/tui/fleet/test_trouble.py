@@ -251,3 +251,25 @@ async def test_a_wrong_filter_hides_nothing_and_an_empty_choice_says_the_way_bac
 
 def test_remedies_are_sentences() -> None:
     assert all(text.endswith(".") for text in REMEDIES.values())
+
+
+async def test_nodes_never_reached_for_one_reason_are_one_row_with_the_whole_reason() -> None:
+    names = [f"gpu-{number}" for number in range(1, 6)]
+    reason = "port 22: connection refused; nothing listens there, check that sshd runs and the port"
+    plan = Plan(nodes=tuple(NodeSpec(name, address=f"10.0.0.{n}") for n, name in enumerate(names, 1)))
+    session = StillSession(
+        plan,
+        [
+            Arrival(name, NOW, LinkStatus("lost", reason=f"10.0.0.{n} {reason}"))
+            for n, name in enumerate(names, 1)
+        ],
+    )
+    app = still_app(session)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
+        situation = fleet_of(app).situation
+        assert [item.place for item in situation.entries] == ["gpu-[1-5]"]
+        shown = words(text_on(app))
+        assert shown.count(reason[-20:]) == 1
+        assert f"unreachable: {reason}" in shown
+        assert app.scene.told.criticals == 1

@@ -15,6 +15,7 @@ from gpuwatch.probe.results import PairResult, Results
 from gpuwatch.session import Session
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.links.matrix_cells import short_value
 from gpuwatch.tui.links.screen import LinksScreen
 from gpuwatch.tui.model.probe_text import lasting
 from gpuwatch.tui.toolkit.line_view import SelectableLines
@@ -428,3 +429,9 @@ async def test_a_cursor_message_after_the_probe_was_changed_is_no_fault() -> Non
             screen.cell.build(80)
             screen.action_zoom()
             await pilot.pause()
+
+
+def test_a_rate_that_fits_no_cell_is_never_written_as_zero_thousands() -> None:
+    assert [short_value(360.0, room, 3) for room in (2, 3)] == ["360", "360"]
+    assert short_value(360.0, 2, 2) == "++"
+    assert short_value(2600.0, 2, 2) == "3k"

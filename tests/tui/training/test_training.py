@@ -51,7 +51,13 @@ async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) ->
         "4.7 %",
     ):
         assert told in shown
-    for told in ("loss 2.14", "grad norm 0.906", "lr 3.00e-04", "tokens/s 655k (5.1k/GPU)", "p50 3.20s"):
+    for told in (
+        "loss 2.14",
+        "grad norm 0.906",
+        "lr 3.00e-04",
+        "tokens/s 655k of the job (5.1k/GPU)",
+        "p50 3.20s",
+    ):
         assert told in shown
     assert "MFU 50.8 % computed" in shown
     assert "ETA 1d 18h computed" in shown
