@@ -121,8 +121,10 @@ class Session:
             if stream.broken:
                 self._resume(stream)
         self._sharing.update(self.fleet, self._tell)
+        now = monotonic()
         self._followed.note(self.fleet)
-        self._judge(monotonic(), wall())
+        self._followed.write_sometimes(now)
+        self._judge(now, wall())
         if self._hang_queries is not None:
             self._hang_queries.update()
         return bool(arrivals)

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.rules.model.errors import RulesError
-from gpuwatch.session.settings.followed_folders import FollowedFolders
+from gpuwatch.session.settings.followed_folders import WRITE_EVERY_S, FollowedFolders
 from gpuwatch.session.settings.own_packs import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.whole_file import read_own
+from gpuwatch.wire import LogFile
 from tests.cli.running import gpuwatch
+from tests.fleet.jobs.two_jobs import Several
 
 
 def test_a_file_is_read_only_where_nobody_else_may_write_it(tmp_path: Path) -> None:
@@ -42,6 +44,27 @@ def test_a_file_of_another_user_is_not_taken(tmp_path: Path) -> None:
     assert FollowedFolders(folders).read() == {"a": ["/x"]}
     os.chown(folders, 12345, 12345)
     assert FollowedFolders(folders).read() == {}
+
+
+def test_folders_are_kept_while_the_session_lasts_beside_those_of_another_one(tmp_path: Path) -> None:
+    """A screen that stays open, and a report that is asked for meanwhile."""
+    file = tmp_path / "followed.json"
+    told = Several(2)
+    screen, report = FollowedFolders(file), FollowedFolders(file)
+    told.list_files("n1", LogFile("/runs/7/rank0.log"))
+    screen.note(told.fleet)
+    screen.write_sometimes(100.0)
+    assert FollowedFolders(file).read() == {"n1": ["/runs/7"]}
+    report.read()
+    told.list_files("n2", LogFile("/runs/8/rank0.log"))
+    report.note(told.fleet)
+    report.write()
+    told.list_files("n1", LogFile("/runs/9/rank0.log"))
+    screen.note(told.fleet)
+    screen.write_sometimes(100.0 + WRITE_EVERY_S - 1)
+    assert FollowedFolders(file).read() == {"n1": ["/runs/7"], "n2": ["/runs/8"]}
+    screen.write_sometimes(100.0 + WRITE_EVERY_S)
+    assert FollowedFolders(file).read() == {"n1": ["/runs/7", "/runs/9"], "n2": ["/runs/8"]}
 
 
 def test_a_pipe_a_device_and_a_huge_file_hold_nobody(tmp_path: Path) -> None:

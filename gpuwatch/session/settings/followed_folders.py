@@ -15,25 +15,34 @@ from gpuwatch.whole_file import read_own, write_whole
 MAX_FOLDERS = 16
 """Kept of each node, the newest last."""
 MAX_NODES = 4096
+WRITE_EVERY_S = 30.0
 MOST_BYTES = 64 << 20
 _decoder = msgspec.json.Decoder(dict[str, list[str]])
 
 
 class FollowedFolders:
-    """Read at the start, written at the end, if anything is new. A loss of it only makes a search shorter."""
+    """Read at the start, written now and then and at the end, if anything is new.
+
+    A loss of it only makes a search shorter. What other sessions wrote meanwhile is kept.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._folders: dict[str, list[str]] = {}
         self._changed = False
         self._version = -1
+        self._write_at = 0.0
 
     def read(self) -> dict[str, Sequence[str]]:
         """Node -> folders; nothing where there is no such file, or none that can be used."""
+        self._folders = self._stored() or self._folders
+        return dict(self._folders)
+
+    def _stored(self) -> dict[str, list[str]]:
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             told = _decoder.decode(read_own(self._path, MOST_BYTES))
-            self._folders = {node: list(filter(_lasts, folders)) for node, folders in told.items()}
-        return dict(self._folders)
+            return {node: list(filter(_lasts, folders)) for node, folders in told.items()}
+        return {}
 
     def note(self, fleet: Fleet) -> None:
         """Take in what the nodes follow now."""
@@ -50,13 +59,29 @@ class FollowedFolders:
                 self._folders[node.name] = kept
                 self._changed = True
 
+    def write_sometimes(self, now: float) -> None:
+        """Keep them for sessions that begin while this one lasts. `now`: monotonic seconds."""
+        if self._changed and now >= self._write_at:
+            self._write_at = now + WRITE_EVERY_S
+            self.write()
+
     def write(self) -> None:
         """Keep them for the next session, if they can be kept."""
         if self._changed:
-            newest = dict(list(self._folders.items())[-MAX_NODES:])
+            self._changed, stored = False, self._stored()
+            merged = {
+                node: _last_ones([*stored.get(node, ()), *self._folders.get(node, ())])
+                for node in {**stored, **self._folders}
+            }
+            newest = dict(list(merged.items())[-MAX_NODES:])
             with suppress(OSError):
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_whole(self._path, msgspec.json.encode(newest) + b"\n")
+
+
+def _last_ones(folders: Sequence[str]) -> list[str]:
+    """The newest of them, each once, at its last place."""
+    return list(dict.fromkeys(reversed(folders)))[:MAX_FOLDERS][::-1]
 
 
 def _lasts(folder: str) -> bool:
