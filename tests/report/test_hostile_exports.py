@@ -14,6 +14,7 @@ from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
+from gpuwatch.report.incidents.json_output import bounded, proof_facts
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.csv_output import HEADER, to_csv
 from gpuwatch.report.once.json_output import fleet_facts, to_json
@@ -77,3 +78,24 @@ def test_no_export_holds_control_characters_or_formulas(text: str) -> None:
     out = io.StringIO()
     print_report(report(fleet, [], START + 1, NODE_TIME, stands), out)
     assert printable(out.getvalue())
+
+
+@pytest.mark.parametrize("key", [0, 3, 500, 999])
+def test_evidence_of_one_finding_has_a_bound(key: int) -> None:
+    many: dict[str, str | int | float] = {f"field {number}": "v" * 60_000 for number in range(300)}
+    finding = wire.Finding(
+        t=NODE_TIME, seq=5, id=1, rule="oom.cuda", severity="critical", file="/a.log", offset=0, at=NODE_TIME,
+        timed=True, lines=[f"{number} {'x' * 60_000}" for number in range(1000)], key=key, fields=many,
+    )  # fmt: skip
+    where = places_of([])
+    (alert,) = alerts_of([LocatedFinding("gpu-001", finding)], PACKS, where)
+    facts = proof_facts(alert, alert.proof[0])
+    assert facts["lines"][facts["key"]].startswith(f"{key} ")
+    assert len(facts["lines"]) > 1
+    assert len(json.dumps(facts)) < 500_000
+
+
+def test_the_lines_of_ordinary_evidence_are_whole() -> None:
+    lines = [f"line {number}" for number in range(40)]
+    assert bounded(lines, 39) == (lines, 39)
+    assert bounded([], 0) == ([], 0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
 from statistics import median
+from typing import TypeVar
 
 from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -16,6 +18,8 @@ from gpuwatch.diagnose.training.throughput import PAUSE_FACTOR, RECENT_STEPS, pa
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.hosts.plan import Thresholds
+
+T = TypeVar("T")
 
 EVERY_S = 2.0
 STEPPED_S = 600.0
@@ -38,6 +42,8 @@ TITLES = {
 }
 
 
+MOST_JOBS = 64
+"""Jobs that step on one node at the same time and are judged: eight GPUs have 56 MIG instances at most."""
 ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
 """As the packs have it: after these a run learns nothing any more."""
 
@@ -61,11 +67,12 @@ class TrainingWatch:
             return False
         self._at = now
         moved = False
-        for job, voice in speakers(fleet, now).items():
+        for job, voice in of_possible_jobs(speakers(fleet, now), lambda voice: voice.node).items():
             for sign in (*numerics(voice), *pace(voice, busy(fleet, job), self._slow_step_s)):
                 alert = _alert(job, voice, sign, now, wall, of_one=False)  # it only speaks for the job
                 moved |= self._see(alert, sign, voice, now, wall)
-        for job, nan in first_nans(lately(fleet, now)).items():
+        nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.voice.node)
+        for job, nan in nans.items():
             alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
             lasted_s = now - nan.at if isfinite(nan.at) else None
             moved |= self._see(alert, nan.sign, nan.voice, now, wall, lasted_s)
@@ -132,6 +139,17 @@ def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
         known = found.get(voice.job)
         if known is None or (known.stepped_at or 0.0) < (voice.stepped_at or 0.0):
             found[voice.job] = voice
+    return found
+
+
+def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]) -> dict[str | None, T]:
+    """The first `MOST_JOBS` jobs of each node: a hostile node may name any number of jobs that fail."""
+    counts: Counter[str] = Counter()
+    found = {}
+    for job, each in by_job.items():
+        counts[node_of(each)] += 1
+        if counts[node_of(each)] <= MOST_JOBS:
+            found[job] = each
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -17,6 +18,12 @@ Facts: TypeAlias = dict[str, Any]
 
 MOST_EVIDENCE = 40
 """Of one incident, the cause's first: the others are in the timeline, with counts."""
+
+MOST_LINE_CHARS = 16 * 1024
+"""Agents cut lines there."""
+MOST_PROOF_CHARS = 64 * 1024
+"""Of the lines around a key line."""
+MOST_FIELDS, MOST_FIELD_CHARS = 64, 4096
 
 
 def incident_facts(incident: Incident) -> Facts:
@@ -124,13 +131,45 @@ def _line(proof: Proof) -> object:
     return proof.node, proof.file, proof.offset
 
 
+def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
+    """The lines around a key line that fit into `MOST_PROOF_CHARS`, made harmless, and the key's place there.
+
+    A node may send far more than an agent does; each node's share of a report has a bound.
+    """
+    cut = [plain(line[:MOST_LINE_CHARS]) for line in lines]
+    first = last = min(key, max(0, len(cut) - 1))
+    left = MOST_PROOF_CHARS - sum(map(len, cut[first : first + 1]))
+    while True:
+        above = first > 0 and len(cut[first - 1]) <= left
+        below = last + 1 < len(cut) and len(cut[last + 1]) <= left
+        if not (above or below):
+            return cut[first : last + 1], key - first
+        if above and (not below or key - first <= last - key):
+            first -= 1
+            left -= len(cut[first])
+        else:
+            last += 1
+            left -= len(cut[last])
+
+
+def bounded_fields(fields: Mapping[str, str | float]) -> Facts:
+    """Fields of an alert, as many and as long as rules make them."""
+    return {
+        plain(name[:MOST_FIELD_CHARS]): as_plain(
+            value[:MOST_FIELD_CHARS] if isinstance(value, str) else value
+        )
+        for name, value in islice(fields.items(), MOST_FIELDS)
+    }
+
+
 def proof_facts(alert: Alert, proof: Proof) -> Facts:
     """One piece of evidence, whose it is, and where to find it."""
+    lines, key = bounded(proof.lines, proof.key)
     return {
         "kind": proof.kind,
         "class": alert.code,
         "role": alert.role,
-        "text": plain(proof.text),
+        "text": plain(proof.text[:MOST_LINE_CHARS]),
         "at": proof.at,
         "timed": proof.timed,
         "rank": alert.rank,
@@ -139,9 +178,9 @@ def proof_facts(alert: Alert, proof: Proof) -> Facts:
         "file": named(proof.file),
         "offset": proof.offset,
         "line": None,
-        "lines": [plain(line) for line in proof.lines],
-        "key": proof.key,
-        "fields": {plain(name): as_plain(value) for name, value in alert.fields.items()},
+        "lines": lines,
+        "key": key,
+        "fields": bounded_fields(alert.fields),
     }
 
 

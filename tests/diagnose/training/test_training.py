@@ -12,13 +12,13 @@ from itertools import accumulate, pairwise
 import pytest
 
 from gpuwatch.diagnose.training.first_nan import first_nans
-from gpuwatch.diagnose.training.monitor import TrainingWatch
+from gpuwatch.diagnose.training.monitor import MOST_JOBS, TrainingWatch
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.throughput import pace, slower
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
-from tests.fleet.logs.telling import tell
+from tests.fleet.logs.telling import frame, tell
 from tests.sentences import Sentences
 
 FIRST = (98, 98, 97, 98)
@@ -364,3 +364,23 @@ def test_a_nan_of_before_we_came_has_the_time_of_its_step(began_s: float, first_
     watch.go(fleet, 1000.0, 1_800_000_000.0)
     (alert,) = (each for each in watch.alerts.values() if each.code == "num.nan_loss")
     assert (alert.first, alert.fields["step"]) == (1_800_000_000.0 + first_s, 1)
+
+
+def test_a_node_cannot_have_more_jobs_fail_than_it_can_run() -> None:
+    def bad(step: int) -> dict[str, object]:
+        return {"step": step, "loss": "nan"}
+
+    fleet = Fleet(Plan((NodeSpec("gpu-001"), NodeSpec("gpu-002"))))
+    for number in range(200):
+        for step in range(1, 8):
+            told = frame(bad(step), step, file=f"/logs/{number}.log", job=f"forged-{number}")
+            fleet.progress.take("gpu-001", told, told.t, step)
+    for step in range(1, 8):
+        told = frame(bad(step), step, job="real")
+        fleet.progress.take("gpu-002", told, told.t, step)
+    watch = TrainingWatch(Thresholds())
+    for now in (8.0, 80.0):
+        watch.go(fleet, now, now)
+    jobs = [alert.job for alert in watch.alerts.values()]
+    assert len(jobs) == MOST_JOBS + 1
+    assert "real" in jobs
