@@ -90,7 +90,9 @@ class CommandLine(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default command in front where none is named."""
+        """Put the default command in front where none is named; without arguments it is this machine."""
+        if not args:
+            args = [DEFAULT_COMMAND, "--local"]
         if args and args[0] not in COMMANDS and args[0] not in {"-h", "--help", "--version"}:
             refuse_misspelt_command(ctx, args[0])
             args = [DEFAULT_COMMAND, *args]
@@ -122,7 +124,6 @@ def refuse_misspelt_command(ctx: click.Context, word: str) -> None:
 
 @click.command(
     cls=CommandLine,
-    no_args_is_help=True,
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -264,6 +264,32 @@ class GpuwatchApp(ErrorBoundary, Navigation):
             self.copy_to_clipboard(text)
             self.notify("line copied", timeout=2)
 
+    def action_copy_incident(self) -> None:
+        """Copy the incident that is shown, else the one in the banner, as Markdown."""
+        from gpuwatch.tui.incidents.incident_markdown import as_markdown  # noqa: PLC0415 - with its screen
+        from gpuwatch.tui.incidents.screen import IncidentsScreen  # noqa: PLC0415
+
+        shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
+        incident = shown or self.scene.told.leading
+        if incident is None:
+            self.notify("no active incident to copy", timeout=3)
+            return
+        self.copy_to_clipboard(as_markdown(incident))
+        self.notify(f"incident {incident.number} copied as Markdown", timeout=3)
+
+    def action_save_screen(self) -> None:
+        """Save what is shown as SVG and as text."""
+        from gpuwatch.tui.chrome.saved_screen import save_screen  # noqa: PLC0415 - rarely needed
+
+        strips = self.screen._compositor.render_strips()  # noqa: SLF001 - as Textual's own screenshot does
+        text = "".join(f"{strip.text.rstrip()}\n" for strip in strips)
+        try:
+            paths = save_screen(self.export_screenshot(), text, self.scene.wall())
+        except OSError as error:
+            self.notify(f"screen not saved: {error.strerror}", severity="warning", timeout=5, markup=False)
+        else:
+            self.notify(clean(f"saved {paths[0]} and .txt"), timeout=5, markup=False)
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette's own entries: themes, help and quit; no screenshot file, no panels of textual's."""
         for command in super().get_system_commands(screen):

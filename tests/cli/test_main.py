@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from gpuwatch import __version__
 from gpuwatch.cli.main import COMMANDS
+from gpuwatch.cli.main import gpuwatch as group
 from tests.cli.loaded import HEAVY, loaded
 from tests.cli.running import gpuwatch
 from tests.sentences import Sentences, line_of
@@ -78,3 +80,17 @@ def test_a_wrong_command_line_is_told_in_a_sentence(arguments: tuple[str, ...], 
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_without_arguments_it_is_this_machine() -> None:
+    assert group.make_context("gpuwatch", [])._protected_args == ["watch"]
+    assert group.make_context("gpuwatch", []).args == ["--local"]
+
+
+def test_a_missing_hosts_file_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text("hosts: [a]\n")
+    done = gpuwatch("hosts.yml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "hosts.yml: no such file" in done.stderr
+    assert "hosts.yaml" in done.stderr
+    assert "command" not in done.stderr

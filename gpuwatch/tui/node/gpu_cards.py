@@ -79,7 +79,10 @@ class GpuPanels(RebuiltPage):
         if node is None or node.hello is None:
             words = (link_words(node, self.scene.now) if node else "") or "waiting for the first message"
             return wrapped(words, width, self.look.severity["unknown"])
-        return wrapped("No NVIDIA GPU on this node; host metrics only.", width, self.look.dim)
+        words = "No NVIDIA GPU on this node; host metrics only."
+        if node.spec.link == "local":
+            words += " For a cluster: gpuwatch hosts.yaml. For a simulated one: gpuwatch --demo."
+        return wrapped(words, width, self.look.dim)
 
     def _cards(self, subjects: list[Subject], width: int) -> list[Row]:
         each = (width - 2 * (self.across - 1)) // self.across

@@ -62,7 +62,7 @@ async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) ->
     assert "MFU 50.8 % computed" in shown
     assert "ETA 1d 18h computed" in shown
     assert "loss scale" not in shown, "what few logs tell has no place where this one does not"
-    assert "tokens/s 5.1k" in shown, "the curve's title says between which values it runs"
+    assert "tokens/s/GPU 5.1k" in shown, "the curve's title says between which values it runs"
 
 
 async def test_the_straggler_is_on_top_and_marked() -> None:

@@ -13,7 +13,7 @@ from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.styles import clean
 
 PROMPTS: dict[Purpose, tuple[str, str]] = {
-    "choose": ("logs of", "0-7  3,8-15  gpu-003  failed  slowest  all  rank_3.log"),
+    "choose": ("logs of", "0-7  3,8-15  gpu-003  incident-1  failed  slowest  all  rank_3.log"),
     "search": ("/", "a regular expression, in every log on every node"),
     "filter": ("filter", "a regular expression; a leading ! excludes; empty shows all"),
     "time": ("go to", "12:03:11  -30s  +5m  2026-03-01 12:03:11"),

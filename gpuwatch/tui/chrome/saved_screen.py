@@ -1,0 +1,40 @@
+"""A picture of the screen in two files: SVG, and plain text for a ticket."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from gpuwatch.own_folders import state_folder
+from gpuwatch.whole_file import write_whole
+
+
+def save_screen(svg: str, text: str, wall: float) -> list[Path]:
+    """Write both files into the working folder, else into the person's own; returns their paths.
+
+    Args:
+        svg: The picture.
+        text: The same without colours.
+        wall: When (unix seconds); names the files, which replace none.
+
+    Raises:
+        OSError: neither folder can be written.
+    """
+    try:
+        return _write(Path.cwd(), svg, text, wall)
+    except OSError:
+        folder = state_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        return _write(folder, svg, text, wall)
+
+
+def _write(folder: Path, svg: str, text: str, wall: float) -> list[Path]:
+    stem = f"gpuwatch-{time.strftime('%Y%m%d-%H%M%S', time.localtime(wall))}"
+    name, count = stem, 1
+    while any((folder / f"{name}{ending}").exists() for ending in (".svg", ".txt")):
+        count += 1
+        name = f"{stem}-{count}"
+    paths = [folder / f"{name}.svg", folder / f"{name}.txt"]
+    for path, content in zip(paths, (svg, text), strict=True):
+        write_whole(path, content.encode())
+    return paths

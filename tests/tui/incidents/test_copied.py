@@ -1,0 +1,60 @@
+"""`Y` copies an incident as Markdown; `ctrl+o` saves the screen as SVG and text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from msgspec import structs
+
+from gpuwatch.tui.incidents.incident_markdown import as_markdown
+from tests.tui.still import demo_session, still_app
+from tests.tui.told_alerts import demo_book, demo_incident
+
+
+async def test_the_incident_is_copied_and_the_screen_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    book = demo_book()
+    app = still_app(demo_session(95, book=book), 95)
+    copied: list[str] = []
+    monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("Y")
+        assert copied == [as_markdown(book.incidents[0])]
+        await pilot.press("ctrl+o", "ctrl+o")
+        await pilot.pause()
+    saved = sorted(path.name for path in tmp_path.iterdir())
+    assert [name.rpartition(".")[2] for name in saved] == ["svg", "txt"] * 2
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
+    for path in tmp_path.iterdir():
+        text = path.read_text("utf-8")
+        assert "gpu-011" in text
+        if path.suffix == ".svg":
+            ET.fromstring(text)  # noqa: S314 - our own
+        else:
+            assert len(text.splitlines()) == 40
+
+
+def test_markdown_has_the_parts_of_the_incident_and_no_markup_of_the_logs() -> None:
+    incident = demo_incident()
+    cause = incident.cause
+    assert cause is not None
+    hostile = structs.replace(
+        cause, proof=(structs.replace(cause.proof[0], lines=("```", "<script>", "\x1b[31m# title")),)
+    )
+    made = structs.replace(
+        incident, cause=hostile, alerts=(hostile, *incident.alerts[1:]), sentence="a [link](http://x) *b*"
+    )
+    lines = as_markdown(made).splitlines()
+    assert lines[0] == r"## a \[link\](http://x) \*b\*"
+    assert [line for line in lines if line.startswith("### ")] == [
+        "### What to do", "### Evidence", "### Timeline",
+    ]  # fmt: skip
+    opened = lines.index("````")
+    assert lines[opened + 1 : opened + 3] == ["```", "<script>"]
+    assert lines[opened + 4] == "````"
+    assert "\x1b" not in as_markdown(made)
+    assert sum(line.startswith("1. ") for line in lines) == 1
