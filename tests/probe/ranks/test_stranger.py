@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gpuwatch.probe.protocol import Died, Ready
+from gpuwatch.probe.ranks.base import store_barrier
 from gpuwatch.probe.ranks.base.sealed_store import TAMPERED, SealedStore, StoreTamperedError
 from gpuwatch.probe.ranks.base.store_barrier import meet, roll_call
 from tests.parts import need_torch
@@ -83,6 +84,39 @@ def test_a_rank_that_was_counted_before_it_came_is_noticed(counter: str) -> None
         stranger.add(f"{store._prefix}/{counter}", 2)
         with pytest.raises(StoreTamperedError):
             roll_call(store, "join", 0, 2, 1.0)
+
+
+def absent_of(store: Any, rank: int, patience_s: float, answers: dict[int, object]) -> None:
+    try:
+        answers[rank] = roll_call(SealedStore(store, SECRET), "join", rank, 3, patience_s)
+    except StoreTamperedError as error:
+        answers[rank] = error
+
+
+@pytest.mark.parametrize("also_all", [False, True], ids=["own-count", "both-counts"])
+def test_a_rank_that_a_stranger_removes_is_not_called_absent(
+    also_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 2 really is absent; the stranger wants rank 1 to be named."""
+    monkeypatch.setattr(store_barrier, "_GRACE_S", 0.5)
+    with stores(4) as (zero, one, reader, stranger):
+        answers: dict[int, object] = {}
+        ranks = [
+            threading.Thread(target=absent_of, args=(store, rank, 1.5, answers))
+            for rank, store in enumerate((zero, one))
+        ]
+        for rank in ranks:
+            rank.start()
+        sealed = SealedStore(reader, SECRET)
+        while sealed.add("join/here", 0) < 2:
+            pass
+        stranger.delete_key(f"{sealed._prefix}/join/1")
+        if also_all:
+            stranger.add(f"{sealed._prefix}/join/here", -1)
+        for rank in ranks:
+            rank.join(30)
+        assert any(isinstance(each, StoreTamperedError) for each in answers.values()), answers
+        assert isinstance(answers[1], StoreTamperedError)
 
 
 def test_a_value_of_one_key_is_none_of_another() -> None:

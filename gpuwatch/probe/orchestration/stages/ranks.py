@@ -87,6 +87,7 @@ class RankControl:
             node, said = heard
             if isinstance(said, Died):
                 _refuse_tampering(node, said.reason)
+                self._await_tampering()
                 lost = run.ranks_of(node) if said.rank is None else [said.rank]
                 run.lose(lost, f"did not start: {said.reason}")
                 raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
@@ -99,6 +100,18 @@ class RankControl:
             late, words = arrivals.late(run.clock(), run.states)
             run.lose(late, words)
             raise FailedError(f"{self.names(late)} {words}")
+
+    def _await_tampering(self) -> None:
+        """Wait a little for a rank that found the store changed: others only saw what was changed.
+
+        Raises:
+            FailedError: there is one.
+        """
+        until = self._run.clock() + AFTER_DEATH_S
+        while (heard := self._run.hear(until)) is not None:
+            node, said = heard
+            if isinstance(said, Died):
+                _refuse_tampering(node, said.reason)
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
         """Let these ranks do one thing and wait for their answers.

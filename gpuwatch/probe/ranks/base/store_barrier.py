@@ -8,12 +8,16 @@ of nodes has no way to each other. The store needs none of that, and a late rank
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 from typing import List
 
 from gpuwatch.probe.ranks.base import words
 from gpuwatch.probe.ranks.base.sealed_store import SealedStore, StoreLostError, StoreTamperedError
 
+_LATE_S = 1.0
+"""A rank that was counted so long before the answer is not absent: somebody removed it."""
+_READINGS, _READ_AGAIN_S = 20, 0.05
 _GRACE_S = 5.0
 """The first to arrive writes the list when its time is over; the others arrived later, and wait for it."""
 
@@ -29,16 +33,18 @@ def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout
     """
     try:
         place = _counted(store, name, rank, world_size)
+        came = time.monotonic()
         if place == world_size:
             _settle(store, name, [])
         elif not _waited(store, f"{name}/answer", timeout_s if place == 1 else timeout_s + _GRACE_S):
-            everyone = range(world_size)
-            _settle(store, name, [other for other in everyone if not store.add(f"{name}/{other}", 0)])
+            _settle(store, name, _absent(store, name, world_size))
         told: List[int] = json.loads(store.get(f"{name}/answer"))
     except StoreTamperedError:
         raise
     except words.TORCH_ERRORS as error:
         raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
+    if rank in told and time.monotonic() - came > _LATE_S:
+        raise StoreTamperedError(f"rank {rank} waited at {name}, and is listed as absent")
     return told
 
 
@@ -48,6 +54,24 @@ def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:
     if own != 1 or not 1 <= place <= world_size:
         raise StoreTamperedError(f"rank {rank} was counted at {name} before it came")
     return place
+
+
+def _absent(store: SealedStore, name: str, world_size: int) -> List[int]:
+    """Who was not counted. A rank that comes meanwhile adds to its own count first, so both are read twice.
+
+    Raises:
+        StoreTamperedError: the counts of the ranks are not that of all.
+    """
+    found: List[int] = []
+    for _ in range(_READINGS):
+        before = store.add(f"{name}/here", 0)
+        found = [other for other in range(world_size) if not store.add(f"{name}/{other}", 0)]
+        if world_size - len(found) == before == store.add(f"{name}/here", 0):
+            return found
+        time.sleep(_READ_AGAIN_S)
+    raise StoreTamperedError(
+        f"{world_size - len(found)} ranks are counted one by one at {name}, not as many together"
+    )
 
 
 def _settle(store: SealedStore, name: str, absent: List[int]) -> None:
