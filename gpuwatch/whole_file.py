@@ -37,7 +37,7 @@ def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
 
     Raises:
         FileNotFoundError: it is not there.
-        OSError: it cannot be read, is no regular file or too large, or others may write it; `strerror` says
+        OSError: it cannot be read, is no regular file or too large, or others may write it; `strerror` states
             which.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)

@@ -29,8 +29,8 @@ def rank(number: int, all_reduces: int, **more: Any) -> dict[str, Any]:
 
 def missing(number: int, *, dead: bool = False, unresponsive: bool = True) -> dict[str, Any]:
     """A rank of which RAS has no data."""
-    told = {key: value for key, value in rank(number, 0).items() if key != "collective_counts"}
-    return {**told, "status": {"unresponsive": unresponsive, "considered_dead": dead}}
+    reported = {key: value for key, value in rank(number, 0).items() if key != "collective_counts"}
+    return {**reported, "status": {"unresponsive": unresponsive, "considered_dead": dead}}
 
 
 def answer(
@@ -92,7 +92,7 @@ def text(errors: str = "", warnings: str = "", word: str = "OK") -> str:
 
 
 @contextlib.contextmanager
-def ras_server(said: str, *, speaks_json: bool, hangs: bool = False) -> Iterator[str]:
+def ras_server(stated: str, *, speaks_json: bool, hangs: bool = False) -> Iterator[str]:
     """Listen on a port of its own; its address. `hangs` never answers the last command."""
     listener = socket.create_server(("127.0.0.1", 0))
     ended = threading.Event()
@@ -108,7 +108,7 @@ def ras_server(said: str, *, speaks_json: bool, hangs: bool = False) -> Iterator
                     ended.wait(60)
                     return
                 else:
-                    lines.write(said.encode())
+                    lines.write(stated.encode())
                     return
 
     thread = threading.Thread(target=_accept, args=(listener, serve), daemon=True)

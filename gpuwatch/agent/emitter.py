@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .base.settings import Settings  # noqa: F401 - used in type comments
 
 HELLO_S = 0.5
-"""So long the first hello waits for the GPUs to say who they are."""
+"""So long the first hello waits for the GPUs to state who they are."""
 FOR_LOGS = ("tail", "read", "search", "cancel", "leave", "folders")
 _PATIENCE_S = 0.25
 _FAREWELL_S = 0.3
@@ -47,9 +47,9 @@ class Emitter(object):
         self._leaving = None  # type: str | None
         self._due = 0.0
         self._changed = False
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         self._seq = 0
-        self._said_hello = False
+        self._sent_hello = False
         self._hello = {}  # type: dict[str, Any]
         self._queue = deque(maxlen=2 * KEPT_EVENTS)  # type: deque[dict[str, Any]]
         """Frames that must not be lost while the pipe is full."""
@@ -117,7 +117,7 @@ class Emitter(object):
 
     def _listen(self, seconds):
         # type: (float) -> None
-        alive_for = self._heard + self._deadline - time.monotonic()
+        alive_for = self._received + self._deadline - time.monotonic()
         if alive_for <= 0:
             self.leave("no request came for {:g} s".format(self._deadline))
             return
@@ -132,7 +132,7 @@ class Emitter(object):
             self._outlet.flush()
         if self._requests.fileno() in ready:
             self._answer()
-        elif self._logs.waiting and self._said_hello:
+        elif self._logs.waiting and self._sent_hello:
             self._send([])
 
     def _bring(self):
@@ -140,19 +140,19 @@ class Emitter(object):
         replies = self._errands.take()
         for reply in replies:
             self._put(reply)
-        if replies and self._said_hello:
+        if replies and self._sent_hello:
             self._send([])
 
     def _answer(self):
         # type: () -> None
         for request in self._requests.read():
-            self._heard = time.monotonic()
+            self._received = time.monotonic()
             reply = self._reply(request)
             if reply is not None:
                 self._put(reply)
         if self._requests.ended:
             self.leave("stdin ended")
-        if self._said_hello and self._queue:
+        if self._sent_hello and self._queue:
             self._send([])
 
     def _reply(self, request):
@@ -230,12 +230,12 @@ class Emitter(object):
     def _emit(self):
         # type: () -> None
         frames = self._composer.tick(time.time(), self._dropped)
-        self._say_hello()
+        self._send_hello()
         while self._events:
             self._put(dict(self._events.popleft(), kind="event"))
         self._send(frames)
 
-    def _say_hello(self):
+    def _send_hello(self):
         # type: () -> None
         """At the start, and again whenever something in it has changed."""
         hello = self._composer.hello()
@@ -243,6 +243,6 @@ class Emitter(object):
         if hello != self._hello:
             self._hello = hello
             self._put(dict(hello, kind="hello"))
-            if not self._said_hello:
+            if not self._sent_hello:
                 self._queue.rotate(1)  # before the answers that waited for it
-            self._said_hello = True
+            self._sent_hello = True

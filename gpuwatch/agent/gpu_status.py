@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GpuWatch(object):
-    """Makes the GPU part of a sample; tells when a GPU begins and ends to hang."""
+    """Makes the GPU part of a sample; shows when a GPU begins and ends to hang."""
 
     def __init__(self, node, events, settings):
         # type: (NodeReader, deque[dict[str, Any]], Settings) -> None
@@ -26,7 +26,7 @@ class GpuWatch(object):
         self._stuck_s = settings.stuck_s
         self._cold_s = settings.cold_s
         self._awake_at = None  # type: float | None
-        """Monotonic: when the first of all GPUs had said who it is: the driver runs."""
+        """Monotonic: when the first of all GPUs had stated who it is: the driver runs."""
         self._missing = {}  # type: dict[str, dict[str, str]]
 
     def sample(self, gpu, known):
@@ -66,7 +66,7 @@ class GpuWatch(object):
             kind, value = gpu.found.popleft()
             gpu.answered = gpu.answered or kind == "fast"
             if kind == "processes":
-                self._node.holders.tell(gpu.index, uuid, value)
+                self._node.holders.report(gpu.index, uuid, value)
             else:
                 sample[kind] = _rounded(value)
         unified = gpu.info is not None and gpu.info.get("unified_memory")
@@ -80,11 +80,11 @@ class GpuWatch(object):
         """`call` (its name, seconds in it) where the GPU hangs in it."""
         if call is None or not self._too_long(gpu, call[1], now):
             if self.stuck.pop(gpu.index, None) is not None:
-                self._tell(known, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))
+                self._report(known, "gpu_unstuck", "info", "GPU {} answers again".format(gpu.index))
             return None
         if gpu.index not in self.stuck:
             self.stuck[gpu.index] = call[0]
-            self._tell(
+            self._report(
                 known,
                 "gpu_stuck",
                 "critical",
@@ -100,7 +100,7 @@ class GpuWatch(object):
             return seconds >= self._stuck_s
         return self._awake_at is not None and min(seconds, now - self._awake_at) >= self._stuck_s
 
-    def _tell(self, known, event, severity, title, remedy=None):
+    def _report(self, known, event, severity, title, remedy=None):
         # type: (dict[str, Any], str, str, str, str | None) -> None
         facts = {"event": event, "severity": severity, "title": title, "source": "agent", "t": time.time()}
         if remedy is not None:

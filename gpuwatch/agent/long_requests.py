@@ -64,7 +64,7 @@ class BackgroundRequests(object):
         reply = {"kind": "reply", "id": number}  # type: dict[str, Any]
         try:
             reply["data"] = self.does[wish](request)
-        except Exception as error:  # told, because nobody sees a daemon thread die
+        except Exception as error:  # reported, because nobody sees a daemon thread die
             reply["error"] = "{}: {}".format(type(error).__name__, str(error)[:300])
         self._busy.discard(wish)
         self._replies.append(reply)

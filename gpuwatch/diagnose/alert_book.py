@@ -45,7 +45,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Severity
 
 SETTLED_S = 3600.0
-"""A line or an event that was not told again for so long is over."""
+"""A line or an event that was not reported again for so long is over."""
 SETTLE_EVERY_S = 10.0
 JUDGE_S_PER_ALERT = 0.0002
 """Pause between two judgements for each alert (4 s at 20,000): judging then takes at most a few percent."""
@@ -114,7 +114,7 @@ class AlertBook:
         return self._ended.jobs
 
     def lasts_s(self, job: str | None) -> float:
-        """How long (seconds) a line or event of a job counts after it was told."""
+        """How long (seconds) a line or event of a job counts after it was reported."""
         return ENDED_S if job in self._ended.names else SETTLED_S
 
     @property
@@ -184,9 +184,9 @@ class AlertBook:
         self._marks.unacknowledge(self._meant(id))
         self._mark_now()
 
-    def hear(self, id: str, heard: HangCheck) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
-        self._lasting_ids.hear(id, heard)
+    def keep_hang_check(self, id: str, hang_check: HangCheck) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Keep with an incident whom its ranks wait for; it replaces what was received before."""
+        self._lasting_ids.keep_hang_check(id, hang_check)
         self._mark_now()
 
     @property

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.jobs.host_names import own_hosts, taken_host
 from gpuwatch.fleet.jobs.jobs import Jobs
-from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, tells_checkpoint
+from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, names_checkpoint
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
@@ -58,11 +58,14 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeFinding:
-    """What a rule found on a node, as it was told last, and when that reached us (our monotonic clock)."""
+    """What a rule found on a node, as it was reported last.
+
+    And when that reached us (our monotonic clock).
+    """
 
     node: str
     since: float
-    """Which life of the node's agent told it (`Node.agent_since`): ids begin anew with every life."""
+    """Which life of the node's agent reported it (`Node.agent_since`): ids begin anew with every life."""
     at: float
     finding: Finding
 
@@ -75,7 +78,7 @@ class Fleet:
         self.nodes: dict[str, Node] = {spec.name: Node(spec, plan.interval_s) for spec in plan.nodes}
         self.events: deque[NodeEvent] = deque(maxlen=KEPT_EVENTS)
         self.findings: dict[tuple[str, float, int], NodeFinding] = {}
-        """By node, agent and the finding's id; in the order in which they were first told."""
+        """By node, agent and the finding's id; in the order in which they were first reported."""
         self._shared = SharedFindings()
         self.findings_version = 0
         self.logs_version = 0
@@ -85,9 +88,9 @@ class Fleet:
         self.asked: dict[tuple[str, int], Asked] = {}
         """Questions that are not answered yet; the session adds and removes them."""
         self.progress = FleetProgress()
-        """What training tells of itself in its logs."""
+        """What training reports of itself in its logs."""
         self.checkpoints = FleetCheckpoints()
-        """What ranks have told of the checkpoints that they wrote."""
+        """What ranks have reported of the checkpoints that they wrote."""
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
         self._characters: dict[str, dict[FindingKey, int]] = {}
@@ -98,7 +101,7 @@ class Fleet:
         self._contested: set[str] = set()
         """Nodes with ranks that another one claims as well."""
         self._listed: dict[str, list[LogFile]] = {}
-        """Node -> its log files as its agent told them."""
+        """Node -> its log files as its agent reported them."""
         self._twins = Twins()
         self._rank_changes = RankChanges()
         self._progress_sources = ProgressSources()
@@ -112,7 +115,7 @@ class Fleet:
         self._take(arrival.what, node, arrival.at)
         if not isinstance(
             arrival.what, Progress
-        ):  # that has a version of its own, and says nothing of a node
+        ):  # that has a version of its own, and shows nothing of a node
             node.version += 1
         self.version += 1
 
@@ -135,7 +138,7 @@ class Fleet:
                 node.refused += what.count
                 node.refused_reason, node.refused_at = what.reason, at
                 return
-        node.heard_at = at
+        node.received_at = at
         match what:
             case Sample():
                 self._take_sample(node, what, at)
@@ -171,8 +174,8 @@ class Fleet:
             case Progress():
                 self._progress_sources.admit(node.name, what, at)
                 job = self.jobs.of_line(node.name, what.file, what.job)
-                told = what if job == what.job else structs.replace(what, job=job)
-                self.progress.take(node.name, told, what.t, at)
+                reported = what if job == what.job else structs.replace(what, job=job)
+                self.progress.take(node.name, reported, what.t, at)
             case Lines() | Reply():
                 self._take_answer(node.name, what)
 
@@ -215,7 +218,7 @@ class Fleet:
                 (self._contested.add if other.rivals else self._contested.discard)(name)
 
     def _name_files(self, node: Node) -> None:
-        """Say of which jobs a node's log files are, and what was found in them before that was known."""
+        """State of which jobs a node's log files are, and what was found in them before that was known."""
         listed = self._twins.named(node.name, self._listed.get(node.name, []))
         node.logs = self.jobs.files(node.name, listed)
         for name in self.jobs.take_renamed():
@@ -237,7 +240,7 @@ class Fleet:
     def _take_finding(self, node: Node, finding: Finding, at: float) -> None:
         key = (node.name, node.agent_since, finding.id)
         job = self._job_of(node, finding)
-        if tells_checkpoint(finding):
+        if names_checkpoint(finding):
             self.checkpoints.take(node.name, finding, job)
             return
         if job != finding.job:
@@ -326,7 +329,7 @@ class Fleet:
         present = {info.uuid for info in hello.gpus}
         for gpu in [gpu for gpu in node.gpus.values() if not gpu.info.identified]:
             if gpu.info.uuid not in present:
-                del node.gpus[gpu.info.uuid]  # it has said who it is
+                del node.gpus[gpu.info.uuid]  # it has stated who it is
         for uuid, gpu in node.gpus.items():
             if uuid not in present and gpu.state != "lost":
                 gpu.state, gpu.reason = "lost", "no longer listed by the driver"

@@ -19,7 +19,7 @@ MEANINGLESS = {
     "local": ("address", "port", "user", "identity_file", "jump"),
     "command": ("port", "user", "identity_file", "jump"),
 }
-"""What says nothing beside a link that does not use gpuwatch's own ssh."""
+"""What logs nothing beside a link that does not use gpuwatch's own ssh."""
 
 MAX_HINTED_PROBLEMS = 20
 """After so many problems no similar name is looked for: among 10,000 nodes that takes a tenth of a second."""
@@ -130,7 +130,7 @@ class Assembly:
             self._problems.add(entry.places["address"], text)
 
     def _settings(self, entry: ReadMapping | None) -> Settings:
-        """What one level says, as fields of a `NodeSpec`; contradictions within the level are noted."""
+        """What one level states, as fields of a `NodeSpec`; contradictions within the level are noted."""
         if entry is None:
             return {}
         settings = {key.name: entry.values[key.name] for key in SETTINGS if key.name in entry.values}

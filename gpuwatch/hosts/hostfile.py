@@ -13,15 +13,15 @@ _YAML_START = re.compile(r"---|[-?](\s|$)|[%\[{\"'!&*|>@`]|[^#]*?:(\s|$)")
 _NAME_AND_SLOTS = re.compile(r"([^\s:]+):([0-9]+)")
 """MPICH's `node1:8`; an IPv6 address has more than one colon."""
 _IGNORED = ("max_slots", "max-slots")
-"""OpenMPI's upper limit of processes: says nothing about GPUs."""
+"""OpenMPI's upper limit of processes: shows nothing about GPUs."""
 
 
 def is_hostfile(text: str) -> bool:
-    """Whether a text is a plain list and not YAML: told from its first line that says anything."""
+    """Whether a text is a plain list and not YAML: reported from its first line that states anything."""
     for line in text.split("\n"):
-        said = line.split("#", 1)[0].strip()
-        if said:
-            return _YAML_START.match(said) is None
+        stated = line.split("#", 1)[0].strip()
+        if stated:
+            return _YAML_START.match(stated) is None
     return False
 
 
@@ -30,11 +30,11 @@ def read_hostfile(text: str, problems: Problems) -> Plan:
     nodes: dict[str, NodeSpec] = {}
     places: dict[str, TextPosition] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        said = line.split("#", 1)[0]
-        if not said.strip():
+        stated = line.split("#", 1)[0]
+        if not stated.strip():
             continue
-        at = TextPosition(number, len(said) - len(said.lstrip()) + 1)
-        specs = _line(said.strip(), at, problems)
+        at = TextPosition(number, len(stated) - len(stated.lstrip()) + 1)
+        specs = _line(stated.strip(), at, problems)
         twice = [spec.name for spec in specs if _differs(spec, nodes.get(spec.name))]
         if twice:
             verb = "is" if len(twice) == 1 else "are"
@@ -54,8 +54,8 @@ def _differs(spec: NodeSpec, known: NodeSpec | None) -> bool:
     return known is not None and (known != spec or spec.slots is not None)
 
 
-def _line(said: str, at: TextPosition, problems: Problems) -> list[NodeSpec]:
-    named, *options = said.split()
+def _line(stated: str, at: TextPosition, problems: Problems) -> list[NodeSpec]:
+    named, *options = stated.split()
     slots = None
     with_slots = _NAME_AND_SLOTS.fullmatch(named)
     if with_slots:

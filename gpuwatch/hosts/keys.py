@@ -71,7 +71,7 @@ class CommandWord(Text):
     """A word of a command; `{name}` without quotes is a mapping to YAML, which needs its own message."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Say what is wrong with it."""
+        """State what is wrong with it."""
         if isinstance(node, yaml.MappingNode):
             problems.refuse(place(node), 'holds { } without quotes; a placeholder is written "{name}"')
         else:

@@ -42,7 +42,7 @@ def load_source(text: str) -> Plan:
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan of a hosts file or a hostfile, told apart by their content. Nothing is connected.
+    """The plan of a hosts file or a hostfile, distinguished by their content. Nothing is connected.
 
     Raises:
         HostsError: with every problem, in the order of the file.

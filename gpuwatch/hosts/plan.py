@@ -19,16 +19,17 @@ class NodeSpec:
     user: str | None = None
     identity_file: tuple[str, ...] = ()
     jump: str | None = None
-    """`[user@]host[:port][,...]`, over what ssh_config says."""
+    """`[user@]host[:port][,...]`, over what ssh_config states."""
     command: tuple[str, ...] = ()
-    """The argv of a `command` link; `link.command.command_argv` says where the remote command goes in it."""
+    """The argv of a `command` link; `link.command.command_argv` states where the remote command goes in
+    it."""
     python: str | None = None
     """The interpreter on the node; None: the first that is found."""
     activate: str | None = None
     """A shell line that makes the interpreter with torch available; only the probe runs it."""
     labels: dict[str, str] = field(default_factory=dict)
     slots: int | None = None
-    """GPUs that this node should have, where the source says so (`slots=8`)."""
+    """GPUs that this node should have, where the source states it (`slots=8`)."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Thresholds:
     """Warn when a GPU's clock is under this share of its working neighbours' median (a clock under 0.9 of the
     peers' for 30 s is what fleet operators call a straggler)."""
     peer_power_pct: float = 60.0
-    """Tell the one GPU that draws under this share of its peers' median at full utilization, or over the
+    """Report the one GPU that draws under this share of its peers' median at full utilization, or over the
     inverse (one that spins in a collective draws a fifth to two fifths of what it draws in training; healthy
     equals differ by a tenth)."""
     peer_busy_pct: float = 75.0
@@ -65,7 +66,7 @@ class Thresholds:
     """Warn from so many replays or recoveries between two readings; a CRC error counts a hundredth (DCGM's
     health check fails at one replay or recovery, and at 100 CRC errors a second)."""
     idle_held_s: float = 600.0
-    """Tell of a GPU that a process holds and nobody uses after so long."""
+    """Report of a GPU that a process holds and nobody uses after so long."""
     slow_step_s: float = 0.0
     """Warn when a step takes longer, also where it did from the start; 0: no such limit."""
     hang_s: float = 60.0
@@ -80,7 +81,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Model:
-    """The model that is trained, for what its log does not tell."""
+    """The model that is trained, for what its log does not report."""
 
     params: float
     """Parameters that work on a token: of a mixture of experts the active ones."""
@@ -89,7 +90,7 @@ class Model:
     seq_len: int | None = None
     """Tokens of one sequence."""
     tokens_per_s: Literal["gpu", "job"] | None = None
-    """Whose tokens a second the log tells, where its dialect does not say."""
+    """Whose tokens a second the log reports, where its dialect does not state."""
     peak_tflops: float | None = None
     """What one GPU can compute at most, without sparsity; goes before gpuwatch's own table."""
 

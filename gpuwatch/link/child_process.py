@@ -62,12 +62,12 @@ class ChildCarrier:
             while not self._closing:
                 ready = self._wait_for_output()
                 if self._exited_at is not None and time.monotonic() - self._exited_at > EXITED_S:
-                    self._hear_last_words()
+                    self._read_last_output()
                     return b""
                 if self._stdout in ready:
                     data = os.read(self._stdout, limit)
                     if not data:
-                        self._hear_last_words()
+                        self._read_last_output()
                     return data
         return b""
 
@@ -144,7 +144,7 @@ class ChildCarrier:
         self._tail += data
         del self._tail[:-STDERR_TAIL_BYTES]
 
-    def _hear_last_words(self) -> None:
+    def _read_last_output(self) -> None:
         while self._tail_open and self._wait({self._wake_read: _READABLE}, LAST_WORDS_S) == {self._stderr}:
             pass
 

@@ -19,5 +19,5 @@ def make_room(links: int) -> None:
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     with contextlib.suppress(
         OSError, ValueError
-    ):  # refused (macOS has a limit of its own): a dial will say so
+    ):  # refused (macOS has a limit of its own): a dial will state it
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

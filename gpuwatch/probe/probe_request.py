@@ -38,10 +38,10 @@ class Wish:
     budget_s: float = 180.0
     """When it is used up, the probe stops measuring and judges what it has."""
     iface: str | None = None
-    """The network interface on every node, over what the subnets say."""
+    """The network interface on every node, over what the subnets state."""
     backend: Literal["nccl", "gloo"] | None = None
     """None: nccl where every rank has a GPU and torch has it, gloo otherwise."""
     busy_too: bool = False
     """Run although processes hold the GPUs: it disturbs them."""
     timeout_s: float = 30.0
-    """Of one collective or pair; a hang is told after so long."""
+    """Of one collective or pair; a hang is reported after so long."""

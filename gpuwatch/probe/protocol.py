@@ -27,7 +27,7 @@ class GpuUser(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class GroundGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A GPU as NVML tells it; CUDA is not touched for this."""
+    """A GPU as NVML reports it; CUDA is not touched for this."""
 
     index: int
     uuid: str
@@ -68,7 +68,7 @@ class GroundPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     numa: int | None = None
 
 
-# ---- what a node says
+# ---- what a node states
 
 
 class NodeMessage(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=True, kw_only=True):
@@ -93,7 +93,7 @@ class Ground(NodeMessage, tag="ground", frozen=True, kw_only=True):
     nics: list[GroundNic] = []
     ports: list[GroundPort] = []
     nccl: dict[str, str] = {}
-    """NCCL's settings for the ranks that say which ports it uses: NCCL_IB_HCA and the like."""
+    """NCCL's settings for the ranks that state which ports it uses: NCCL_IB_HCA and the like."""
     notes: list[str] = []
     """What could not be read, in words."""
 
@@ -173,14 +173,14 @@ class Done(NodeMessage, tag="done", frozen=True, kw_only=True):
 
 
 class Absent(NodeMessage, tag="absent", frozen=True, kw_only=True):
-    """The barrier before a step named ranks that did not come (rank 0 says it)."""
+    """The barrier before a step named ranks that did not come (rank 0 states it)."""
 
     step: int
     ranks: list[int]
 
 
 class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
-    """A rank, or the worker itself (`rank` is None), ended without being told to."""
+    """A rank, or the worker itself (`rank` is None), ended without being reported to."""
 
     rank: int | None = None
     reason: str
@@ -188,7 +188,7 @@ class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
 
 
 class Transport(NodeMessage, tag="transport", frozen=True, kw_only=True):
-    """What NCCL said that it runs over: "NET/IB", "NET/Socket", "P2P/CUMEM", ..."""
+    """What NCCL stated that it runs over: "NET/IB", "NET/Socket", "P2P/CUMEM", ..."""
 
     rank: int
     transports: list[str]
@@ -217,7 +217,7 @@ class Leaving(NodeMessage, tag="leaving", frozen=True, kw_only=True):
     reason: str
 
 
-AnySaid: TypeAlias = (
+AnyNodeMessage: TypeAlias = (
     Ground
     | Listening
     | Reached
@@ -233,7 +233,7 @@ AnySaid: TypeAlias = (
     | Leaving
 )
 
-# ---- what a node is told
+# ---- what a node is reported
 
 
 class Order(msgspec.Struct, tag_field="do", frozen=True, omit_defaults=True, kw_only=True):

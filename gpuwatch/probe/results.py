@@ -19,7 +19,7 @@ Phase: TypeAlias = Literal[
     "retesting",
     "gpus",
     "done",
-    "refused",  # GPUs are busy, no torch, no common network: `reason` says it; nothing was measured
+    "refused",  # GPUs are busy, no torch, no common network: `reason` states it; nothing was measured
     "failed",  # it could not go on; what was measured before stays
     "cancelled",
 ]
@@ -115,7 +115,7 @@ class CounterChange:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is going to happen, said before it does."""
+    """What is going to happen, stated before it does."""
 
     nodes: int
     ranks: int

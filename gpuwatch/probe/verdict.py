@@ -21,7 +21,7 @@ class Culprit:
     evidence: tuple[str, ...]
     """Sentences with numbers, strongest first."""
     state: str = ""
-    """What is with it where no ratio says so: dead, took no part, did not start."""
+    """What is with it where no ratio states it: dead, took no part, did not start."""
 
 
 @dataclass(frozen=True)

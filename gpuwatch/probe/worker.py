@@ -50,28 +50,30 @@ def run(config: Dict[str, Any], stdin: BinaryIO, stdout: BinaryIO) -> int:
     settle(os.environ, prepare.iface)
     fd = config.get("store_fd")
     stdout.write(b"\n")  # ends what a sitecustomize or an activation has printed without an end of line
-    crew = RankSupervisor(stdout, _foreign(stdin, stdout, fd))
+    process_group = RankSupervisor(stdout, _foreign(stdin, stdout, fd))
     start = time.perf_counter()
     try:
         import torch  # noqa: PLC0415 - the environment had to be there before
         import torch.distributed  # noqa: PLC0415
     except Exception as error:  # a broken installation fails in many ways
-        crew.say({"kind": "died", "reason": f"torch cannot be imported: {words.first_line(error)}"})
+        process_group.emit({"kind": "died", "reason": f"torch cannot be imported: {words.first_line(error)}"})
         return 1
     import_s = time.perf_counter() - start
     gc.freeze()  # a collection in a rank would copy every page of the import
     for seat in prepare.places():
-        crew.fork(seat, partial(enter, torch, prepare, seat, import_s=import_s))
-    crew.listen()
+        process_group.fork(seat, partial(enter, torch, prepare, seat, import_s=import_s))
+    process_group.listen()
     try:
         # Held here and not in a rank: a rank that dies must not take the meeting place of the others with it.
         store = host_store(torch, prepare, fd) if prepare.store_here and fd is not None else None
     except words.TORCH_ERRORS as error:
-        crew.say({"kind": "died", "reason": f"the store cannot be started: {words.first_line(error)}"})
-        crew.leave(0.0)
+        process_group.emit(
+            {"kind": "died", "reason": f"the store cannot be started: {words.first_line(error)}"}
+        )
+        process_group.leave(0.0)
         return 1
-    status = _follow(crew, stdin, _silence(config, began))
-    crew.leave(_STOP_WITHIN_S if status == 0 else 0.0)
+    status = _follow(process_group, stdin, _silence(config, began))
+    process_group.leave(_STOP_WITHIN_S if status == 0 else 0.0)
     del store
     return status
 
@@ -84,16 +86,16 @@ def _silence(config: Dict[str, Any], began: float) -> Optional[LauncherWatchdog]
     return LauncherWatchdog(float(config["silence_s"]), left_s)
 
 
-def _follow(crew: RankSupervisor, stdin: BinaryIO, silence: Optional[LauncherWatchdog]) -> int:
+def _follow(process_group: RankSupervisor, stdin: BinaryIO, silence: Optional[LauncherWatchdog]) -> int:
     if silence is not None:
         silence.begin()
     for line in stdin:
         if silence is not None:
-            silence.heard()
+            silence.received()
         if not line.strip():
             continue  # the launcher is alive
         order: Raw = json.loads(line)
-        crew.tell(order)
+        process_group.send(order)
         if order["do"] == "stop":
             return 0
     return 1

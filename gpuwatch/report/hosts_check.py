@@ -86,7 +86,7 @@ def check_fleet(
     """Poll a started session until every node has settled, or for `longest_s` seconds; one result per node.
 
     A node whose link fails keeps that result while others are waited for, unless a later attempt succeeds.
-    `ssh_config` is read instead of the user's, to tell where a node that failed would have been.
+    `ssh_config` is read instead of the user's, to determine where a node that failed would have been.
     """
     deadline = clock() + longest_s
     failed: dict[str, NodeCheck] = {}
@@ -215,7 +215,7 @@ def _signed(seconds: float) -> str:
     return f"{round(seconds, 3) + 0.0:+.3f}"  # never -0.000
 
 
-# --------------------------------------------------------------------------- telling
+# --------------------------------------------------------------------------- reporting
 
 
 def to_json(checks: Sequence[NodeCheck]) -> str:
@@ -255,8 +255,8 @@ def _lines(check: NodeCheck) -> list[tuple[str, str, str]]:
     if check.authenticated_by:
         lines.append(("login", check.authenticated_by, ""))
     if check.start_s is not None:
-        said = f"; it printed: {check.noise}" if check.noise else ""
-        lines.append(("shell", f"{check.start_s:.2f} s until the agent started{said}", ""))
+        stated = f"; it printed: {check.noise}" if check.noise else ""
+        lines.append(("shell", f"{check.start_s:.2f} s until the agent started{stated}", ""))
     if check.python:
         lines.append(("python", check.python, ""))
     if check.gpus is not None:
@@ -283,7 +283,7 @@ def _gpus(check: NodeCheck) -> str:
 
 
 def _summary(checks: Sequence[NodeCheck]) -> list[tuple[str, str]]:
-    """The verdict, with the same fault of many nodes told once."""
+    """The verdict, with the same fault of many nodes reported once."""
     faults: dict[str, list[str]] = {}
     for check in checks:
         for text in [check.error] if check.error else check.problems:

@@ -23,7 +23,7 @@ SUMMED: tuple[Status, ...] = ("FAIL", "WARN", "PASS", "SKIP")
 
 
 def to_json(checks: Sequence[Check]) -> str:
-    """`checks[]` and the counts by status; docs/json.md tells every key."""
+    """`checks[]` and the counts by status; docs/json.md reports every key."""
     counts = Counter(check.status for check in checks)
     summary = {status: counts[status] for status in STYLES}
     return msgspec.json.encode({"checks": [asdict(check) for check in checks], "counts": summary}).decode()
@@ -53,10 +53,10 @@ def print_checklist(checks: Sequence[Check], out: TextIO) -> None:
 def summary(checks: Sequence[Check]) -> str:
     """How many of each, the gravest first, and which: `39 checks: 1 FAIL (env.equal), 37 PASS, 1 SKIP`."""
     ids = {status: [check.id for check in checks if check.status == status] for status in SUMMED}
-    told = [
+    reported = [
         f"{len(ids[status])} {status}"
         + (f" ({', '.join(ids[status])})" if status in ("FAIL", "WARN") else "")
         for status in SUMMED
         if ids[status]
     ]
-    return f"{len(checks)} checks: {', '.join(told)}"
+    return f"{len(checks)} checks: {', '.join(reported)}"

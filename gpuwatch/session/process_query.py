@@ -44,9 +44,9 @@ def ask_processes(
     found: dict[tuple[str, int], ProcessStack] = {}
     trouble: dict[str, str] = {}
     for each in asked:
-        told, why = each.read(Stacks)
-        if told is None:
+        reported, why = each.read(Stacks)
+        if reported is None:
             trouble[each.node] = why or f"no answer in {longest_s:.0f} s"
         else:
-            found.update(((each.node, stack.pid), stack) for stack in told.processes)
+            found.update(((each.node, stack.pid), stack) for stack in reported.processes)
     return found, trouble

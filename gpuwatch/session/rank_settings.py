@@ -18,7 +18,7 @@ USUAL_PORT = 29500
 def ask_all(
     session: Session,
     longest_s: float = ANSWER_S,
-    tell: Callable[[int, int], None] = lambda _done, _all: None,
+    report: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> dict[str, NodeSettings]:
     """What every live node answers within a time; nodes that cannot are left out.
 
@@ -27,7 +27,7 @@ def ask_all(
     Args:
         session: Started, its first reports are there.
         longest_s: To wait at most.
-        tell: Called with how many have answered, of how many.
+        report: Called with how many have answered, of how many.
     """
     fleet = session.fleet
     live = [node for node in fleet.nodes.values() if node.state(time.monotonic()) == "live"]
@@ -35,10 +35,10 @@ def ask_all(
     deadline = time.monotonic() + longest_s
     while time.monotonic() < deadline and not all(one.done for one in asked):
         session.poll()
-        tell(sum(one.done for one in asked), len(asked))
+        report(sum(one.done for one in asked), len(asked))
         time.sleep(POLL_S)
     answers = ((one.node, one.read(NodeSettings)[0]) for one in asked)
-    return {node: told for node, told in answers if told is not None}
+    return {node: reported for node, reported in answers if reported is not None}
 
 
 def _asked(session: Session, node: Node) -> Asked:

@@ -120,7 +120,7 @@ class Session:
         for stream in self.fleet.streams.values():
             if stream.broken:
                 self._resume(stream)
-        self._sharing.update(self.fleet, self._tell)
+        self._sharing.update(self.fleet, self._report)
         now = monotonic()
         self._followed.note(self.fleet)
         self._followed.write_sometimes(now)
@@ -189,7 +189,7 @@ class Session:
         rank: int | None = None,
         until: float | None = None,
     ) -> str | None:
-        """Say no more of such alerts, also in later sessions; why those will not know it, if so."""
+        """State no more of such alerts, also in later sessions; why those will not know it, if so."""
         self.book.silence(code, node, gpu, rank, until)
         return self._keep_silences()
 
@@ -269,7 +269,7 @@ class Session:
         return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
-        """What NCCL's RAS says on the addresses that these processes use (`wire.RasAnswers`)."""
+        """What NCCL's RAS states on the addresses that these processes use (`wire.RasAnswers`)."""
         return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
     def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
@@ -288,7 +288,7 @@ class Session:
     def drop(self, stream: LogStream) -> None:
         """End a tail, a read or a search: nobody looks at it any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
-            self._tell(stream.node, Cancel(id=self._number(), of=stream.id))
+            self._report(stream.node, Cancel(id=self._number(), of=stream.id))
 
     def inquire(self) -> HangQuery:
         """Ask all ranks and NCCL whom everyone waits for; call its `update` after every poll."""
@@ -322,7 +322,7 @@ class Session:
     def _ask(self, node: str, request: Errand) -> Asked:
         asked = Asked(node, request.id)
         self.fleet.asked[node, asked.id] = asked
-        if not self._tell(node, request):
+        if not self._report(node, request):
             asked.error = "the node is not connected, or has no agent"
             del self.fleet.asked[node, asked.id]
         return asked
@@ -333,10 +333,10 @@ class Session:
         return stream
 
     def _send(self, stream: LogStream, request: AnyRequest) -> None:
-        if not self._tell(stream.node, request) and stream.kind != "tail":
+        if not self._report(stream.node, request) and stream.kind != "tail":
             stream.fail("the node is not connected, or has no agent that reads files")
 
-    def _tell(self, node: str, request: AnyRequest) -> bool:
+    def _report(self, node: str, request: AnyRequest) -> bool:
         return self._links.send(node, request)
 
     def _number(self) -> int:
@@ -359,7 +359,7 @@ class Session:
 
     def _resume(self, stream: LogStream) -> None:
         offset = stream.resume()
-        self._tell(stream.node, Tail(id=stream.id, file=stream.file, offset=offset))
+        self._report(stream.node, Tail(id=stream.id, file=stream.file, offset=offset))
 
     def close(self) -> None:
         """End every probe and close every link; nothing of ours runs on any node afterwards."""

@@ -19,7 +19,7 @@ def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) 
 
     Args:
         seen: The log files of every node that is connected now, in the plan's order.
-        before: What this function said last.
+        before: What this function stated last.
     """
     nodes: dict[str, list[str]] = {}
     writers: dict[str, list[str]] = {}
@@ -45,12 +45,12 @@ def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str
 
 
 class SharedSearches:
-    """Tells one agent of those that see a network file system to look through it for ended jobs."""
+    """Reports one agent of those that see a network file system to look through it for ended jobs."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
         """Identity of a folder -> the node that looks through it."""
-        self._told: dict[str, tuple[float, list[str]]] = {}
+        self._reported: dict[str, tuple[float, list[str]]] = {}
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
         """Choose for the folders that have no node, or none that is connected; the first that lists it."""
@@ -63,23 +63,23 @@ class SharedSearches:
             if not node.shared_folders:
                 continue
             own = [each.path for each in node.shared_folders if self._chosen[each.identity] == name]
-            told = (node.agent_since, own)
-            if self._told.get(name) != told and send(name, SearchFolders(id=SHARING, folders=own)):
-                self._told[name] = told
+            reported = (node.agent_since, own)
+            if self._reported.get(name) != reported and send(name, SearchFolders(id=SHARING, folders=own)):
+                self._reported[name] = reported
 
 
 class SharedFileOwners:
-    """Tells the agents which files another one follows, whenever that changes."""
+    """Reports the agents which files another one follows, whenever that changes."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
-        self._told: dict[str, tuple[float, list[str]]] = {}
-        """Node -> which life of its agent was told, and what."""
+        self._reported: dict[str, tuple[float, list[str]]] = {}
+        """Node -> which life of its agent was reported, and what."""
         self._version = -1
         self._searches = SharedSearches()
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Look at what the nodes say about their files; nothing to do when none said anything new."""
+        """Look at what the nodes state about their files; nothing to do when none stated anything new."""
         if fleet.logs_version == self._version:
             return
         self._version = fleet.logs_version
@@ -88,6 +88,6 @@ class SharedFileOwners:
         self._chosen = followers({name: node.logs for name, node in live.items()}, self._chosen)
         for name, node in live.items():
             leave = left_to_others(name, node.logs, self._chosen)
-            told = self._told.get(name, (node.agent_since, []))
-            if (node.agent_since, leave) != told and send(name, LeaveFiles(id=SHARING, files=leave)):
-                self._told[name] = (node.agent_since, leave)
+            reported = self._reported.get(name, (node.agent_since, []))
+            if (node.agent_since, leave) != reported and send(name, LeaveFiles(id=SHARING, files=leave)):
+                self._reported[name] = (node.agent_since, leave)

@@ -70,7 +70,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         self._timer: Timer | None = None
         self._bell = bell
         self._announced: set[str] = set()
-        """Incidents that were told in a toast."""
+        """Incidents that were reported in a toast."""
         for own in THEMES:
             self.register_theme(own)
         self.theme = THEMES[0].name
@@ -150,8 +150,8 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         self.scene.take_conditions(self.totals.worst)
 
     def _announce(self) -> None:
-        """Tell a new incident once, wherever the person is looking."""
-        for incident in self.scene.told.incidents:
+        """Report a new incident once, wherever the person is looking."""
+        for incident in self.scene.snapshot.incidents:
             if incident.id in self._announced:
                 continue
             self._announced.add(incident.id)
@@ -160,8 +160,8 @@ class GpuwatchApp(ErrorBoundary, Navigation):
             if self._bell:
                 self.bell()
             if self.where != "incidents":
-                told, title = f"{clean(incident.sentence)}  (4 shows it)", f"incident {incident.number}"
-                self.notify(told, title=title, severity="error", timeout=10, markup=False)
+                reported, title = f"{clean(incident.sentence)}  (4 shows it)", f"incident {incident.number}"
+                self.notify(reported, title=title, severity="error", timeout=10, markup=False)
 
     def _retime(self) -> None:
         if self._timer is not None:
@@ -169,7 +169,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
             self._timer = self.set_interval(1 / self.pace.hz, self.pump)
 
     def report_fault(self, part: str, error: Exception) -> str:
-        """Count a fault that a part survived, and show a new one; returns the line that says so."""
+        """Count a fault that a part survived, and show a new one; returns the line that states it."""
         known = self.faults.kinds
         line = self.faults.add(part, error)
         if self.faults.kinds > known:
@@ -270,7 +270,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         from gpuwatch.tui.incidents.screen import IncidentsScreen  # noqa: PLC0415
 
         shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
-        incident = shown or self.scene.told.leading
+        incident = shown or self.scene.snapshot.leading
         if incident is None:
             self.notify("no active incident to copy", timeout=3)
             return

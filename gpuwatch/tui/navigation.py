@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Navigation(App[None]):
-    """An app that knows its screens and how to get there. `scene` says what is there."""
+    """An app that knows its screens and how to get there. `scene` states what is there."""
 
     scene: ViewState
     _last_node: str | None = None
@@ -110,8 +110,8 @@ class Navigation(App[None]):
 
     def show_next_rank(self) -> None:
         """The same from the logs: of the incident that led there, else of the one that matters most."""
-        told = self.scene.told
-        incident = told.incident(self._turn[0]) or told.leading
+        reported = self.scene.snapshot
+        incident = reported.incident(self._turn[0]) or reported.leading
         if incident is None:
             self.notify("no incident; r steps through the ranks of an incident", timeout=3)
         else:
@@ -152,13 +152,13 @@ class Navigation(App[None]):
 
         if not isinstance(self.screen, IncidentsScreen):
             self.show_incidents()
-        elif leading := self.scene.told.leading:
+        elif leading := self.scene.snapshot.leading:
             self.screen.show(leading.id)
 
     @on(StatusLine.Clicked)
     def _open_banner(self) -> None:
         """The incident that was clicked on."""
-        if self.scene.told.leading is not None:
+        if self.scene.snapshot.leading is not None:
             self.action_incidents()
 
     def action_waiting(self) -> None:
@@ -167,7 +167,7 @@ class Navigation(App[None]):
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
         shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
-        about = shown or self.scene.told.leading
+        about = shown or self.scene.snapshot.leading
         question = self.scene.ask(None if about is None else about.id)
         if isinstance(self.screen, WaitingScreen):
             self.screen.renew(question)

@@ -12,7 +12,7 @@ class DumpResult(FramePart, frozen=True):
     pid: Whole
     pipe: Name | None = None
     dump: Name | None = None
-    """Where it goes, as far as its environment says."""
+    """Where it goes, as far as its environment states."""
     error: Text | None = None
     """Why it was not asked."""
 
@@ -41,7 +41,7 @@ class DumpPlace(FramePart, frozen=True):
     prefix: Name
     pids: Many[Whole] = []
     named: bool = False
-    """The job says so; else it is where torch puts them by itself."""
+    """The job states it; else it is where torch puts them by itself."""
     files: Many[DumpFile] = []
     """Written since the first of these processes was started."""
     left_out: Whole = 0

@@ -93,7 +93,7 @@ class Reply(Frame, tag="reply", frozen=True):
 
 
 class Bye(Frame, tag="bye", frozen=True):
-    """The agent leaves, and says why."""
+    """The agent leaves, and states why."""
 
     reason: Text
 

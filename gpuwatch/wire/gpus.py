@@ -148,7 +148,7 @@ class GpuSample(FramePart, frozen=True):
 
 
 class Topology(FramePart, frozen=True):
-    """How the GPUs reach each other, as `nvidia-smi topo -m` says it: NV18, PIX, PXB, PHB, NODE, SYS, X."""
+    """How the GPUs reach each other, as `nvidia-smi topo -m` states it: NV18, PIX, PXB, PHB, NODE, SYS, X."""
 
     uuids: Few[Name]
     links: Many[Many[Name]]

@@ -11,7 +11,7 @@ from gpuwatch.wire.limits import Count, Few, Many, Moment, Name, Rank, Real, Tab
 
 Role: TypeAlias = Literal["root", "first", "echo", "hint"]
 """root names a cause by itself; first is the cause only if nothing older explains it; echo is what a survivor
-says; hint only helps to look."""
+states; hint only helps to look."""
 
 TimeBound: TypeAlias = Literal["before", "after", "undated"]
 """What bounds a line that carries no time: a later stamp, an earlier one, or none."""
@@ -38,9 +38,9 @@ class LogFile(FramePart, frozen=True):
     lines: Count = 0
     """Read since the agent came, the scan of what was there before not counted."""
     grown_at: Moment | None = None
-    """When it last grew: as the agent saw it, else as the file system says (node's clock)."""
+    """When it last grew: as the agent saw it, else as the file system states (node's clock)."""
     backlog_pct: Real | None = None
-    """How far what was there before has been scanned; None: done, or not begun (`searched_to` tells)."""
+    """How far what was there before has been scanned; None: done, or not begun (`searched_to` reports)."""
     searched_from: Count = 0
     """Bytes before this one are not all searched yet; 0: what is searched now begins with the file."""
     searched_to: Count | None = None
@@ -57,7 +57,7 @@ class LogFile(FramePart, frozen=True):
     """Processes of this node that have it open for writing; what started ranks only where no other does."""
     identity: Name | None = None
     """The same on every node that sees this file of a shared file system; None on a local one. In a fleet
-    also that of a file of which several nodes told the same `fingerprint`."""
+    also that of a file of which several nodes reported the same `fingerprint`."""
     fingerprint: Name | None = None
     """Inode, size, last write and checksums of both ends; None where the file system is known as shared."""
     last_at: Moment | None = None
@@ -120,7 +120,7 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     key: Count = 0
     """Which of `lines` matched."""
     rank: Rank | None = None
-    """The rank that speaks, or that the line says has failed."""
+    """The rank that speaks, or that the line states has failed."""
     rank_from: RankSource | None = None
     index: Rank | None = None
     """A number in the line that may be the rank's: of a worker, a task. It is where the job's lines agree."""
@@ -132,7 +132,7 @@ class Finding(Frame, tag="finding", frozen=True, kw_only=True):
     """The host that the line's prefix names, where one file holds several."""
     pid: Whole | None = None
     gpu: Name | None = None
-    """UUID, where the agent can tell (a kernel line's bus id)."""
+    """UUID, where the agent can report (a kernel line's bus id)."""
     fields: Table[Text | Whole | Real] = {}
     """What the rule's named groups took out of the line."""
     count: Count = 1

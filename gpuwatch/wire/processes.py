@@ -28,7 +28,7 @@ class Process(FramePart, frozen=True):
     user: Name | None = None
     command: Text | None = None
     state: Name | None = None
-    """R, S, D, Z, T: as /proc says it."""
+    """R, S, D, Z, T: as /proc states it."""
     exit_status: Whole | None = None
     """Of one in state Z: its exit code, or minus the signal that ended it; None also where it is 0."""
     gpus: Few[ProcessGpu] = []
@@ -36,14 +36,14 @@ class Process(FramePart, frozen=True):
     rss_bytes: Whole | None = None
     rank: Rank | None = None
     rank_source: Literal["path", "command", "order"] | None = None
-    """Of a rank that its program numbers itself, what tells its number: the path of its log, an argument, or
-    only the order in which the processes were started. None: its environment."""
+    """Of a rank that its program numbers itself, what reports its number: the path of its log, an
+    argument, or only the order in which the processes were started. None: its environment."""
     local_rank: Rank | None = None
     world_size: WorldSize | None = None
     master: Name | None = None
     """`addr:port` of the rendezvous."""
     job: Name | None = None
-    """As an agent tells it: Slurm job id, the launcher's run id, or PMIx's namespace. In a fleet: what
+    """As an agent reports it: Slurm job id, the launcher's run id, or PMIx's namespace. In a fleet: what
     `fleet.jobs.jobs` calls its job."""
     launcher: Whole | None = None
     """The nearest process above a rank that is no rank itself: what started it."""

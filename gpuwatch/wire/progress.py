@@ -29,9 +29,9 @@ class PastStep(FramePart, array_like=True, frozen=True):
 
 
 class Progress(Frame, tag="progress", frozen=True, kw_only=True):
-    """The newest values that one voice of one file has written since its last such frame.
+    """The newest values that one writer of one file has written since its last such frame.
 
-    At most one a tick, file and voice; what lies between two of them is seen by their steps and times.
+    At most one a tick, file and writer; what lies between two of them is seen by their steps and times.
     """
 
     file: Name
@@ -54,8 +54,8 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     phases_s: Table[Real] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""
     past: Annotated[list[PastStep], msgspec.Meta(max_length=MOST_PAST)] = []
-    """Told once, when what was there before the agent came has been read, by a frame that tells nothing else:
-    its steps in the order of the file, thinned evenly."""
+    """Reported once, when what was there before the agent came has been read, by a frame that reports
+    nothing else: its steps in the order of the file, thinned evenly."""
     rank: Rank | None = None
     """The rank that speaks: of most frameworks one alone does, rank 0 or the last."""
     rank_from: RankSource | None = None

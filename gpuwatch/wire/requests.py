@@ -83,7 +83,7 @@ class AskRankSettings(Request, tag="particulars", frozen=True):
     ports: list[int] = []
     """Ports that may be listened on here."""
     pids: list[int] = []
-    """The ranks' processes, as `ranks` frames tell them; empty: the agent looks for them itself."""
+    """The ranks' processes, as `ranks` frames report them; empty: the agent looks for them itself."""
 
 
 class AskStacks(Request, tag="stacks", frozen=True):
@@ -113,7 +113,7 @@ class LendPySpy(Request, tag="lend", frozen=True):
 
 
 class AskRas(Request, tag="ras", frozen=True):
-    """What NCCL's RAS says: `wire.RasAnswers` in the data of the reply, which may take some seconds."""
+    """What NCCL's RAS states: `wire.RasAnswers` in the data of the reply, which may take some seconds."""
 
     pids: list[int]
     """Processes of the job: their environment may name another address than localhost:28028."""

@@ -131,8 +131,8 @@ class RunningAgent:
         """The first Xids, once there are so many."""
 
         def found(frames: Sequence[AnyFrame]) -> list[Event] | None:
-            told = [frame for frame in frames if isinstance(frame, Event) and frame.event == "xid"]
-            return told if len(told) >= count else None
+            reported = [frame for frame in frames if isinstance(frame, Event) and frame.event == "xid"]
+            return reported if len(reported) >= count else None
 
         return self.until(found, f"{count} Xids")
 

@@ -82,9 +82,9 @@ def test_a_gpu_that_hangs_before_it_said_who_it_is_is_listed_from_the_first_fram
     hello = agent.hello()
     assert [(gpu.index, gpu.identified) for gpu in hello.gpus] == [(i, i != 5) for i in range(8)]
     agent.until(lambda fs: [one for one in of_index(fs, 5) if one.state == "stuck"], "stuck GPU 5")
-    told = of_index(agent.frames, 5)
-    assert (told[0].state, told[0].stuck_in) == ("unanswered", "nvmlDeviceGetUUID")
-    assert all(one.fast is None for one in told)
+    reported = of_index(agent.frames, 5)
+    assert (reported[0].state, reported[0].stuck_in) == ("unanswered", "nvmlDeviceGetUUID")
+    assert all(one.fast is None for one in reported)
     assert agent.ranks(lambda r: r.partial is not None and "GPU 5" in r.partial)
     fake.set()
     after = agent.hello(lambda h: all(gpu.identified for gpu in h.gpus))
@@ -127,8 +127,8 @@ def test_a_gpu_lost_before_we_came_is_named_by_its_index(start: Start, fake: Fak
     fake.set("error 7 15 *")
     agent = start()
     assert [gpu.index for gpu in agent.hello().gpus] == list(range(8))
-    told = agent.until(lambda fs: [one for one in of_index(fs, 7) if one.state == "lost"], "lost GPU 7")
-    assert told[0].reason == "GPU is lost"
+    reported = agent.until(lambda fs: [one for one in of_index(fs, 7) if one.state == "lost"], "lost GPU 7")
+    assert reported[0].reason == "GPU is lost"
 
 
 def test_what_is_not_supported_is_asked_once_and_never_again(start: Start, fake: FakeNvml) -> None:
@@ -138,8 +138,8 @@ def test_what_is_not_supported_is_asked_once_and_never_again(start: Start, fake:
     for index in codes:
         fast = agent.gpu(index, lambda g: g.fast is not None).fast
         assert fast is not None and fast.sm_clock_mhz is None and fast.utilization_pct is not None
-        said = agent.gpu(index, lambda g: g.missing is not None and "sm_clock_mhz" in g.missing).missing
-        assert said is not None and said["sm_clock_mhz"] == "not_supported"
+        stated = agent.gpu(index, lambda g: g.missing is not None and "sm_clock_mhz" in g.missing).missing
+        assert stated is not None and stated["sm_clock_mhz"] == "not_supported"
     agent.gpu(4, lambda g: g.medium is not None)
     ticks(agent, 4)
     calls = fake.calls()["nvmlDeviceGetClockInfo"]
@@ -176,10 +176,10 @@ def test_an_unknown_error_is_tried_twice_and_then_left_out(start: Start, fake: F
         medium = agent.gpu(index, lambda g: g.medium is not None).medium
         assert medium is not None
         assert medium.performance_state is None and medium.memory_clock_mhz == 2619
-        said = agent.gpu(
+        stated = agent.gpu(
             index, lambda g: bool(g.missing) and "performance_state" in (g.missing or {})
         ).missing
-        assert said is not None and said["performance_state"] == f"error {code}"
+        assert stated is not None and stated["performance_state"] == f"error {code}"
     agent.stdin.close()
     agent.wait()
     assert all(fake.calls()["nvmlDeviceGetPerformanceState"][index] % 2 == 0 for index in (0, 1))

@@ -48,9 +48,9 @@ def test_an_xid_goes_to_the_gpu_in_its_pci_domain(start: Start, fake: FakeNvml, 
     ]
     agent.hello(lambda h: h.kernel_log == "/dev/kmsg")
     for code, domain in ((79, 9), (31, 8), (48, 0)):
-        kmsg.say(f"NVRM: Xid (PCI:{domain:04x}:01:00): {code}, pid=7, something")
-    told = {code: next(e.gpu for e in agent.xids(3) if e.code == code) for code in (79, 31, 48)}
-    assert told == {79: uuid_of(1), 31: uuid_of(0), 48: None}
+        kmsg.emit(f"NVRM: Xid (PCI:{domain:04x}:01:00): {code}, pid=7, something")
+    reported = {code: next(e.gpu for e in agent.xids(3) if e.code == code) for code in (79, 31, 48)}
+    assert reported == {79: uuid_of(1), 31: uuid_of(0), 48: None}
     os.close(kmsg.writer)
 
 
@@ -136,12 +136,12 @@ def test_a_rank_stays_with_its_gpu_when_that_one_is_lost_or_hangs(start: Start, 
 def test_a_pid_used_again_does_not_inherit_the_silent_gpu(tmp_path: Path) -> None:
     process(tmp_path, 50, {}, start=5000)
     holders = Holders(str(tmp_path))
-    holders.tell(0, "GPU-a", {50: {"memory_bytes": 7}, 51: {"memory_bytes": 8}})
-    holders.tell(1, "GPU-b", {50: {"memory_bytes": 9}})
+    holders.report(0, "GPU-a", {50: {"memory_bytes": 7}, 51: {"memory_bytes": 8}})
+    holders.report(1, "GPU-b", {50: {"memory_bytes": 9}})
     assert set(holders.by_pid()) == {50, 51}  # 51 is of another pid namespace
     holders.fall_silent("GPU-a")
     assert holders.by_pid() == {50: [{"uuid": "GPU-a"}, {"uuid": "GPU-b", "memory_bytes": 9}]}
-    holders.tell(1, "GPU-b", {})
+    holders.report(1, "GPU-b", {})
     process(tmp_path, 50, {}, start=9000)
     assert holders.by_pid() == {}
 
@@ -149,8 +149,8 @@ def test_a_pid_used_again_does_not_inherit_the_silent_gpu(tmp_path: Path) -> Non
 def test_the_gpus_of_a_process_are_in_order_whichever_answered_first(tmp_path: Path) -> None:
     process(tmp_path, 50, {})
     holders = Holders(str(tmp_path))
-    holders.tell(1, "GPU-b", {50: {}})
-    holders.tell(0, "GPU-a", {50: {}})
+    holders.report(1, "GPU-b", {50: {}})
+    holders.report(0, "GPU-a", {50: {}})
     assert holders.by_pid() == {50: [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}]}
     holders.fall_silent("GPU-a")
     assert holders.by_pid() == {50: [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}]}

@@ -68,8 +68,8 @@ def xid(code: int, t: float, source: str, gpu: str | None = "GPU-a") -> dict[str
 def test_an_xid_seen_by_both_is_told_once_with_the_kernels_words() -> None:
     join = XidJoin()
     assert join.take([xid(79, 100.0, "nvml")], [], True, 0.0) == []
-    told = join.take([], [xid(79, 100.2, "kernel")], True, 0.5)
-    assert [event["source"] for event in told] == ["kernel"]
+    reported = join.take([], [xid(79, 100.2, "kernel")], True, 0.5)
+    assert [event["source"] for event in reported] == ["kernel"]
     assert join.take([], [], True, 60.0) == []
 
 
@@ -85,14 +85,14 @@ def test_the_kernel_may_be_first_and_nvml_may_be_alone() -> None:
 
 def test_equal_xids_of_two_gpus_and_two_moments_are_different() -> None:
     join = XidJoin()
-    told = join.take(
+    reported = join.take(
         [xid(79, 10.0, "nvml"), xid(79, 10.0, "nvml", "GPU-b")],
         [xid(79, 10.0, "kernel"), xid(79, 500.0, "kernel")],
         True,
         0.0,
     )
-    told += join.take([], [], True, 5.0)
-    assert sorted((event["gpu"], event["source"]) for event in told) == [
+    reported += join.take([], [], True, 5.0)
+    assert sorted((event["gpu"], event["source"]) for event in reported) == [
         ("GPU-a", "kernel"),
         ("GPU-a", "kernel"),
         ("GPU-b", "nvml"),

@@ -77,7 +77,7 @@ class Kmsg:
         self.writer = os.open(self.path, os.O_WRONLY)
         fcntl.fcntl(self.writer, fcntl.F_SETFL, os.O_DIRECT)
 
-    def say(self, text: str, ago: float = 0.0) -> None:
+    def emit(self, text: str, ago: float = 0.0) -> None:
         self.sequence += 1
         stamp = int((UPTIME - ago) * 1e6)
         os.write(self.writer, f"4,{self.sequence},{stamp},-;{text}\n SUBSYSTEM=pci\n".encode())

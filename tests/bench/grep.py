@@ -27,7 +27,7 @@ class Took:
 
     cpu: float
     clock: float
-    said: str
+    stated: str
 
 
 @dataclass(frozen=True)

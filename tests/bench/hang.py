@@ -34,8 +34,8 @@ def rows(_folder: Path) -> Sequence[Row]:
     reading = _best(lambda: read_dump(data, 0, "trace_rank_0"))
     stacks = [stack_of(rank, LOADS if rank == 500 else WAITS) for rank in range(RANKS)]
     merging = _best(lambda: judge_stacks(stacks))
-    told = read_json(answer([rank(n, 41 if n == 500 else 42) for n in range(RANKS)]).encode(), "n", "a")
-    counting = _best(lambda: judge_ras([told]))
+    reported = read_json(answer([rank(n, 41 if n == 500 else 42) for n in range(RANKS)]).encode(), "n", "a")
+    counting = _best(lambda: judge_ras([reported]))
     comparing = _comparing()
     return [
         _verdict(f"stragglers: verdict over {RANKS:,} ranks that tell their own times", comparing),

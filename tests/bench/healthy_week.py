@@ -21,7 +21,7 @@ def main(seed: int, *, whole: bool) -> int:
     for day in range(7):
         week.run(DAY_S, day)
         spent = time.process_time() - began
-        print(f"day {day + 1}: {week.ticks} looks, {spent:.0f} s CPU, told {dict(week.told)}", flush=True)
+        print(f"day {day + 1}: {week.ticks} looks, {spent:.0f} s CPU, told {dict(week.reported)}", flush=True)
     print(f"events: {dict(week.happened)}")
     print(f"false alarms: {dict(week.alarms) or 0}")
     for alert in week.book.alerts.values():

@@ -32,7 +32,7 @@ def text_lines(seed: random.Random) -> Iterator[str]:
         step += 1
         clock = f"2025-06-01 {step // 3600 % 24:02}:{step // 60 % 60:02}:{step % 60:02}"
         for rank in range(0, RANKS, 8):
-            yield from _said(seed, step, rank, clock)
+            yield from _stated(seed, step, rank, clock)
 
 
 def source_lines(_seed: random.Random) -> Iterator[str]:
@@ -48,7 +48,7 @@ def source_lines(_seed: random.Random) -> Iterator[str]:
                     yield f"2025-06-01 12:00:00,123 INFO worker {line.strip()}"
 
 
-def _said(seed: random.Random, step: int, rank: int, clock: str) -> Iterator[str]:
+def _stated(seed: random.Random, step: int, rank: int, clock: str) -> Iterator[str]:
     n = seed.random()
     kind = seed.randrange(9)
     if kind == 0:

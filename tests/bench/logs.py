@@ -98,7 +98,7 @@ def following(folder: Path) -> Sequence[Row]:
     ]
 
 
-def telling(folder: Path) -> Sequence[Row]:
+def reporting(folder: Path) -> Sequence[Row]:
     """From a line written to its finding received, over pipes, at a tick of 1 s."""
     log = folder / "rank_0.log"
     log.touch()
@@ -137,4 +137,4 @@ def rows(folder: Path) -> Sequence[Row]:
     """Both."""
     (folder / "many").mkdir()
     (folder / "one").mkdir()
-    return [*following(folder / "many"), *telling(folder / "one")]
+    return [*following(folder / "many"), *reporting(folder / "one")]

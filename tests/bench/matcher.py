@@ -102,7 +102,7 @@ def rows(folder: Path) -> Sequence[Row]:
 
 def _rows_of(kind: Kind, log: Path, rules: Path, folder: Path, count: int) -> list[Row]:
     took = measured([sys.executable, "-c", _SCAN, str(ROOT), str(rules), str(log)])
-    facts = json.loads(took.said)
+    facts = json.loads(took.stated)
     size = log.stat().st_size
     ours, fast, slow = size / took.cpu, grep_literals(log, folder), grep_patterns(log, folder)
     what = f"matcher, {size / 1e6:.0f} MB {kind.name} log"

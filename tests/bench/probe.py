@@ -117,10 +117,10 @@ class ProbeTurns:
         self._steps = 0
 
     def __enter__(self) -> ProbeTurns:
-        self._driven.tell(Listen(address="127.0.0.1"))
+        self._driven.send(Listen(address="127.0.0.1"))
         port = self._driven.until(Listening).port
         seats = [RankSeat(rank=rank, local=rank) for rank in range(2)]
-        self._driven.tell(
+        self._driven.send(
             Prepare(backend="gloo", world_size=2, seats=seats, store_address="127.0.0.1", store_port=port,
                     store_here=True, iface="lo")
         )  # fmt: skip
@@ -136,9 +136,9 @@ class ProbeTurns:
             id=self._steps, what="collective", collective="send_recv", bytes=SIZE_MIB << 20, warmup=WARMUP,
             iterations=ITERATIONS, check=True,
         )  # fmt: skip
-        self._driven.tell(step)
+        self._driven.send(step)
         done = [
-            self._driven.until(Done, lambda said, rank=rank: (said.step, said.rank) == (step.id, rank))  # type: ignore[misc]
+            self._driven.until(Done, lambda m, rank=rank: (m.step, m.rank) == (step.id, rank))  # type: ignore[misc]
             for rank in range(2)
         ]
         return rate_of([each.times_s for each in done])

@@ -19,12 +19,12 @@ import torch.distributed as dist
 
 
 def turns(
-    rank: int, store: str, size: int, warmup: int, iterations: int, told: Iterable[bytes]
+    rank: int, store: str, size: int, warmup: int, iterations: int, reported: Iterable[bytes]
 ) -> Iterator[list[float]]:
     """The seconds of every timed iteration of one rank, a turn for every line that it is told."""
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     give, take = torch.zeros(size // 4), torch.zeros(size // 4)
-    for _ in told:
+    for _ in reported:
         took = []
         for number in range(warmup + iterations):
             dist.barrier()
@@ -44,22 +44,22 @@ def main() -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     with tempfile.TemporaryDirectory() as folder:
         store = f"{folder}/store"
-        told, tell = os.pipe()
-        hear, say = os.pipe()
+        reported, report = os.pipe()
+        receive, emit = os.pipe()
         child = os.fork()
         if child == 0:
-            os.close(tell)
-            for took in turns(1, store, size, warmup, iterations, os.fdopen(told, "rb", 0)):
-                os.write(say, json.dumps(took).encode() + b"\n")
+            os.close(report)
+            for took in turns(1, store, size, warmup, iterations, os.fdopen(reported, "rb", 0)):
+                os.write(emit, json.dumps(took).encode() + b"\n")
             os._exit(0)
 
         def lines() -> Iterator[bytes]:
             for line in sys.stdin.buffer:
-                os.write(tell, b"\n")
+                os.write(report, b"\n")
                 yield line
-            os.close(tell)
+            os.close(report)
 
-        theirs = os.fdopen(hear, "rb")
+        theirs = os.fdopen(receive, "rb")
         for took in turns(0, store, size, warmup, iterations, lines()):
             print(json.dumps([took, json.loads(theirs.readline())]), flush=True)
         os.waitpid(child, 0)

@@ -42,7 +42,7 @@ def rows(folder: Path) -> Sequence[Row]:
     table: list[Row] = []
     for engine, best in runs.items():
         ours = best.clock
-        findings = sum(file["findings"] for file in json.loads(best.said)["files"])
+        findings = sum(file["findings"] for file in json.loads(best.stated)["files"])
         table.append(
             Row(
                 f"scan, {size / 1e6:.0f} MB log, {engine}, {usable_cores()} cores",

@@ -85,7 +85,7 @@ async def measure_training() -> tuple[float, float]:
     before = arrivals(plan_for(RANK_NODES), 12, NOW)
     last = {(each.node, type(each.what), getattr(each.what, "rank", None)): each for each in before}
     samples = [each for each in last.values() if isinstance(each.what, Sample)]
-    told = [each.what for each in last.values() if isinstance(each.what, Progress)]
+    reported = [each.what for each in last.values() if isinstance(each.what, Progress)]
     nodes = {each.rank: key[0] for key, a in last.items() if isinstance(each := a.what, Progress)}
     costs = []
     async with on_terminal(app, (200, 60)):
@@ -99,7 +99,7 @@ async def measure_training() -> tuple[float, float]:
             now += 0.125
             for arrival in samples[frame % 8 :: 8]:
                 session.fleet.apply(replace(arrival, at=now))
-            for each in told if frame % 8 == 0 else ():
+            for each in reported if frame % 8 == 0 else ():
                 fields = {**each.fields, "step": 3000 + frame}
                 session.fleet.apply(Arrival(nodes[each.rank], now, structs.replace(each, fields=fields)))
             start = time.process_time()

@@ -172,13 +172,13 @@ class Cluster:
                 late = self.chance.uniform(0.0, 2.0)
                 self.timeout(rank, at + ran_s + late, ran_s=ran_s, **how)  # type: ignore[arg-type]
 
-    def closes(self, node: str, t: float, failed: int, exitcode: int, told: bool = True) -> None:
+    def closes(self, node: str, t: float, failed: int, exitcode: int, reported: bool = True) -> None:
         """A node's launcher sees that a rank's process has ended, ends the others and sums up."""
         mine = [rank for rank in range(self.ranks) if self.node_of(rank) == node and rank != failed]
         for rank in mine:
             text = f"Sending process {self.pid(rank)} closing signal SIGTERM"
             self.launcher(node, t, "W", "multiprocessing/api.py:900", text)
-        if not told:
+        if not reported:
             return
         local = failed % self.per_node
         self.launcher(
@@ -240,8 +240,8 @@ class Cluster:
             facts.update(rank=rank, rank_from="process", local_rank=rank % self.per_node)
         return lambda: facts
 
-    def _keep(self, found: list[LocatedFinding], node: str, told: list[dict[str, object]]) -> None:
-        for each in told:
+    def _keep(self, found: list[LocatedFinding], node: str, reported: list[dict[str, object]]) -> None:
+        for each in reported:
             finding = msgspec.convert({**each, "kind": "finding", "t": 0.0, "seq": 0}, wire.Finding)
             found.append(LocatedFinding(node, finding, self.skews[node], 0.01))
 

@@ -282,7 +282,7 @@ def test_job_that_the_scheduler_ends(job: Cluster, reason: str, code: str) -> No
         job.launcher(
             node, 101.6, "W", "multiprocessing/api.py:900", "Received 15 death signal, shutting down workers"
         )
-        job.closes(node, 102.0, 0, -15, told=False)
+        job.closes(node, 102.0, 0, -15, reported=False)
     job.slurm(131.0, "srun: error: gpu-001: tasks 0-7: Killed")
     incident = only(job)
     assert what(incident) == (code, None, incident.node)

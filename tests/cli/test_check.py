@@ -24,9 +24,9 @@ CODE = "import sys; print('ready', flush=True); print(file=sys.stderr); sys.stdi
 def checks_of(*argv: str, status: int) -> dict[str, dict[str, Any]]:
     done = gpuwatch("check", *argv, "--json")
     assert done.returncode == status, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert sum(told["counts"].values()) == len(told["checks"])
-    return {one["id"]: one for one in told["checks"]}
+    reported = json.loads(done.stdout)
+    assert sum(reported["counts"].values()) == len(reported["checks"])
+    return {one["id"]: one for one in reported["checks"]}
 
 
 @contextmanager
@@ -55,27 +55,27 @@ def rank(number: int, log: Path, **variables: str) -> Iterator[int]:
 
 
 def test_the_demo_has_one_node_that_forgot_a_variable(sentences: Sentences) -> None:
-    told = checks_of("--demo", status=1)
-    assert told["env.equal"]["status"] == "FAIL"
-    assert told["env.equal"]["nodes"] == ["gpu-014"]
-    assert "NCCL_IB_TIMEOUT gpu-[001-013,015-016] 22, gpu-014 (not set)" in told["env.equal"]["detail"]
-    assert [one["id"] for one in told.values() if one["status"] in ("FAIL", "WARN")] == ["env.equal"]
-    sentences(told["ranks.initialised"]["detail"])
+    reported = checks_of("--demo", status=1)
+    assert reported["env.equal"]["status"] == "FAIL"
+    assert reported["env.equal"]["nodes"] == ["gpu-014"]
+    assert "NCCL_IB_TIMEOUT gpu-[001-013,015-016] 22, gpu-014 (not set)" in reported["env.equal"]["detail"]
+    assert [one["id"] for one in reported.values() if one["status"] in ("FAIL", "WARN")] == ["env.equal"]
+    sentences(reported["ranks.initialised"]["detail"])
 
 
 def test_deep_shows_how_far_its_probe_is_and_ctrl_c_keeps_the_list() -> None:
     status, written = interrupted_at("collectives", "check", "--demo", "--deep", "--json")
     assert status == 130
-    told = {one["id"]: one for one in json.loads(written)["checks"]}
-    assert told["env.equal"]["status"] == "FAIL"
-    assert told["probe.links"]["status"] == "SKIP"
+    reported = {one["id"]: one for one in json.loads(written)["checks"]}
+    assert reported["env.equal"]["status"] == "FAIL"
+    assert reported["probe.links"]["status"] == "SKIP"
 
 
 def test_deep_names_the_nic_that_is_slow() -> None:
-    told = checks_of("--demo", "--deep", status=1)
-    assert told["probe.collectives"]["status"] == "PASS"
-    assert told["probe.links"]["nodes"] == ["gpu-013"]
-    assert "mlx5_3" in told["probe.links"]["detail"]
+    reported = checks_of("--demo", "--deep", status=1)
+    assert reported["probe.collectives"]["status"] == "PASS"
+    assert reported["probe.links"]["nodes"] == ["gpu-013"]
+    assert "mlx5_3" in reported["probe.links"]["detail"]
 
 
 def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:
@@ -86,21 +86,21 @@ def test_what_is_wrong_with_a_real_job_is_told(tmp_path: Path) -> None:
             extra = {"NCCL_ALGO": "Ring"} if number == 2 else {}
             extra |= {"CUDA_VISIBLE_DEVICES": device, "NCCL_P2P_DISABLE": "1"}
             stack.enter_context(rank(number, log, **extra))
-        told = checks_of("--local", "--wait", "20", status=1)
-    assert told["ranks.initialised"]["status"] == "FAIL"
-    assert re.search(r"check-4: 3 of 4 ranks, \w+ 3\b", told["ranks.initialised"]["detail"])
-    assert "check-4: NCCL_ALGO rank-[0-1] (not set), rank-2 Ring" in told["env.equal"]["detail"]
-    assert re.search(r"rank 1, rank 2 .*GPU 1\b", told["env.visible_devices"]["detail"])
-    assert told["logs.own"]["status"] == "WARN"
-    assert str(logs[1]) in told["logs.own"]["detail"]
-    assert "over NVLink" in told["env.sane"]["detail"]
-    assert told["gpu.ecc"]["status"] in ("PASS", "SKIP")  # never a PASS that nobody measured
-    assert all(one["remedy"] for one in told.values() if one["status"] in ("FAIL", "WARN"))
+        reported = checks_of("--local", "--wait", "20", status=1)
+    assert reported["ranks.initialised"]["status"] == "FAIL"
+    assert re.search(r"check-4: 3 of 4 ranks, \w+ 3\b", reported["ranks.initialised"]["detail"])
+    assert "check-4: NCCL_ALGO rank-[0-1] (not set), rank-2 Ring" in reported["env.equal"]["detail"]
+    assert re.search(r"rank 1, rank 2 .*GPU 1\b", reported["env.visible_devices"]["detail"])
+    assert reported["logs.own"]["status"] == "WARN"
+    assert str(logs[1]) in reported["logs.own"]["detail"]
+    assert "over NVLink" in reported["env.sane"]["detail"]
+    assert reported["gpu.ecc"]["status"] in ("PASS", "SKIP")  # never a PASS that nobody measured
+    assert all(one["remedy"] for one in reported.values() if one["status"] in ("FAIL", "WARN"))
 
 
 def test_a_node_that_does_not_answer_fails_the_check(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text("hosts:\n  - name: gone\n    command: ['false']\n")
-    told = checks_of(str(hosts), "--wait", "3", status=1)
-    assert told["net.reachable"]["status"] == "FAIL"
-    assert told["net.reachable"]["nodes"] == ["gone"]
+    reported = checks_of(str(hosts), "--wait", "3", status=1)
+    assert reported["net.reachable"]["status"] == "FAIL"
+    assert reported["net.reachable"]["nodes"] == ["gone"]

@@ -156,13 +156,13 @@ def test_a_signal_closes_everything(tmp_path: Path, number: signal.Signals, stat
 )
 def test_a_closed_stdout_changes_no_status_and_a_full_one_is_told(arguments: tuple[str, ...]) -> None:
     command = shlex.join([*COMMAND, *arguments])
-    for target, status, told in ((">&-", 0, ""), (">/dev/full", 74, "No space left on device")):
+    for target, status, reported in ((">&-", 0, ""), (">/dev/full", 74, "No space left on device")):
         done = subprocess.run(
             ["sh", "-c", f"exec {command} {target}"], cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
         assert done.returncode == status, done.stderr
-        assert done.stderr == "" if not told else told in done.stderr
+        assert done.stderr == "" if not reported else reported in done.stderr
         assert len(done.stderr.splitlines()) <= 1
 
 

@@ -28,7 +28,7 @@ AGAIN_S = 2.0
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 
 
-def told(story: str, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+def reported(story: str, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*SCRIPTED, story, *arguments],
         cwd=ROOT,
@@ -81,13 +81,13 @@ def own_terminal() -> None:
 def test_the_exit_status_says_whether_something_is_slow(
     story: str, status: int, sentences: Sentences
 ) -> None:
-    done = told(story, "--yes")
+    done = reported(story, "--yes")
     assert (done.returncode, done.stderr) == (status, "")
     sentences(line_of(done.stdout, "training"))
 
 
 def test_the_report_tells_what_was_found_what_was_measured_and_the_verdict_last() -> None:
-    done = told("bad", "--yes")
+    done = reported("bad", "--yes")
     order = ["probe of --local", "python", "plan: GLOO", "collective ", "from (row)", "ALERT", "BAD  gpu-003"]
     places = [done.stdout.index(words) for words in order]
     assert places == sorted(places)
@@ -95,7 +95,7 @@ def test_the_report_tells_what_was_found_what_was_measured_and_the_verdict_last(
 
 
 def test_busy_gpus_are_named_and_refused(sentences: Sentences) -> None:
-    done = told("busy", "--yes")
+    done = reported("busy", "--yes")
     assert done.returncode == 2
     sentences(line_of(done.stdout, "gpu-001"))
     sentences(done.stderr)
@@ -103,7 +103,7 @@ def test_busy_gpus_are_named_and_refused(sentences: Sentences) -> None:
 
 
 def test_no_torch_anywhere_ends_with_the_remedy(sentences: Sentences) -> None:
-    done = told("torchless", "--yes")
+    done = reported("torchless", "--yes")
     assert done.returncode == 2
     sentences(line_of(done.stdout, "/usr/bin/python3"))
     assert "pip install 'gpuwatch-cluster[probe]'" in done.stderr
@@ -113,7 +113,7 @@ def test_no_torch_anywhere_ends_with_the_remedy(sentences: Sentences) -> None:
 def test_without_a_terminal_nobody_can_be_asked_and_the_plan_is_told(
     tmp_path: Path, sentences: Sentences
 ) -> None:
-    done = told("well")
+    done = reported("well")
     assert done.returncode == 2
     sentences(line_of(done.stderr, "40"))
     assert "--yes" in done.stderr
@@ -121,29 +121,29 @@ def test_without_a_terminal_nobody_can_be_asked_and_the_plan_is_told(
     assert "plan: GLOO" not in done.stderr  # who reads both would read it twice
     assert "busbw" not in done.stdout
     path = tmp_path / "plan.json"
-    assert told("well", "--json", str(path)).returncode == 2
+    assert reported("well", "--json", str(path)).returncode == 2
     assert json.loads(path.read_text())["phase"] == "asking"
 
 
 def test_json_and_csv_stand_alone_on_stdout_or_beside_the_text(tmp_path: Path, sentences: Sentences) -> None:
-    done = told("bad", "--yes", "--json", "-")
+    done = reported("bad", "--yes", "--json", "-")
     facts = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (1, "")
     assert (facts["verdict"]["status"], facts["phase"], facts["source"]) == ("bad", "done", "--local")
-    done = told("bad", "--yes", "--json", str(tmp_path / "a.json"), "--csv", str(tmp_path / "a.csv"))
+    done = reported("bad", "--yes", "--json", str(tmp_path / "a.json"), "--csv", str(tmp_path / "a.csv"))
     sentences(done.stdout.splitlines()[-1].strip())
     assert json.loads((tmp_path / "a.json").read_text())["pairs"] == facts["pairs"]
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     assert len(rows) == len(facts["pairs"]) + len(facts["collectives"])
-    assert told("bad", "--yes", "--csv", "-").stdout.startswith("time,backend,backend_note,kind,")
+    assert reported("bad", "--yes", "--csv", "-").stdout.startswith("time,backend,backend_note,kind,")
 
 
 def test_a_baseline_is_kept_and_told_when_it_is_not_healthy(tmp_path: Path, sentences: Sentences) -> None:
     path = tmp_path / "base.json"
-    done = told("well", "--yes", "--save-baseline", str(path))
+    done = reported("well", "--yes", "--save-baseline", str(path))
     assert (done.returncode, done.stderr) == (0, "")
-    assert told("well", "--yes", "--baseline", str(path)).returncode == 0
-    done = told("bad", "--yes", "--save-baseline", str(path))
+    assert reported("well", "--yes", "--baseline", str(path)).returncode == 0
+    done = reported("bad", "--yes", "--save-baseline", str(path))
     sentences(line_of(done.stderr, "problems"))
 
 
@@ -205,7 +205,7 @@ def test_a_narrow_terminal_loses_columns_and_keeps_the_rest_whole() -> None:
 
 
 def test_an_output_that_is_no_utf8_is_ascii() -> None:
-    done = told("bad", "--yes", PYTHONIOENCODING="ascii")
+    done = reported("bad", "--yes", PYTHONIOENCODING="ascii")
     assert done.returncode == 1
     assert done.stdout.isascii()
     assert "x12.0" in done.stdout

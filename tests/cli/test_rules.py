@@ -74,10 +74,10 @@ def test_test_scores_excerpts_with_the_keys_that_scripts_read(tmp_path: Path) ->
         "false_alarm_rate": 0.5,
     }
     assert classes["my.other"]["detected"] == 1
-    told = call("test", str(excerpts), "--rules", str(pack), "--failures").output
-    assert "MISSED c" in told
-    assert "OTHER CLASS b" in told
-    assert "FALSE ALARM e" in told
+    reported = call("test", str(excerpts), "--rules", str(pack), "--failures").output
+    assert "MISSED c" in reported
+    assert "OTHER CLASS b" in reported
+    assert "FALSE ALARM e" in reported
 
 
 def test_a_file_that_holds_no_excerpts_is_refused_with_the_line(tmp_path: Path, sentences: Sentences) -> None:

@@ -198,10 +198,10 @@ def test_a_training_on_one_gpu_of_four_is_remarked(driver: FakeNvml) -> None:
             done = gpuwatch("once", "--local", "--json", *WAIT)
         finally:
             child.kill()
-    told = [each["text"] for each in json.loads(done.stdout)["conditions"] if each["code"] == "lone_gpu"]
-    assert len(told) == 1, done.stdout
-    assert "GPU 0 of 4" in told[0]
-    assert "CUDA_VISIBLE_DEVICES=0" in told[0]
+    reported = [each["text"] for each in json.loads(done.stdout)["conditions"] if each["code"] == "lone_gpu"]
+    assert len(reported) == 1, done.stdout
+    assert "GPU 0 of 4" in reported[0]
+    assert "CUDA_VISIBLE_DEVICES=0" in reported[0]
 
 
 def test_an_incident_comes_first_and_the_status_is_1(driver: FakeNvml, tmp_path: Path) -> None:

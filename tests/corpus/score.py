@@ -59,8 +59,8 @@ class Case:
 
     def __str__(self) -> str:
         """One line: what was said."""
-        said = [f"{each['class']}: {each.get('sentence') or each.get('text')}" for each in self.alarms]
-        return f"{self.name:36} {'; '.join(said) or 'nothing of severity error or critical'}"
+        stated = [f"{each['class']}: {each.get('sentence') or each.get('text')}" for each in self.alarms]
+        return f"{self.name:36} {'; '.join(stated) or 'nothing of severity error or critical'}"
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def places(ranks: int, per_node: int = 8, job: str | None = "4711", first: int =
 
 
 @dataclass
-class Teller:
+class Reporter:
     """Collects findings; every one gets an offset of its own in its file."""
 
     places: Places
@@ -93,7 +93,7 @@ class Teller:
     skew: dict[str, float] = field(default_factory=dict)
     """Node -> its clock minus ours."""
 
-    def say(
+    def emit(
         self, name: str, at: float, rank: int | None = None, node: str | None = None, **more: object
     ) -> None:
         """A line that this rule matches, `at` seconds after T0 of the true clock."""
@@ -113,7 +113,7 @@ class Teller:
         self.found.append(LocatedFinding(node, finding, self.skew.get(node, 0.0)))
 
     def kernel(self, name: str, at: float, node: str, **more: object) -> None:
-        self.say(name, at, None, node, file=wire.KERNEL_LOG, **more)
+        self.emit(name, at, None, node, file=wire.KERNEL_LOG, **more)
 
     def timeouts(
         self, ranks: Sequence[int], at: float, seq: int = 2381, ran_s: float = 600.0, **more: object
@@ -121,14 +121,14 @@ class Teller:
         """Watchdogs that give up `ran_s` after the hang began at `at`."""
         for rank in ranks:
             fields = {"op": "ALLREDUCE", "seq": seq, "ran_ms": int(ran_s * 1000)}
-            said = {name: value for name, value in more.items() if name not in OWN}
+            stated = {name: value for name, value in more.items() if name not in OWN}
             own = {name: value for name, value in more.items() if name in OWN}
-            self.say(
+            self.emit(
                 "nccl.watchdog_timeout",
                 at + ran_s + 0.01 * rank,
                 rank,
                 None,
-                fields={**fields, **said},
+                fields={**fields, **stated},
                 **own,
             )
 

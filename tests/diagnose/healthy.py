@@ -81,10 +81,10 @@ class HealthyWeek:
     @property
     def alarms(self) -> Counter[str]:
         """How often each code fired without a reason."""
-        return Counter({code: count for code, count in self.told.items() if code not in TRUE})
+        return Counter({code: count for code, count in self.reported.items() if code not in TRUE})
 
     @property
-    def told(self) -> Counter[str]:
+    def reported(self) -> Counter[str]:
         """How often each code fired."""
         found: Counter[str] = Counter()
         for alert in self.book.alerts.values():

@@ -130,7 +130,7 @@ class Cluster:
     def wall(self) -> float:
         return EPOCH + self.now
 
-    def tell(self, node: int, what: Content) -> None:
+    def report(self, node: int, what: Content) -> None:
         self.fleet.apply(Arrival(f"gpu-{node:03d}", self.now, what))
 
     def tick(self) -> None:
@@ -146,7 +146,7 @@ class Cluster:
         for node in range(self.nodes):
             own = self.places[node * GPUS : (node + 1) * GPUS]
             samples = [self._sample(place, working.get(place.uuid, "idle"), sways[node]) for place in own]
-            self.tell(node, wire.Sample(t=self.wall, seq=1, gpus=samples))
+            self.report(node, wire.Sample(t=self.wall, seq=1, gpus=samples))
 
     def skip(self, seconds: float) -> None:
         """Time passes that nobody looks at; jobs go on."""
@@ -231,7 +231,7 @@ class Cluster:
             **more,
         }
         place = job.places[rank]
-        self.tell(
+        self.report(
             place.node,
             wire.Progress(
                 t=self.wall, seq=2, file=f"/logs/{job.name}/{rank}.log", offset=step * 100, at=self.wall,
@@ -269,7 +269,7 @@ class Cluster:
                     )
                 )  # fmt: skip
         for node, processes in by_node.items():
-            self.tell(node, wire.Ranks(t=self.wall, seq=3, processes=processes))
+            self.report(node, wire.Ranks(t=self.wall, seq=3, processes=processes))
 
     def _greet(self, node: int) -> None:
         gpus = [
@@ -280,11 +280,11 @@ class Cluster:
             )
             for place in self.places[node * GPUS : (node + 1) * GPUS]
         ]  # fmt: skip
-        self.tell(node, LinkStatus("live"))
-        self.tell(node, ClockReading(0.0, 0.01))
+        self.report(node, LinkStatus("live"))
+        self.report(node, ClockReading(0.0, 0.01))
         hello = wire.Hello(t=self.wall, seq=0, host=f"gpu-{node:03d}", agent="1", python="3", pid=1,
                            interval_s=self.tick_s, gpus=gpus)  # fmt: skip
-        self.tell(node, hello)
+        self.report(node, hello)
 
 
 def changed(tier: Literal["fast", "medium", "slow"] = "fast", **values: object) -> Odd:

@@ -48,11 +48,11 @@ class Story:
         self.spec = spec or NodeSpec("n1")
         self.fleet = Fleet(Plan((self.spec,)))
         self.gpus = [info(index) for index in range(gpus)]
-        self.tell(NOW - 20, LinkStatus("live"))
+        self.report(NOW - 20, LinkStatus("live"))
         greeting = wire.Hello(
             t=EPOCH - 20, seq=0, host="n1", agent="1", python="3", pid=1, interval_s=1.0, gpus=self.gpus
         )
-        self.tell(NOW - 20, structs.replace(greeting, **hello))
+        self.report(NOW - 20, structs.replace(greeting, **hello))
 
     @property
     def node(self) -> Node:
@@ -62,20 +62,20 @@ class Story:
     def gpu(self) -> Gpu:
         return self.node.gpus["GPU-0"]
 
-    def tell(self, at: float, *what: Content) -> None:
+    def report(self, at: float, *what: Content) -> None:
         for each in what:
-            told = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
-            self.fleet.apply(Arrival("n1", at, told))
+            reported = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
+            self.fleet.apply(Arrival("n1", at, reported))
 
     def sample(self, fast: wire.GpuFast = FINE, at: float = NOW, **rest: Tier | None) -> None:
         t = EPOCH + at - NOW
         tiers: dict[str, Tier | None] = {"fast": fast, "medium": MEDIUM, "slow": SLOW, **rest}
         stamped = {name: None if tier is None else structs.replace(tier, t=t) for name, tier in tiers.items()}
         reading = structs.replace(wire.GpuSample("GPU-0"), **stamped)
-        self.tell(at, wire.Sample(t=t, seq=1, gpus=[reading], host=structs.replace(HOST, t=t)))
+        self.report(at, wire.Sample(t=t, seq=1, gpus=[reading], host=structs.replace(HOST, t=t)))
 
     def host(self, host: wire.HostSample) -> None:
-        self.tell(NOW, wire.Sample(t=EPOCH, seq=2, host=host))
+        self.report(NOW, wire.Sample(t=EPOCH, seq=2, host=host))
 
     def of_gpu(self, now: float = NOW) -> list[Condition]:
         return gpu_conditions(self.gpu, self.node, LIMITS, now)

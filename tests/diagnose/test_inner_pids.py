@@ -23,15 +23,15 @@ WORLD = 97
 
 
 def test_a_line_in_a_container_names_the_pid_of_its_own_namespace() -> None:
-    told = Several()
+    reported = Several()
     ranks = [rank(each, 5300 + each, inner_pid=12 + each, logs=["/runs/all.log"]) for each in range(4)]
-    told.run("n1", *ranks, rank(0, 14, world=1))  # pid 14 of the node is another process
-    told.list_files("n1", wire.LogFile("/runs/all.log", pids=[5300, 5301, 5302, 5303]))
-    told.find("n1", "/runs/all.log", pid=14)
-    told.find("n1", "kernel log", "oom.host.kernel", pid=14)
+    reported.run("n1", *ranks, rank(0, 14, world=1))  # pid 14 of the node is another process
+    reported.list_files("n1", wire.LogFile("/runs/all.log", pids=[5300, 5301, 5302, 5303]))
+    reported.find("n1", "/runs/all.log", pid=14)
+    reported.find("n1", "kernel log", "oom.host.kernel", pid=14)
     book = AlertBook(PACK, Thresholds())
     for second in (10.0, 20.0):
-        book.update(told.fleet, second, WALL + second)
+        book.update(reported.fleet, second, WALL + second)
     found = {alert.code: alert.rank for alert in book.alerts.values()}
     assert found["oom.cuda"] == 2
     assert found["oom.host.kernel"] != 2

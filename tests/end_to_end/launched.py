@@ -58,8 +58,10 @@ class Launched:
         try:
             watch(self.session, lambda _fleet, _now: bool(true()), seconds=seconds)
         except AssertionError as error:
-            told = [(one.code, one.rank, one.over, one.sentence) for one in self.session.book.incidents]
-            raise AssertionError(f"{error}; {sorted(self.ranks())} {sorted(self.files())} {told}") from error
+            reported = [(one.code, one.rank, one.over, one.sentence) for one in self.session.book.incidents]
+            raise AssertionError(
+                f"{error}; {sorted(self.ranks())} {sorted(self.files())} {reported}"
+            ) from error
 
     def order(self, rank: int, word: str) -> None:
         """What a rank does next; see `stub_launcher`."""

@@ -25,10 +25,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 def spread(scene: Scene, story: str) -> list[int | None]:
     """Ranks that have told some more steps after the first bad one, with a loss that is no number."""
-    told = scene.session.fleet.progress.voices.values()
-    voices = [voice for voice in told if voice.job == name_of(story)]
-    late = [voice for voice in voices if (voice.value("step") or 0.0) >= STEP_OF_GRIEF + 8]
-    return [voice.rank for voice in late if math.isnan(voice.value("loss") or 0.0)]
+    reported = scene.session.fleet.progress.writers.values()
+    writers = [writer for writer in reported if writer.job == name_of(story)]
+    late = [writer for writer in writers if (writer.value("step") or 0.0) >= STEP_OF_GRIEF + 8]
+    return [writer.rank for writer in late if math.isnan(writer.value("loss") or 0.0)]
 
 
 def test_the_rank_whose_loss_was_nan_first_is_named_with_its_step(scene: Scene) -> None:

@@ -78,8 +78,8 @@ class Scene:
         try:
             watch(self.session, lambda _fleet, _now: true() or self.ended(story), seconds=PATIENCE_S)
         except AssertionError as error:
-            told = [f"{each.code} {each.rank}: {each.text}" for each in self.alerts(story)]
-            raise AssertionError(f"{error}; of {story}: {told or 'nothing'}") from error
+            reported = [f"{each.code} {each.rank}: {each.text}" for each in self.alerts(story)]
+            raise AssertionError(f"{error}; of {story}: {reported or 'nothing'}") from error
         assert not self.ended(story), (self.folders[story] / "launcher.log").read_text()
 
     def ended(self, story: str) -> bool:
@@ -110,7 +110,7 @@ class Scene:
 
     def says_how_to_settle(self, story: str) -> bool:
         incident = self.incident(story)
-        return incident.heard is not None or any("gpuwatch stacks" in each for each in incident.settle)
+        return incident.hang_check is not None or any("gpuwatch stacks" in each for each in incident.settle)
 
     def asked(self, story: str) -> JobStacks:
         """As with D: all ranks, and again where a busy machine kept py-spy from answering for some."""
@@ -118,8 +118,8 @@ class Scene:
         while True:
             inquiry = HangQuery(self.session, ras=False, py_spy=shutil.which("py-spy", path=beside()))
             self.until(story, partial(answered, inquiry))
-            hearing = inquiry.hearing(self.session.fleet)
-            (job,) = (each for each in hearing.jobs if each.job == name_of(story))
+            hang_report = inquiry.hang_report(self.session.fleet)
+            (job,) = (each for each in hang_report.jobs if each.job == name_of(story))
             if (job.by == "python" and not job.unseen) or time.monotonic() > deadline:
                 return job
 

@@ -76,7 +76,7 @@ def worker(request: pytest.FixtureRequest) -> Iterator[tuple[Worker, int]]:
         port = store.getsockname()[1]
         made = Worker(store=store)
     seats = [RankSeat(rank=i, local=i, gpu=gpus[i], gpu_index=i) for i in range(len(gpus))]
-    made.tell(
+    made.send(
         Prepare(
             backend="nccl",
             world_size=len(gpus),
@@ -88,17 +88,19 @@ def worker(request: pytest.FixtureRequest) -> Iterator[tuple[Worker, int]]:
             timeout_s=60.0,
         )
     )
-    made.wait(lambda heard: sum(isinstance(said, Ready) for said in heard) == len(gpus))
+    made.wait(lambda received: sum(isinstance(stated, Ready) for stated in received) == len(gpus))
     yield made, len(gpus)
-    made.tell(Stop())
+    made.send(Stop())
     assert made.close() == 0
 
 
 def do(worker: Worker, step: Step, answers: int) -> list[Done]:
-    worker.tell(step)
+    worker.send(step)
 
     def done() -> list[Done]:
-        return [said for said in list(worker.heard) if isinstance(said, Done) and said.step == step.id]
+        return [
+            stated for stated in list(worker.received) if isinstance(stated, Done) and stated.step == step.id
+        ]
 
     worker.wait(lambda _: len(done()) >= answers)
     return done()
@@ -106,11 +108,11 @@ def do(worker: Worker, step: Step, answers: int) -> list[Done]:
 
 def test_a_forked_rank_starts_cuda_and_joins_over_nccl(worker: tuple[Worker, int]) -> None:
     """torch was imported before the fork, CUDA was not touched: this is what the worker stands on."""
-    heard, count = worker[0].heard, worker[1]
-    ready = [said for said in heard if isinstance(said, Ready)]
-    assert {said.gpu for said in ready} == set(uuids()[:count])
-    assert all(said.backend == "nccl" and said.nccl and said.device != "cpu" for said in ready)
-    assert all(set(said.lacks) <= ({"send_recv"} if count == 1 else set()) for said in ready)
+    received, count = worker[0].received, worker[1]
+    ready = [stated for stated in received if isinstance(stated, Ready)]
+    assert {stated.gpu for stated in ready} == set(uuids()[:count])
+    assert all(stated.backend == "nccl" and stated.nccl and stated.device != "cpu" for stated in ready)
+    assert all(set(stated.lacks) <= ({"send_recv"} if count == 1 else set()) for stated in ready)
 
 
 def test_collectives_are_right(worker: tuple[Worker, int]) -> None:
@@ -121,8 +123,8 @@ def test_collectives_are_right(worker: tuple[Worker, int]) -> None:
             continue
         step = Step(id=100 + i, what="collective", collective=op, bytes=16 << 20, check=True)
         done = do(made, step, count)
-        assert [(said.correct, said.error) for said in done] == [(True, None)] * count
-    assert count == 1 or any(isinstance(said, Transport) for said in made.heard)
+        assert [(stated.correct, stated.error) for stated in done] == [(True, None)] * count
+    assert count == 1 or any(isinstance(stated, Transport) for stated in made.received)
 
 
 def test_pairs_are_measured_both_ways(worker: tuple[Worker, int]) -> None:
@@ -133,7 +135,7 @@ def test_pairs_are_measured_both_ways(worker: tuple[Worker, int]) -> None:
     for i, pair in enumerate(((0, 1), (1, 0))):
         step = Step(id=200 + i, what="bandwidth", pairs=[pair], bytes=64 << 20, check=True)
         done = do(made, step, 2)
-        assert [(said.correct, said.error) for said in done] == [(True, None)] * 2
+        assert [(stated.correct, stated.error) for stated in done] == [(True, None)] * 2
 
 
 def test_rates_are_those_of_a_plain_script(worker: tuple[Worker, int]) -> None:

@@ -39,7 +39,7 @@ LIVE = LinkStatus("live", start_s=0.2)
 CLOCK = ClockReading(0.001, 0.002)
 
 
-def told(*contents: Content, spec: NodeSpec | None = None) -> NodeCheck:
+def reported(*contents: Content, spec: NodeSpec | None = None) -> NodeCheck:
     fleet = Fleet(Plan(nodes=(spec or NodeSpec(name="n1"),)))
     for content in contents:
         fleet.apply(Arrival("n1", 1.0, content))
@@ -47,7 +47,7 @@ def told(*contents: Content, spec: NodeSpec | None = None) -> NodeCheck:
 
 
 def test_a_node_where_all_works_is_fine() -> None:
-    check = told(LIVE, hello(), CLOCK, sample())
+    check = reported(LIVE, hello(), CLOCK, sample())
     assert check.ok
     assert (check.error, check.problems, check.notes) == (None, (), ())
     assert (check.gpus, check.gpus_expected, check.driver, check.python) == (2, 2, "550.54", "3.9.1")
@@ -55,10 +55,10 @@ def test_a_node_where_all_works_is_fine() -> None:
 
 
 def test_a_link_that_failed_says_why_and_one_that_is_silent_how_long(sentences: Sentences) -> None:
-    lost = told(LinkStatus("lost", reason="unknown host key ED25519 SHA256:abc"))
+    lost = reported(LinkStatus("lost", reason="unknown host key ED25519 SHA256:abc"))
     assert not lost.ok
     sentences(lost.error)
-    silent = told(LinkStatus("connecting"))
+    silent = reported(LinkStatus("connecting"))
     assert not silent.ok
     sentences(silent.error or "")
     assert (silent.gpus, silent.clock_offset_s, silent.python) == (None, None, None)
@@ -80,18 +80,18 @@ def test_a_link_that_failed_says_why_and_one_that_is_silent_how_long(sentences: 
     ],
 )
 def test_what_is_not_well_makes_the_node_not_fine(contents: list[Content], problem: str) -> None:
-    check = told(LIVE, *contents)
+    check = reported(LIVE, *contents)
     assert not check.ok
     assert any(problem in text for text in check.problems), check.problems
 
 
 def test_slots_of_the_hosts_file_count_as_expected_gpus() -> None:
-    check = told(LIVE, hello(), sample(), spec=NodeSpec(name="n1", slots=4))
+    check = reported(LIVE, hello(), sample(), spec=NodeSpec(name="n1", slots=4))
     assert check.problems == ("2 of 4 GPUs present",)
 
 
 def test_what_cannot_be_read_is_noted_without_blame(sentences: Sentences) -> None:
-    check = told(
+    check = reported(
         LinkStatus("live", start_s=3.5),
         hello(kernel_log=None),
         ClockReading(-4.0, 0.1),
@@ -127,7 +127,7 @@ def test_the_text_folds_the_same_fault_of_many_nodes_and_reads_no_markup(sentenc
 
 
 def test_the_json_has_null_for_what_is_not_known() -> None:
-    facts = json.loads(to_json([told(LinkStatus("connecting"))]))
+    facts = json.loads(to_json([reported(LinkStatus("connecting"))]))
     assert facts["ok"] is False
     (node,) = facts["nodes"]
     assert node["name"] == "n1"

@@ -123,8 +123,8 @@ def test_a_bad_model_is_told_with_file_line_and_remedy(tmp_path: Path) -> None:
     file.write_text("hosts: n1\nmodel:\n  params: 13B\n")
     with pytest.raises(HostsError) as caught:
         load_plan(file)
-    told = "3:11: 'params' must be a number from 1000 to 1e+16 (parameters, such as 13.0e+9), not '13B'"
-    assert caught.value.problems == (f"{file}:{told}",)
+    reported = "3:11: 'params' must be a number from 1000 to 1e+16 (parameters, such as 13.0e+9), not '13B'"
+    assert caught.value.problems == (f"{file}:{reported}",)
 
 
 def test_a_model_reaches_the_plan() -> None:
@@ -205,9 +205,9 @@ interval: 1
     ],
 )
 def test_a_mistake_is_told_with_its_place(text: str, problem: str) -> None:
-    told = problems(text)
-    assert any(problem in line for line in told), told
-    assert all(line.isprintable() for line in told)
+    reported = problems(text)
+    assert any(problem in line for line in reported), reported
+    assert all(line.isprintable() for line in reported)
 
 
 def test_an_alias_bomb_is_refused(sentences: Sentences) -> None:
@@ -218,10 +218,12 @@ def test_an_alias_bomb_is_refused(sentences: Sentences) -> None:
 
 
 def test_many_large_ranges_are_refused_before_they_are_expanded(sentences: Sentences) -> None:
-    told = problems("hosts: n[1-10000]\ngroups:\n" + "".join(f"  g{n}: n[1-10000]\n" for n in range(1000)))
-    sentences(told[-1])
-    told = problems("hosts: n[1-10000]\ngroups:\n  a: n[1-10000]\n  b:\n" + "    - '@a'\n" * 1000)
-    sentences(told[-1])
+    reported = problems(
+        "hosts: n[1-10000]\ngroups:\n" + "".join(f"  g{n}: n[1-10000]\n" for n in range(1000))
+    )
+    sentences(reported[-1])
+    reported = problems("hosts: n[1-10000]\ngroups:\n  a: n[1-10000]\n  b:\n" + "    - '@a'\n" * 1000)
+    sentences(reported[-1])
 
 
 def test_an_alias_of_ordinary_size_is_followed() -> None:

@@ -105,23 +105,23 @@ def test_no_more_than_the_limit_log_in_at_once() -> None:
 
 def test_a_stuck_job_holds_up_no_other_and_idle_threads_leave() -> None:
     with nothing_left():
-        crew = DaemonThreadPool("test crew", idle_s=0.05)
+        thread_pool = DaemonThreadPool("test crew", idle_s=0.05)
         release = threading.Event()
         done: list[int] = []
         for _ in range(5):
-            crew.run(release.wait)  # type: ignore[arg-type] # what it returns is of no interest
+            thread_pool.run(release.wait)  # type: ignore[arg-type] # what it returns is of no interest
         for number in range(20):
-            crew.run(lambda number=number: done.append(number))  # type: ignore[misc]
+            thread_pool.run(lambda number=number: done.append(number))  # type: ignore[misc]
         until(lambda: len(done) == 20, "the jobs beside the stuck ones")
         release.set()
         until(
             lambda: "test crew" not in {thread.name for thread in threading.enumerate()},
             "idle threads to leave",
         )
-        crew.run(lambda: done.append(99))
+        thread_pool.run(lambda: done.append(99))
         until(lambda: 99 in done, "a job after all had left")
-        crew.close(30.0)
-        crew.run(lambda: done.append(100))
+        thread_pool.close(30.0)
+        thread_pool.run(lambda: done.append(100))
         assert 100 not in done
 
 
@@ -153,8 +153,8 @@ class _DeadAir:
 
 
 def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves(sentences: Sentences) -> None:
-    crew, carrier = DaemonThreadPool("test crew"), _DeadAir()
-    call = Call(carrier, FrameStream("x"), lambda _: None, crew, CallTiming(start_s=30.0))
+    thread_pool, carrier = DaemonThreadPool("test crew"), _DeadAir()
+    call = Call(carrier, FrameStream("x"), lambda _: None, thread_pool, CallTiming(start_s=30.0))
     now = time.monotonic()
     call.watch(now + 300.0, overslept_s=299.0)
     call.watch(now + 320.0, overslept_s=0.0)
@@ -162,7 +162,7 @@ def test_silence_is_not_held_against_a_node_while_we_were_stopped_ourselves(sent
     call.watch(now + 340.0, overslept_s=0.0)
     assert carrier.closed.wait(30)
     sentences(call.converse(b"bundle", None).reason)
-    crew.close(30.0)
+    thread_pool.close(30.0)
 
 
 def test_the_best_clock_reading_of_the_last_minute_is_kept() -> None:

@@ -148,13 +148,13 @@ def test_bad_lines_come_as_one_refusal_a_second() -> None:
     stream = FrameStream(NONCE)
     squeeze = zlib.compressobj(1)
     _run(stream, [MARK])
-    told = []
+    reported = []
     for tick in range(40):
         piece = squeeze.compress(b"no frame\n") + squeeze.flush(zlib.Z_SYNC_FLUSH)
-        told += list(stream.feed(piece, tick * 0.1))
-    told += list(stream.feed(b"", 60.0))
-    assert len(told) <= 6
-    assert _refused(told) == 40
+        reported += list(stream.feed(piece, tick * 0.1))
+    reported += list(stream.feed(b"", 60.0))
+    assert len(reported) <= 6
+    assert _refused(reported) == 40
 
 
 def test_bytes_after_the_end_of_the_zlib_stream_are_ignored() -> None:

@@ -134,8 +134,10 @@ class Lab:
         """Process ids in all of its namespaces."""
         found = []
         for space in [*map(self.space, range(self.count)), self.switch]:
-            told = subprocess.run(["ip", "netns", "pids", space], capture_output=True, text=True, check=False)
-            found += [int(pid) for pid in told.stdout.split()]
+            reported = subprocess.run(
+                ["ip", "netns", "pids", space], capture_output=True, text=True, check=False
+            )
+            found += [int(pid) for pid in reported.stdout.split()]
         return found
 
 

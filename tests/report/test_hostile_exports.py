@@ -67,9 +67,9 @@ def test_no_export_holds_control_characters_or_formulas(text: str) -> None:
     alerts = alerts_of(found, PACKS, places)
     stands = Standing(tuple(incidents(alerts, places, PACKS, NODE_TIME)), tuple(alerts))
     facts = fleet_facts(fleet, [], START + 1, NODE_TIME, stands)
-    told = to_json(facts)
-    assert printable(told)
-    assert json.loads(told)["incidents"]
+    reported = to_json(facts)
+    assert printable(reported)
+    assert json.loads(reported)["incidents"]
     table = to_csv(facts)
     assert printable(table)
     rows = list(csv.reader(io.StringIO(table)))

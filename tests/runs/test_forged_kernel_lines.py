@@ -28,17 +28,17 @@ def incidents(folder: Path, **files: str) -> list[dict[str, Any]]:
     for name, text in files.items():
         (folder / (name.replace("__", "-") + ".log")).write_text(text)
     found = CliRunner().invoke(scan, ["--json", str(folder)])
-    told: list[dict[str, Any]] = json.loads(found.output)["incidents"]
-    return told
+    reported: list[dict[str, Any]] = json.loads(found.output)["incidents"]
+    return reported
 
 
 @pytest.mark.parametrize("line", [XID, KILL])
 @pytest.mark.parametrize("name", ["rank0", "train"])
 def test_a_line_in_the_jobs_own_log_alone_is_not_sure(tmp_path: Path, line: str, name: str) -> None:
-    (told,) = incidents(tmp_path, **{name: STEPS + line.format("10:00:00") + KILL.format("10:00:00")})
-    assert told["confidence"] == "medium"
-    assert name in told["because"] or "rank 0" in told["because"]
-    assert "dmesg" in told["do"][0]
+    (reported,) = incidents(tmp_path, **{name: STEPS + line.format("10:00:00") + KILL.format("10:00:00")})
+    assert reported["confidence"] == "medium"
+    assert name in reported["because"] or "rank 0" in reported["because"]
+    assert "dmesg" in reported["do"][0]
 
 
 def test_a_kernel_log_that_covers_the_time_and_is_silent_refutes_it(tmp_path: Path) -> None:
@@ -55,23 +55,27 @@ def test_a_refuted_line_does_not_lead_over_what_the_job_says(tmp_path: Path) -> 
 def test_a_kernel_log_that_has_it_as_well_confirms_it(tmp_path: Path) -> None:
     line = XID.format("10:00:00")
     kernel = BEFORE + line + AFTER
-    (told,) = incidents(tmp_path, rank0=STEPS + KILL.format("09:00:00") + line, dmesg__gpu__007=kernel)
-    assert (told["class"], told["confidence"]) == ("gpu.xid.fell_off", "medium")
-    assert "dmesg-gpu-007.log" in told["because"]
+    (reported,) = incidents(tmp_path, rank0=STEPS + KILL.format("09:00:00") + line, dmesg__gpu__007=kernel)
+    assert (reported["class"], reported["confidence"]) == ("gpu.xid.fell_off", "medium")
+    assert "dmesg-gpu-007.log" in reported["because"]
 
 
 def test_a_kernel_log_of_another_time_refutes_nothing(tmp_path: Path) -> None:
     old = BEFORE + BEFORE.replace("09:00:00", "09:30:00")
     forged = XID.format("10:00:00") + KILL.format("10:00:00")
-    (told,) = incidents(tmp_path, rank0=STEPS + forged, dmesg__gpu__007=old)
-    assert told["confidence"] == "medium"
+    (reported,) = incidents(tmp_path, rank0=STEPS + forged, dmesg__gpu__007=old)
+    assert reported["confidence"] == "medium"
 
 
 def test_a_kernel_log_among_the_files_of_one_account_is_not_sure(tmp_path: Path) -> None:
-    (told,) = incidents(tmp_path, rank0=STEPS, dmesg__gpu__007=BEFORE + XID.format("10:00:00"))
-    assert (told["class"], told["node"], told["confidence"]) == ("gpu.xid.fell_off", "gpu-007", "medium")
-    assert "dmesg-gpu-007.log" in told["because"]
-    assert "dmesg -T" in told["do"][0]
+    (reported,) = incidents(tmp_path, rank0=STEPS, dmesg__gpu__007=BEFORE + XID.format("10:00:00"))
+    assert (reported["class"], reported["node"], reported["confidence"]) == (
+        "gpu.xid.fell_off",
+        "gpu-007",
+        "medium",
+    )
+    assert "dmesg-gpu-007.log" in reported["because"]
+    assert "dmesg -T" in reported["do"][0]
 
 
 def test_an_output_of_a_tool_among_the_files_of_one_account_is_not_sure(tmp_path: Path) -> None:
@@ -82,8 +86,8 @@ def test_an_output_of_a_tool_among_the_files_of_one_account_is_not_sure(tmp_path
 
 
 def test_a_kernel_log_by_itself_is_the_word_of_the_person(tmp_path: Path) -> None:
-    (told,) = incidents(tmp_path, dmesg__gpu__007=BEFORE + XID.format("10:00:00"))
-    assert (told["class"], told["confidence"]) == ("gpu.xid.fell_off", "high")
+    (reported,) = incidents(tmp_path, dmesg__gpu__007=BEFORE + XID.format("10:00:00"))
+    assert (reported["class"], reported["confidence"]) == ("gpu.xid.fell_off", "high")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
@@ -107,8 +111,8 @@ def test_the_owner_of_a_kernel_log_decides(
     os.chown(tmp_path / "rank0.log", job, job)
     os.chown(log, kernel, kernel)
     log.chmod(mode)
-    (told,) = incidents(tmp_path)
-    assert told["confidence"] == wanted
+    (reported,) = incidents(tmp_path)
+    assert reported["confidence"] == wanted
 
 
 def test_a_file_of_the_name_of_the_nodes_kernel_log_is_an_ordinary_one(
@@ -116,5 +120,5 @@ def test_a_file_of_the_name_of_the_nodes_kernel_log_is_an_ordinary_one(
 ) -> None:
     (tmp_path / "kernel log").write_text(STEPS + XID.format("10:00:00"))
     monkeypatch.chdir(tmp_path)
-    (told,) = incidents(Path())
-    assert told["confidence"] == "medium"
+    (reported,) = incidents(Path())
+    assert reported["confidence"] == "medium"

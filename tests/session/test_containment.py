@@ -52,12 +52,12 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     monkeypatch.setattr("gpuwatch.session.session.open_links", lambda *_: Links())  # nothing is dialled
     session = Session(parse_plan("hosts: [good, bad, other]", "test"))
     for node in session.fleet.nodes:
-        tell(session, node, LinkStatus("live"))
-        tell(session, node, HELLO)
+        report(session, node, LinkStatus("live"))
+        report(session, node, HELLO)
     return session
 
 
-def tell(session: Session, node: str, what: AnyFrame | LinkStatus) -> None:
+def report(session: Session, node: str, what: AnyFrame | LinkStatus) -> None:
     session.inbox.put(Arrival(node, 1.0, what))
 
 
@@ -74,8 +74,8 @@ def test_an_exception_in_a_judgement_costs_the_node_that_it_is_about_its_link(
         t=1.0, seq=1, id=1, rule="oom.cuda", severity="error", file="/a", offset=0, at=1.7e9, lines=["x"]
     )
     for node in ("good", "bad"):
-        tell(session, node, finding)
-    tell(session, "bad", Sample(t=1.0, seq=2, host=HostSample(t=1.0, cpu_pct=13.0)))
+        report(session, node, finding)
+    report(session, "bad", Sample(t=1.0, seq=2, host=HostSample(t=1.0, cpu_pct=13.0)))
     session.poll()
     assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
     assert [type(fault) for fault in session.faults] == [ZeroDivisionError]
@@ -109,8 +109,8 @@ def ranked(count: int, number: int = 0) -> Ranks:
 
 @pytest.mark.parametrize("count", [MOST_PROCESSES + 1, 9_000])
 def test_a_list_of_more_processes_than_an_agent_sends_costs_the_link(session: Session, count: int) -> None:
-    tell(session, "bad", ranked(count))
-    tell(session, "good", ranked(MOST_PROCESSES))
+    report(session, "bad", ranked(count))
+    report(session, "good", ranked(MOST_PROCESSES))
     session.poll()
     assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
     assert not session.fleet.nodes["bad"].processes
@@ -119,9 +119,9 @@ def test_a_list_of_more_processes_than_an_agent_sends_costs_the_link(session: Se
 
 def test_ranks_that_change_without_an_end_cost_the_link_and_little_memory(session: Session) -> None:
     for number in range(60):
-        tell(session, "bad", ranked(800, number))
-        tell(session, "good", ranked(8, number))
-        tell(session, "other", ranked(800))
+        report(session, "bad", ranked(800, number))
+        report(session, "good", ranked(8, number))
+        report(session, "other", ranked(800))
         session.poll()
     assert set(session._links.ended) == {"bad"}  # type: ignore[attr-defined]
     assert len(session.book.places.ranks) < 10_000
@@ -142,24 +142,24 @@ def test_progress_of_ever_new_files_or_jobs_costs_the_link_and_little_memory(
     session: Session, kind: str
 ) -> None:
     for number in range(3000):
-        tell(session, "bad", progress(number, **{kind: f"{kind}-{number}"}))
+        report(session, "bad", progress(number, **{kind: f"{kind}-{number}"}))
         if number % 300 == 0:
             session.poll()
     session.poll()
     assert set(session._links.ended) == {"bad"}  # type: ignore[attr-defined]
-    assert len(session.fleet.progress.voices) <= 1024
+    assert len(session.fleet.progress.writers) <= 1024
     assert len(session.book.alerts) <= 1024
 
 
 def test_the_logs_of_large_jobs_cost_no_link(session: Session) -> None:
     for number in range(2048):
         launcher = f"/logs/launcher-{number % 2}.log"
-        tell(session, "good", progress(1, file=launcher, rank=number // 2))
+        report(session, "good", progress(1, file=launcher, rank=number // 2))
     for number in range(512):
-        tell(session, "other", progress(1, file=f"/logs/{number}.log", job=str(number)))
+        report(session, "other", progress(1, file=f"/logs/{number}.log", job=str(number)))
     session.poll()
     assert session._links.ended == []  # type: ignore[attr-defined]
-    assert len(session.fleet.progress.voices) == 2560
+    assert len(session.fleet.progress.writers) == 2560
 
 
 def test_ranks_that_ended_are_kept_up_to_a_bound() -> None:
@@ -177,7 +177,7 @@ def test_ranks_that_ended_are_kept_up_to_a_bound() -> None:
 def test_a_node_with_more_gpus_than_any_machine_has_loses_its_link(session: Session) -> None:
     for half in range(2):
         gpus = [GpuInfo(uuid=f"GPU-{half}-{n}", index=n, name="x") for n in range(MOST_GPUS // 2 + 1)]
-        tell(
+        report(
             session,
             "bad",
             Hello(t=1.0, seq=2, host="h", agent="1", python="3", pid=1, interval_s=1.0, gpus=gpus),
@@ -203,7 +203,7 @@ def test_the_text_of_a_nodes_findings_is_bounded_and_no_other_node_loses_any() -
 
 def test_what_is_forgotten_is_all_that_a_node_told(session: Session) -> None:
     for node in ("good", "bad"):
-        tell(session, node, Event(t=1.0, seq=2, event="xid", title="x", code=79, severity="critical"))
+        report(session, node, Event(t=1.0, seq=2, event="xid", title="x", code=79, severity="critical"))
     session.poll()
     session.fleet.forget("bad")
     assert session.fleet.nodes["bad"].hello is None

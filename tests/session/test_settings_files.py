@@ -49,18 +49,18 @@ def test_a_file_of_another_user_is_not_taken(tmp_path: Path) -> None:
 def test_folders_are_kept_while_the_session_lasts_beside_those_of_another_one(tmp_path: Path) -> None:
     """A screen that stays open, and a report that is asked for meanwhile."""
     file = tmp_path / "followed.json"
-    told = Several(2)
+    reported = Several(2)
     screen, report = FollowedFolders(file), FollowedFolders(file)
-    told.list_files("n1", LogFile("/runs/7/rank0.log"))
-    screen.note(told.fleet)
+    reported.list_files("n1", LogFile("/runs/7/rank0.log"))
+    screen.note(reported.fleet)
     screen.write_sometimes(100.0)
     assert FollowedFolders(file).read() == {"n1": ["/runs/7"]}
     report.read()
-    told.list_files("n2", LogFile("/runs/8/rank0.log"))
-    report.note(told.fleet)
+    reported.list_files("n2", LogFile("/runs/8/rank0.log"))
+    report.note(reported.fleet)
     report.write()
-    told.list_files("n1", LogFile("/runs/9/rank0.log"))
-    screen.note(told.fleet)
+    reported.list_files("n1", LogFile("/runs/9/rank0.log"))
+    screen.note(reported.fleet)
     screen.write_sometimes(100.0 + WRITE_EVERY_S - 1)
     assert FollowedFolders(file).read() == {"n1": ["/runs/7"], "n2": ["/runs/8"]}
     screen.write_sometimes(100.0 + WRITE_EVERY_S)

@@ -77,8 +77,8 @@ def test_each_missing_part_is_one_line_with_its_package(tmp_path: Path) -> None:
         "-c", "pyproject.toml", "-p", "tests.conftest", "-n", "0", lacking(tmp_path), PATH="/none"
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = re.findall(r"^(\d+) skipped: (\w+) is not installed", done.stdout, re.MULTILINE)
-    assert sorted(told) == [("1", "torch"), ("1", "zsh"), ("4", "tmux")]
+    reported = re.findall(r"^(\d+) skipped: (\w+) is not installed", done.stdout, re.MULTILINE)
+    assert sorted(reported) == [("1", "torch"), ("1", "zsh"), ("4", "tmux")]
     assert done.stdout.count("(Debian package tmux)") == 1
 
 

@@ -38,7 +38,7 @@ class Shot:
     ascii_only: bool = False
     no_color: bool = False
     nodes: int = 16
-    told: bool = False
+    reported: bool = False
     """Whether the alerts are judged, too."""
     probes: tuple[Callable[[], Results], ...] = ()
     """Made in this session."""
@@ -73,16 +73,16 @@ SHOTS = (
     Shot("node-health", 52, keys=("j", "j", "j", "j", "j", "2", "V", "V")),
     Shot("node-events", 52, keys=("j", "j", "j", "j", "j", "2", "V")),
     Shot("gpu", 52, keys=("enter", "enter")),
-    Shot("incidents", 95, keys=("4",), told=True),
-    Shot("incidents-small", 95, (80, 24), keys=("4",), told=True),
-    Shot("incidents-large", 95, (200, 60), keys=("4",), told=True),
-    Shot("incidents-ascii", 95, (80, 24), keys=("4",), ascii_only=True, told=True),
-    Shot("incidents-no-color", 95, keys=("4",), no_color=True, told=True),
-    Shot("incidents-light", 95, keys=("4",), theme="gpuwatch-light", told=True),
+    Shot("incidents", 95, keys=("4",), reported=True),
+    Shot("incidents-small", 95, (80, 24), keys=("4",), reported=True),
+    Shot("incidents-large", 95, (200, 60), keys=("4",), reported=True),
+    Shot("incidents-ascii", 95, (80, 24), keys=("4",), ascii_only=True, reported=True),
+    Shot("incidents-no-color", 95, keys=("4",), no_color=True, reported=True),
+    Shot("incidents-light", 95, keys=("4",), theme="gpuwatch-light", reported=True),
     Shot("incidents-none", 14, keys=("4",)),
     Shot("incidents-none-small", 14, (80, 24), keys=("4",)),
-    Shot("fleet-told", 95, told=True),
-    Shot("fleet-told-small", 95, (80, 24), told=True),
+    Shot("fleet-told", 95, reported=True),
+    Shot("fleet-told-small", 95, (80, 24), reported=True),
     Shot("links-start", 52, keys=("5",)),
     Shot("links-asking", 52, keys=("5",), probes=(still_probes.asking,)),
     Shot("links-asking-small", 52, (80, 24), keys=("5",), probes=(still_probes.asking,)),
@@ -119,13 +119,13 @@ SHOTS = (
     Shot("links-ranks", 52, (160, 50), keys=("5", "z"), probes=(still_probes.done,)),
     Shot("links-rates", 52, keys=("5", "m"), probes=(still_probes.done,)),
     Shot("links-fleet", 52, probes=(still_probes.done,)),
-    Shot("training", 40, (150, 44), keys=("6",), told=True),
-    Shot("training-stopped", 66, (120, 40), keys=("6",), told=True),
-    Shot("training-small", 40, (80, 24), keys=("6",), told=True),
+    Shot("training", 40, (150, 44), keys=("6",), reported=True),
+    Shot("training-stopped", 66, (120, 40), keys=("6",), reported=True),
+    Shot("training-small", 40, (80, 24), keys=("6",), reported=True),
     Shot("training-small-ascii", 60, (80, 24), keys=("6",), ascii_only=True),
     Shot("training-no-color", 40, keys=("6",), no_color=True),
     Shot("training-light", 40, keys=("6",), theme="gpuwatch-light"),
-    Shot("training-large", 40, (200, 60), keys=("6",), told=True),
+    Shot("training-large", 40, (200, 60), keys=("6",), reported=True),
     Shot("nodes-64", 52, (160, 50), nodes=64),
     Shot("nodes-1024", 20, (200, 60), nodes=1024),
 )
@@ -142,7 +142,7 @@ def plan_for(nodes: int) -> Plan:
 
 async def svg_of(shot: Shot) -> str:
     """Run the app, press the keys, take the picture."""
-    make = judged_session if shot.told else demo_session
+    make = judged_session if shot.reported else demo_session
     session = make(shot.second, plan_for(shot.nodes))
     session.probes = [still_probes.StillProbing(results()) for results in shot.probes]
     app = still_app(

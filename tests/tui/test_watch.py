@@ -68,9 +68,9 @@ def test_a_fault_of_ours_restores_the_terminal_first_and_then_tells() -> None:
     status, seen = on_pty("-c", CRASH)
     assert status == 70
     restored = seen.rindex(LEFT_ALTERNATE_SCREEN)
-    told = seen.index(b"RuntimeError: start broke")
-    assert restored < told
-    assert b"please report" in seen[told:]
+    reported = seen.index(b"RuntimeError: start broke")
+    assert restored < reported
+    assert b"please report" in seen[reported:]
     assert seen.count(b"closed") == 1
 
 

@@ -113,11 +113,12 @@ class StillBook:
         self.alerts |= {alert.id: alert for alert in alerts}
         self.version = 1
 
-    def hear(self, ident: str, heard: HangCheck) -> None:
+    def keep_hang_check(self, ident: str, hang_check: HangCheck) -> None:
         """Keep it, as the book does."""
         self.version += 1
         self.incidents = [
-            structs.replace(each, heard=heard) if each.id == ident else each for each in self.incidents
+            structs.replace(each, hang_check=hang_check) if each.id == ident else each
+            for each in self.incidents
         ]
 
     def acknowledge(self, ident: str, *, on: bool) -> None:

@@ -92,8 +92,8 @@ def test_garbage_is_refused_and_never_raises_anything_else(line: bytes) -> None:
         (json.dumps({"v": 1, "t": 1, "seq": 1, "kind": "bye", "reason": "\ud800"}).encode(), "."),
     ],
 )
-def test_a_line_that_is_not_a_frame_says_why(line: bytes, says: str) -> None:
-    with pytest.raises(wire.FrameError, match=says):
+def test_a_line_that_is_not_a_frame_says_why(line: bytes, states: str) -> None:
+    with pytest.raises(wire.FrameError, match=states):
         wire.decode(line)
 
 

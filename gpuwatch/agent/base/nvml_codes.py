@@ -41,11 +41,11 @@ WORDS = {
     MISMATCH: "RM has detected an NVML/RM version mismatch",
     UNKNOWN: "Unknown Error",
 }
-"""As nvmlErrorString says it: these are the words that people look for."""
+"""As nvmlErrorString states it: these are the words that people look for."""
 
 
 class GpuLost(Exception):  # noqa: N818 - it is a state that is told, not a mistake
-    """NVML says that this GPU is gone; `code` is the return code."""
+    """NVML states that this GPU is gone; `code` is the return code."""
 
     def __init__(self, code, call):
         # type: (int, str) -> None

@@ -33,7 +33,7 @@ class Requests(object):
 
     def read(self):
         # type: () -> list[Any]
-        """The requests that have come: what the JSON says, or ValueError for a line that is none."""
+        """The requests that have come: what the JSON states, or ValueError for a line that is none."""
         try:
             data = os.read(self._descriptor, _CHUNK)
             self.ended = not data

@@ -32,7 +32,7 @@ class Settings(object):
         self.retry_s = seconds("retry_s", 30.0)
         """How often a driver that failed is started again, and the GPUs of one that runs are counted."""
         self.stuck_s = seconds("stuck_s", 3.0)
-        """A call that lasts longer is told as stuck; slow drivers take up to a second or two."""
+        """A call that lasts longer is reported as stuck; slow drivers take up to a second or two."""
         self.cold_s = seconds("cold_s", 20.0)
         """The first calls of a driver that nobody holds open may last so long, on all GPUs at once."""
         self.proc = str(config.get("proc", "/proc"))

@@ -40,7 +40,7 @@ class Ticker(object):
 
     def next(self, tick):
         # type: (int) -> int
-        """Say that the work of `tick` is done (0: of none), and wait for the next beat; its number."""
+        """State that the work of `tick` is done (0: of none), and wait for the next beat; its number."""
         with self._condition:
             if not tick:
                 self.wake()  # the first hello waits for this
@@ -87,13 +87,13 @@ class Reader(object):
         while True:
             try:
                 self.read(tick)
-            except Exception as error:  # one bad reading must not end the thread; it is told once
-                self._tell(error)
+            except Exception as error:  # one bad reading must not end the thread; it is reported once
+                self._report(error)
             if self.ended:
                 return
             tick = self._pulse.next(tick)
 
-    def _tell(self, error):
+    def _report(self, error):
         # type: (Exception) -> None
         trouble = traceback.format_exc()
         if trouble == self._trouble:

@@ -35,7 +35,7 @@ _WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
 
 
 class Driver(object):
-    """The GPUs and what is known of the driver. `notice` says why there are none."""
+    """The GPUs and what is known of the driver. `notice` states why there are none."""
 
     def __init__(self, pulse, events, settings, leave):
         # type: (Ticker, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
@@ -75,7 +75,7 @@ class Driver(object):
 
     def settled(self):
         # type: () -> bool
-        """Whether init came back and every GPU has said who it is, or that it is lost."""
+        """Whether init came back and every GPU has stated who it is, or that it is lost."""
         return self.opened and all(gpu.info is not None or gpu.lost is not None for gpu in self.gpus)
 
     @property
@@ -86,7 +86,7 @@ class Driver(object):
 
     def papers(self):
         # type: () -> dict[int, dict[str, Any]]
-        """By index: what the driver's files say of the GPUs that have never answered NVML."""
+        """By index: what the driver's files state of the GPUs that have never answered NVML."""
         found = self._files.answer()
         if not isinstance(found, list):
             return {}
@@ -95,7 +95,7 @@ class Driver(object):
 
     def describe(self, gpu, papers):
         # type: (GpuReader, dict[int, dict[str, Any]]) -> dict[str, Any]
-        """The keys of `wire.GpuInfo`: what NVML says, else the driver's files, else the index alone."""
+        """The keys of `wire.GpuInfo`: what NVML states, else the driver's files, else the index alone."""
         return gpu.info or papers.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
     def admit(self, gpu):
@@ -135,7 +135,7 @@ class Driver(object):
 
     def failed(self, code):
         # type: (int) -> None
-        """A call on a GPU said that the driver of the whole node is in trouble."""
+        """A call on a GPU stated that the driver of the whole node is in trouble."""
         self.notice = notices.of_init(code, self.on_bus)
 
     def _run(self):
@@ -249,7 +249,7 @@ class Driver(object):
 
 def xid_event(code, uuid):
     # type: (int, str | None) -> dict[str, Any]
-    """An Xid with its meaning, as NVML told it."""
+    """An Xid with its meaning, as NVML reported it."""
     _, severity, title, remedy = meaning(code)
     event = {"event": "xid", "code": code, "title": title, "severity": severity, "remedy": remedy,
              "source": "nvml", "t": time.time()}  # fmt: skip
@@ -266,7 +266,7 @@ def _address(handle):
 
 def _same(gpu, other):
     # type: (GpuReader, GpuReader) -> bool
-    """Two readers of one GPU: by UUID, or by index while one of them has not heard the UUID."""
+    """Two readers of one GPU: by UUID, or by index while one of them has not received the UUID."""
     if gpu.info is None or other.info is None:
         return gpu.index == other.index
     return bool(gpu.info["uuid"] == other.info["uuid"])

@@ -19,7 +19,7 @@ _FIRST_PROCESSES = 64
 _MAX_PROCESSES = 4096
 _NOT_AVAILABLE = 0xFFFFFFFFFFFFFFFF
 _WIDE_SINCE, _WIDE_BEFORE = (535, 54), (535, 98)
-"""Drivers whose _v3 lists carry one field more (issues 75, 88 and 93 of nvitop tell the story)."""
+"""Drivers whose _v3 lists carry one field more (issues 75, 88 and 93 of nvitop report the story)."""
 RARE_EVERY_S = 30.0
 """Graphics and MPS lists are nearly always empty on training nodes."""
 

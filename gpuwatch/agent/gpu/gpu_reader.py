@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
         def papers(self):
             # type: () -> dict[int, dict[str, Any]]
-            """What the driver's files say, by index."""
+            """What the driver's files state, by index."""
 
         def peers_of(self, gpu):
             # type: (GpuReader) -> dict[str, tuple[Any, str]]
@@ -66,7 +66,7 @@ class GpuReader(Reader):
         self.asker = NvmlCaller(driver.nvml)
         self.handle = None  # type: Any
         self.info = None  # type: dict[str, Any] | None
-        """What `inventory.describe` found; None until the GPU has said who it is."""
+        """What `inventory.describe` found; None until the GPU has stated who it is."""
         self.answered = False
         """Whether a first set of values was taken from `found`."""
         self.topology = None  # type: dict[str, str] | None
@@ -189,7 +189,7 @@ class GpuReader(Reader):
 
     def _compare(self, slow):
         # type: (dict[str, Any]) -> None
-        """Tell what has become worse since the reading before; at the first one, a recovery that is due."""
+        """Report what has become worse since the reading before; at the first one, a recovery that is due."""
         errors, before = slow.get("ecc_uncorrected"), self._health.get("ecc_uncorrected")
         if errors is not None and before is not None and errors > before:
             title = "GPU {}: {} more uncorrectable memory errors".format(self.index, errors - before)

@@ -29,7 +29,7 @@ _MEMORY = "memory_total_bytes"
 
 def unidentified(host, index):
     # type: (str, int) -> dict[str, Any]
-    """A GPU that has not said who it is: the same keys, with a key of its own in the place of the UUID."""
+    """A GPU that has not stated who it is: the same keys, with a key of its own in the place of the UUID."""
     return {"uuid": "unidentified-{}-{}".format(host, index), "index": index, "name": "", "identified": False}
 
 
@@ -38,7 +38,7 @@ def describe(asker, handle, index):
     """A dict with the keys of `wire.GpuInfo`.
 
     Raises:
-        GpuLost: as `NvmlCaller.ask`, or when the GPU does not say its UUID.
+        GpuLost: as `NvmlCaller.ask`, or when the GPU does not state its UUID.
     """
 
     def ask(field, name, *args):
@@ -90,7 +90,7 @@ def describe(asker, handle, index):
 
 def _has_no_memory(asker, memory):
     # type: (NvmlCaller, int | None) -> bool
-    """The GPU has none of its own (GB10, some Grace parts): its query is refused, or says 0."""
+    """The GPU has none of its own (GB10, some Grace parts): its query is refused, or states 0."""
     return memory == 0 or asker.missing.get(_MEMORY) == "not_supported"
 
 

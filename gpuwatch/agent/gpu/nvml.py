@@ -144,16 +144,16 @@ class NvmlCaller(object):
         """
         if code in nvml_codes.NOTHING:
             if self.missing:
-                self._tell(fields, None)
+                self._report(fields, None)
         elif code in nvml_codes.LOST or code in nvml_codes.NODE:
             raise nvml_codes.GpuLost(code, name)
         elif code in nvml_codes.NEVER:
             self._never.add((fields, name))
-            self._tell(fields, "not_supported")
+            self._report(fields, "not_supported")
         elif code == nvml_codes.NO_PERMISSION:
-            self._tell(fields, "no_permission")
+            self._report(fields, "no_permission")
         else:
-            self._tell(fields, "error {}".format(code))
+            self._report(fields, "error {}".format(code))
 
     def start_over(self):
         # type: () -> None
@@ -165,9 +165,9 @@ class NvmlCaller(object):
         # type: (Iterable[str]) -> None
         """These fields have a value by another way: they are not missing."""
         if any(field in self.missing for field in fields):
-            self._tell(" ".join(fields), None)
+            self._report(" ".join(fields), None)
 
-    def _tell(self, fields, why):
+    def _report(self, fields, why):
         # type: (str, str | None) -> None
         """Replace the whole dict: the emitter may be reading the old one."""
         changed = dict(self.missing)

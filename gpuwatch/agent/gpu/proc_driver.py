@@ -28,23 +28,23 @@ def read(proc="/proc"):
 def _facts(text):
     # type: (str) -> dict[str, Any]
     lines = (line.partition(":") for line in text.splitlines())
-    said = {key.strip(): value.strip() for key, _, value in lines}
-    place = bus_id(said.get("Bus Location", ""))
-    if place is None or said.get("GPU Excluded") == "Yes":
+    stated = {key.strip(): value.strip() for key, _, value in lines}
+    place = bus_id(stated.get("Bus Location", ""))
+    if place is None or stated.get("GPU Excluded") == "Yes":
         return {}
-    facts = {"bus_id": place, "name": clean(said.get("Model", ""), 120) or "NVIDIA GPU"}
-    if _UUID.match(said.get("GPU UUID", "")):
-        facts["uuid"] = said["GPU UUID"]
+    facts = {"bus_id": place, "name": clean(stated.get("Model", ""), 120) or "NVIDIA GPU"}
+    if _UUID.match(stated.get("GPU UUID", "")):
+        facts["uuid"] = stated["GPU UUID"]
     return facts
 
 
 def unmet(found, met, listed, hidden=None):
     # type: (list[dict[str, Any]], dict[int, str], int, bool | None) -> dict[int, dict[str, Any]]
-    """By index: GPUs of `found` that NVML says nothing of, as dicts with the keys of `wire.GpuInfo`.
+    """By index: GPUs of `found` that NVML shows nothing of, as dicts with the keys of `wire.GpuInfo`.
 
     NVML counts in the order of the bus, so as many GPUs in both have the same places; where a UUID that NVML
-    told (`met`, by index) contradicts that, nothing is said. GPUs beyond those that NVML lists follow after
-    them, except in a container (`hidden`), which may have been given only some.
+    reported (`met`, by index) contradicts that, nothing is stated. GPUs beyond those that NVML lists
+    follow after them, except in a container (`hidden`), which may have been given only some.
     """
     if len(met) >= len(found):
         return {}

@@ -27,7 +27,7 @@ MAX_ANSWER = 1 << 20
 OPENING_S = 1.0
 """Given to all files and sockets that are opened."""
 CREDENTIALS = struct.Struct("3i")
-"""pid, uid and gid of who listens, as SO_PEERCRED tells them."""
+"""pid, uid and gid of who listens, as SO_PEERCRED reports them."""
 THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[(.*)\] )?\(most recent call first\):$")
 FRAME = re.compile(r'  File "(.*)", line (\d+) in (.+)$')
 
@@ -95,11 +95,11 @@ def _connect(connection, path):
 def _answers(connections, deadline, seconds):
     # type: (dict[int, tuple[int, socket.socket]], float, float) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
     found = {}  # type: dict[int, tuple[list[dict[str, Any]], str | None]]
-    said = dict.fromkeys(connections, b"")
+    output = dict.fromkeys(connections, b"")
     poll = select.poll()
     for descriptor in connections:
         poll.register(descriptor, select.POLLIN)
-    while said:
+    while output:
         left = deadline - time.monotonic()
         ready = poll.poll(1000.0 * left) if left > 0 else []
         if not ready:
@@ -110,11 +110,11 @@ def _answers(connections, deadline, seconds):
                 piece = connection.recv(65536)
             except OSError:
                 piece = b""
-            said[descriptor] += piece
-            if not piece or len(said[descriptor]) > MAX_ANSWER:
+            output[descriptor] += piece
+            if not piece or len(output[descriptor]) > MAX_ANSWER:
                 poll.unregister(descriptor)
-                found[pid] = _read(said.pop(descriptor))
-    for descriptor in said:
+                found[pid] = _read(output.pop(descriptor))
+    for descriptor in output:
         silent = "its debug socket is silent for {:.0f} s: it is stopped, or C code holds the interpreter"
         found[connections[descriptor][0]] = [], silent.format(seconds)
     return found
@@ -125,8 +125,8 @@ def _read(answer):
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split()[1:2]
     if status != [b"200"]:
-        told = b" ".join(status).decode("ascii", "replace") or "nothing"
-        return [], clean("its debug socket answers {}".format(told), 200)
+        reported = b" ".join(status).decode("ascii", "replace") or "nothing"
+        return [], clean("its debug socket answers {}".format(reported), 200)
     threads = _threads(body.decode("utf-8", "replace"))
     if not threads:
         return [], "its debug socket told no main thread"
@@ -142,8 +142,8 @@ def _threads(text):
         if head is not None:
             threads.append({"name": clean(head.group(1) or "", 60), "main": False, "frames": []})
         elif frame is not None and threads:
-            told = {"function": clean(frame.group(3), 100), "file": clean(frame.group(1), 200)}
-            threads[-1]["frames"].append(dict(told, line=int(frame.group(2))))
+            reported = {"function": clean(frame.group(3), 100), "file": clean(frame.group(1), 200)}
+            threads[-1]["frames"].append(dict(reported, line=int(frame.group(2))))
     threads = [each for each in threads if each["frames"]]
     mains = [each for each in threads if each["frames"][-1]["function"] != "_bootstrap"]
     if not mains:

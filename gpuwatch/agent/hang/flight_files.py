@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 64
 MAX_FILES = 4096
-"""Told of all places of a node together."""
+"""Reported of all places of a node together."""
 MAX_NAMES = 50000
 """Looked at in one folder."""
 PIPES = b"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
@@ -32,7 +32,7 @@ USUAL = ("{HOME}/.cache/torch/comm_lib_trace_rank_", "/tmp/nccl_trace_rank_")  #
 NAME = re.compile(r"(\d{1,7})(\.json|\.pickle|\.pkl|\.bin|\.pt)?$")
 """What stands behind the prefix."""
 START_ERROR_S = 2.0
-"""The kernel tells its own start in whole seconds, and file systems round."""
+"""The kernel reports its own start in whole seconds, and file systems round."""
 MAX_PIECE = 4 << 20
 MAX_PACKED = 256 << 10
 """Of a piece: a reply has 1 MiB, and the node's other frames wait behind it."""
@@ -45,12 +45,12 @@ def dump_files(request, proc="/proc"):
     # type: (dict[str, Any], str) -> dict[str, Any]
     """As `wire.DumpPlaces`: where the asked processes' dumps go, and which are there since the job began."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
-    told = TimedCalls(PATIENCE_S).ask({pid: _places_of(proc, pid) for pid in pids})
-    unread = [pid for pid in pids if not isinstance(told.get(pid), dict)]
+    reported = TimedCalls(PATIENCE_S).ask({pid: _places_of(proc, pid) for pid in pids})
+    unread = [pid for pid in pids if not isinstance(reported.get(pid), dict)]
     found = {}  # type: dict[tuple[str, int], list[int]]
     pipes = []
     for pid in pids:
-        facts = told.get(pid)
+        facts = reported.get(pid)
         if isinstance(facts, dict):
             pipes += [{"pid": pid, "there": facts["there"]}] if facts["pipe"] else []
             for place in facts["places"]:
@@ -130,7 +130,7 @@ def _places_of(proc, pid):
 
 def _prefixes(folder):
     # type: (str) -> list[tuple[str, bool]]
-    """Where a process's dumps go, as it sees it, and whether the job says so; else torch's own places."""
+    """Where a process's dumps go, as it sees it, and whether the job states it; else torch's own places."""
     environ = read_bytes(os.path.join(folder, "environ"), 1 << 20)
     if environ is None:
         raise OSError("the process has ended, or its environment cannot be read")

@@ -29,7 +29,7 @@ class UploadedProgram(object):
         """As `wire.Lent`: one more piece of the zlib stream, in their order; the first one begins anew.
 
         Raises:
-            ValueError: it does not follow the one before, or the whole is not what it is said to be.
+            ValueError: it does not follow the one before, or the whole is not what it is stated to be.
             OSError: this node holds no programs in memory.
         """
         piece = base64.b64decode(str(request.get("piece", "")).encode("ascii"), validate=True)

@@ -32,21 +32,21 @@ def python_stacks(program, pid, seconds):
     except OSError as error:
         return [], "py-spy cannot be run: {}".format(error.strerror)
     try:
-        said, words = child.communicate(timeout=seconds)
+        output, words = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
         return [], "py-spy took more than {:.0f} s".format(seconds)
-    if child.returncode != 0 or len(said) > MAX_OUTPUT:
+    if child.returncode != 0 or len(output) > MAX_OUTPUT:
         last = words.decode("utf-8", "replace").strip().splitlines()
         return [], clean("py-spy: " + (last[-1] if last else "status {}".format(child.returncode)), 200)
     try:
-        return _told(json.loads(said.decode("utf-8", "replace")), pid), None
+        return _reported(json.loads(output.decode("utf-8", "replace")), pid), None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return [], clean("py-spy's answer cannot be read: {}".format(error), 200)
 
 
-def _told(found, pid):
+def _reported(found, pid):
     # type: (list[dict[str, Any]], int) -> list[dict[str, Any]]
     threads = []
     for each in found:

@@ -60,17 +60,17 @@ def ask(address, deadline):
     # type: (str, float) -> dict[str, Any]
     """One answer, as `wire.RasAnswer` without the pids."""
     began = time.monotonic()
-    told = {"address": address}  # type: dict[str, Any]
+    reported = {"address": address}  # type: dict[str, Any]
     try:
-        told.update(_ask(address, deadline))
+        reported.update(_ask(address, deadline))
     except socket.timeout:
-        told["error"] = "no answer in {:.0f} s".format(time.monotonic() - began)
+        reported["error"] = "no answer in {:.0f} s".format(time.monotonic() - began)
     except OSError as error:
-        told["error"] = clean((error.strerror or str(error)).lower(), 200)
+        reported["error"] = clean((error.strerror or str(error)).lower(), 200)
     except ValueError as error:
-        told["error"] = clean(str(error), 200)
-    told["seconds"] = round(time.monotonic() - began, 3)
-    return told
+        reported["error"] = clean(str(error), 200)
+    reported["seconds"] = round(time.monotonic() - began, 3)
+    return reported
 
 
 def _ask(address, deadline):

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 MAX_PROCESSES = 64
 MAX_THREADS = 512
 """Looked at in one process."""
-TOLD_THREADS = 24
-"""Told of one process: the main one, and then those that used the CPU most."""
+MAX_REPORTED_THREADS = 24
+"""Reported of one process: the main one, and then those that used the CPU most."""
 BETWEEN_S = 0.5
-"""CPU time is compared over this long: a rank that spins is told from one that sleeps."""
+"""CPU time is compared over this long: a rank that spins is reported from one that sleeps."""
 ONE_S = 4.0
 """Given to py-spy for one process."""
 ALL_S = 12.0
 """Given to all of them."""
-MAX_CHILDREN, TOLD_CHILDREN = 256, 8
-"""Processes that a rank has started, its data loader's workers for example: those looked at, and told of."""
+MAX_CHILDREN, MAX_REPORTED_CHILDREN = 256, 8
+"""Processes that a rank has started, its data loader's workers for example: those looked at, and reported
+of."""
 _UNREADABLE_STATES = ("D", "T", "t")
 MAX_SAMPLES = 3
 """Of a thread that runs through Python all the time one look may catch no frame."""
@@ -40,7 +41,7 @@ OWN_S = 3.0
 """Given to the ranks' own debug sockets, which are asked together."""
 ABSENT = "py-spy is not installed on the node"
 MAX_FRAMES_BYTES = 600 * 1024
-"""Of all processes: beyond, only the innermost frames of main threads are told; a reply has 1 MiB."""
+"""Of all processes: beyond, only the innermost frames of main threads are reported; a reply has 1 MiB."""
 
 
 def stacks(request, proc="/proc", lent=None):
@@ -77,12 +78,12 @@ def stacks(request, proc="/proc", lent=None):
 
 def _own_words(proc, python):
     # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
-    """What ranks tell of themselves where py-spy tells nothing, and may be used at all."""
+    """What ranks report of themselves where py-spy reports nothing, and may be used at all."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
-    told = own_stacks(proc, sorted(lacking), OWN_S)
+    reported = own_stacks(proc, sorted(lacking), OWN_S)
     return {
         pid: (threads, why if why is None else "{}; {}".format(lacking[pid], why))
-        for pid, (threads, why) in told.items()
+        for pid, (threads, why) in reported.items()
     }
 
 
@@ -98,12 +99,12 @@ def _process(proc, pid, before, after, seconds, python):
             total += now["cpu_pct"]
         rows.append(now)
     rows.sort(key=lambda row: (row["tid"] != pid, -(row.get("cpu_pct") or 0.0)))
-    for row in rows[:TOLD_THREADS]:
+    for row in rows[:MAX_REPORTED_THREADS]:
         _waits(os.path.join(proc, str(pid), "task", str(row["tid"])), row)
     found, why = python
     facts = {
         "pid": pid,
-        "threads": rows[:TOLD_THREADS],
+        "threads": rows[:MAX_REPORTED_THREADS],
         "threads_total": len(rows),
         "cpu_pct": round(total, 1),
         "python": found,
@@ -118,7 +119,7 @@ def _process(proc, pid, before, after, seconds, python):
 
 def _seen(program, pid, until):
     # type: (str, int, float) -> tuple[list[dict[str, Any]], str | None]
-    """What py-spy tells; once more where it caught no frame of the main thread."""
+    """What py-spy reports; once more where it caught no frame of the main thread."""
     found, why = [], None  # type: list[dict[str, Any]], str | None
     for _ in range(MAX_SAMPLES):
         left = until - time.monotonic()
@@ -142,10 +143,10 @@ def children(proc, pid):
     rows = [threads(proc, int(child), (child,)).get(int(child)) for child in started[:MAX_CHILDREN]]
     found = [row for row in rows if row is not None]
     found.sort(key=lambda row: (row["state"] not in _UNREADABLE_STATES, row["tid"]))
-    for row in found[:TOLD_CHILDREN]:
+    for row in found[:MAX_REPORTED_CHILDREN]:
         row.pop("cpu_s")
         _waits(os.path.join(proc, str(row["tid"])), row)
-    return found[:TOLD_CHILDREN]
+    return found[:MAX_REPORTED_CHILDREN]
 
 
 def threads(proc, pid, only=None):

@@ -18,14 +18,14 @@ _SIOCGIFCONF = 0x8912
 _IFREQ = 40 if struct.calcsize("P") == 8 else 32
 """Size of a `struct ifreq` of Linux; the address begins 20 bytes in, behind name, family and port."""
 _GLOBAL, _SITE = 0x00, 0x40
-"""Scopes of /proc/net/if_inet6; link-local ones (0x20) say nothing to others."""
+"""Scopes of /proc/net/if_inet6; link-local ones (0x20) log nothing to others."""
 
 
 def own_addresses(proc="/proc"):
     # type: (str) -> list[str]
     """IPv4 and IPv6 addresses, sorted, without loopback, link-local ones, and the bridges of containers.
 
-    Those are the same on many nodes. Empty where the system does not tell.
+    Those are the same on many nodes. Empty where the system does not report.
     """
     found = {address for name, address in _ipv4() if _counts(name) and not address.startswith("127.")}
     text = read_text(os.path.join(proc, "net/if_inet6")) or ""
@@ -50,8 +50,8 @@ def _ipv4():
             length = struct.unpack("iP", fcntl.ioctl(asked.fileno(), _SIOCGIFCONF, wish))[0]
     except OSError:
         return []
-    told = room.tobytes()[:length]
-    rows = [told[at : at + _IFREQ] for at in range(0, length, _IFREQ)]
+    reported = room.tobytes()[:length]
+    rows = [reported[at : at + _IFREQ] for at in range(0, length, _IFREQ)]
     return [
         (row[:16].split(b"\0")[0].decode("utf-8", "replace").partition(":")[0], socket.inet_ntoa(row[20:24]))
         for row in rows

@@ -33,7 +33,7 @@ _ERRORS = (
 )
 
 _SATURATED = 0xFFFFFFFF
-"""An old 32-bit port counter stays here when it is full; it says nothing any more."""
+"""An old 32-bit port counter stays here when it is full; it logs nothing any more."""
 
 
 class PortReader(object):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Callable, Iterable  # noqa: F401 - used in type comments
 
 HISTORY_S = 24 * 3600.0
-"""How far back events from before the start are told."""
+"""How far back events from before the start are reported."""
 SAME_EVENT_S = 60.0
 """Equal errors of one GPU closer than this are one event with a count."""
 MAX_EVENTS = 256
@@ -28,7 +28,7 @@ UNREADABLE = {
 class KernelLog(object):
     """Follows the kernel log without ever waiting for it.
 
-    `source` says where it is read (None: nowhere), `notice` what to tell the user then; both may change
+    `source` states where it is read (None: nowhere), `notice` what to report the user then; both may change
     when a source ends. To be made in a thread that lives as long as the agent: a child started here ends
     with that thread.
     """
@@ -101,7 +101,7 @@ def gather(records):
     """The events in (unix seconds, text) records; equal ones close together are one with a `count`.
 
     A line about a fallen GPU next to its own Xid 79 is the same news and is dropped. Of very many the newest
-    `MAX_EVENTS` are told, after an event that counts the others.
+    `MAX_EVENTS` are reported, after an event that counts the others.
     """
     events = []  # type: list[dict[str, object]]
     latest = {}  # type: dict[tuple[object, ...], tuple[float, dict[str, object]]]

@@ -152,7 +152,7 @@ def journal_command():
     # type: () -> list[str] | None
     """The command that follows the kernel's messages; None where this user may not see them.
 
-    Without the right `journalctl` waits for ever and says nothing, so the files are looked at first.
+    Without the right `journalctl` waits for ever and logs nothing, so the files are looked at first.
     """
     readable = any(os.access(path, os.R_OK) for pattern in _JOURNALS for path in glob.glob(pattern))
     program = next((p for p in ("/usr/bin/journalctl", "/bin/journalctl") if os.access(p, os.X_OK)), None)

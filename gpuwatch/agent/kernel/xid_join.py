@@ -13,12 +13,12 @@ SAME_S = 10.0
 
 
 class XidJoin(object):
-    """Tells every Xid once: the kernel's line if there is one, else NVML's word."""
+    """Reports every Xid once: the kernel's line if there is one, else NVML's word."""
 
     def __init__(self):
         # type: () -> None
         self._held = deque(maxlen=500)  # type: deque[tuple[float, dict[str, Any]]]
-        self._told = deque(maxlen=500)  # type: deque[dict[str, Any]]
+        self._reported = deque(maxlen=500)  # type: deque[dict[str, Any]]
 
     @property
     def held(self):
@@ -28,24 +28,27 @@ class XidJoin(object):
 
     def take(self, from_nvml, from_kernel, kernel_readable, now):
         # type: (Iterable[dict[str, Any]], Iterable[dict[str, Any]], bool, float) -> list[dict[str, Any]]
-        """What is to be told now, of events with `code`, `t` and maybe `gpu`; `now` is a monotonic clock."""
+        """What is to be reported now, of events with `code`, `t` and maybe `gpu`.
+
+        `now` is a monotonic clock.
+        """
         for event in from_nvml:
-            twin = _twin(event, self._told)
+            twin = _twin(event, self._reported)
             if twin is None:
                 self._held.append((now, event))
             else:
-                self._told.remove(twin)
-        tell = []
+                self._reported.remove(twin)
+        report = []
         for event in from_kernel:
             held = _twin(event, [waiting for _, waiting in self._held])
             if held is None:
-                self._told.append(event)
+                self._reported.append(event)
             else:
                 self._held = deque((pair for pair in self._held if pair[1] is not held), maxlen=500)
-            tell.append(event)
+            report.append(event)
         while self._held and (not kernel_readable or now - self._held[0][0] >= HOLD_S):
-            tell.append(self._held.popleft()[1])
-        return tell
+            report.append(self._held.popleft()[1])
+        return report
 
 
 def placed(record, by_bus):
@@ -63,7 +66,7 @@ def placed(record, by_bus):
 
 def _twin(event, others):
     # type: (dict[str, Any], Iterable[dict[str, Any]]) -> dict[str, Any] | None
-    """The other witness's word of the same event."""
+    """The other source's word of the same event."""
     for other in others:
         same_gpu = other.get("gpu") is None or event.get("gpu") in (None, other.get("gpu"))
         if other["code"] == event["code"] and same_gpu and abs(other["t"] - event["t"]) <= SAME_S:

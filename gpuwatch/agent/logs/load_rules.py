@@ -38,7 +38,7 @@ def load(sent, suspended):
 
 def _ready(compiled):
     # type: (list[dict[str, Any]]) -> RuleSet
-    """The set with its patterns compiled: the worker tells at its start which of them it cannot use."""
+    """The set with its patterns compiled: the worker reports at its start which of them it cannot use."""
     ruleset = RuleSet(compiled)
     ruleset.compile()
     return ruleset

@@ -23,7 +23,7 @@ COUNTS_S = 5.0
 MAX_FINDING = 100000
 """Characters of its lines; the wire takes 1 MiB, and JSON makes up to 6 bytes of a character."""
 SHORT_FINDING = 2000
-"""The same where too much was told of late."""
+"""The same where too much was reported of late."""
 MAX_LIST_BYTES = 768 << 10
 """Of a list of files; the wire takes 1 MiB, and names of 4 kB that anybody can make would fill it."""
 BEHIND_BYTES = 16 << 20
@@ -44,7 +44,7 @@ class Numbers(object):
         return number
 
 
-class Teller(object):
+class Reporter(object):
     """Puts messages into the outbox when they are due."""
 
     def __init__(self, outbox, catalog, kernel, numbers, ruleset, bad_rules):
@@ -63,7 +63,7 @@ class Teller(object):
         self._listed_at = 0.0
         self._noticed = []  # type: list[dict[str, Any]]
         self._troubles = set()  # type: set[str]
-        self._told_places = {}  # type: dict[str, list[int]]
+        self._reported_places = {}  # type: dict[str, list[int]]
 
     def list_soon(self):
         # type: () -> None
@@ -75,7 +75,7 @@ class Teller(object):
         """Something was searched that must not be searched again."""
         self._beat_due = 0.0
 
-    def tell(self, findings):
+    def send(self, findings):
         # type: (list[dict[str, Any]]) -> None
         """Send findings (dicts with the keys of `wire.Finding`)."""
         known = {row["path"] for row in self._listed or ()}
@@ -100,15 +100,15 @@ class Teller(object):
 
     def place(self, entry):
         # type: (FileEntry) -> None
-        """Behind findings goes how far we are: a reader after us tells none of them again."""
+        """Behind findings goes how far we are: a reader after us reports none of them again."""
         place = entry.place()
-        if place and self._told_places.get(entry.path) != place:
-            self._told_places[entry.path] = place
+        if place and self._reported_places.get(entry.path) != place:
+            self._reported_places[entry.path] = place
             self._outbox.put("P", {entry.path: place})
 
     def trouble(self, title, detail):
         # type: (str, str) -> None
-        """Something failed; the same title is told once."""
+        """Something failed; the same title is reported once."""
         if title in self._troubles:
             return
         self._troubles.add(title)
@@ -121,7 +121,7 @@ class Teller(object):
         # type: (bool, dict[str, Any]) -> None
         """A beat, how far we are, what the person should know, and the list of files: each when it is due.
 
-        `complete`: no file is due that is not in the list; `found`: what else the list says.
+        `complete`: no file is due that is not in the list; `found`: what else the list states.
         """
         if (complete, found) != (self._complete, self._found):
             self._complete, self._found, self._listed, self._list_due = complete, found, None, 0.0

@@ -67,7 +67,7 @@ class LogReader(object):
         self._kernel_began = False
         """Whether this reader was given the first records of the kernel log, be there none."""
         self._records = []  # type: list[tuple[float, str]]
-        """Records of the kernel log that no reader has said to have searched."""
+        """Records of the kernel log that no reader has stated to have searched."""
         self._listed = ""
         """Its newest list of files, as a frame."""
 
@@ -163,7 +163,7 @@ class LogReader(object):
 
     def _converse(self, child):
         # type: (Child) -> str
-        """Until the reader has `ended`, or hangs: why, as `Child.hangs` says it."""
+        """Until the reader has `ended`, or hangs: why, as `Child.hangs` states it."""
         while True:
             self._hand_over(child)
             full = self._frames_bytes >= FULL_BYTES
@@ -179,7 +179,7 @@ class LogReader(object):
                     return "ended"
                 self._take_in(lines)
             elif full:
-                child.hear()
+                child.receive()
             why = child.hangs()
             if why is not None:
                 return why
@@ -240,22 +240,24 @@ class LogReader(object):
         False where it hung on lines that the next one leaves out.
         """
         gone = child.kill()
-        crumb = child.last_crumb()
+        activity = child.last_activity()
         child.close()
         self._its = []
-        if why == "work" and crumb.what == "scan":
-            self._note(self._hangs.scanning(crumb))
-        elif why in ("ended", "stopped") or not crumb.what:
+        if why == "work" and activity.what == "scan":
+            self._note(self._hangs.scanning(activity))
+        elif why in ("ended", "stopped") or not activity.what:
             status = child.process.returncode if why == "ended" else None
             self._note({"ended": messages.ended(why, status)})
         else:
             self._note(
-                self._hangs.touching(crumb.path, messages.STUCK if why == "wait" else messages.ENDLESS)
+                self._hangs.touching(activity.path, messages.STUCK if why == "wait" else messages.ENDLESS)
             )
         if not gone:
-            self._hanging.append((child.process, crumb.path))
-        name = crumb.rule or crumb.path
-        self._config["next_id"] += 1000  # what it had not told comes again: not under a number that was used
+            self._hanging.append((child.process, activity.path))
+        name = activity.rule or activity.path
+        self._config["next_id"] += (
+            1000  # what it had not reported comes again: not under a number that was used
+        )
         error = "the log reader of this node {} and was started anew".format(
             why if why in ("ended", "stopped") else "hung ({})".format(name or why)
         )
@@ -276,7 +278,7 @@ class LogReader(object):
                 self._frames.append(json.dumps(frame))
             self._asked.clear()
         self._wake()
-        return why != "work" or crumb.what != "scan"
+        return why != "work" or activity.what != "scan"
 
     def _release(self):
         # type: () -> None

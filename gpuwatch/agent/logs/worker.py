@@ -23,8 +23,8 @@ from .matching.prefilter import Sieve
 from .queries.kernel_lines import NAME as KERNEL
 from .queries.kernel_lines import KernelLines
 from .queries.server import Server
-from .reporter import Numbers, Teller
-from .scanning.dedup import TELL_EVERY_S
+from .reporter import Numbers, Reporter
+from .scanning.dedup import REPORT_EVERY_S
 from .scanning.scanner import Scanner
 from .watchdog.stretches import CAREFUL, SKIPPED, Stretches
 
@@ -39,9 +39,9 @@ TURN_S = 0.05
 """Files are read for so long before somebody else has a turn."""
 BACKLOG_TURN_S = 0.02
 TICK_S = 1.0
-"""Progress is told so often, however many steps were written in the meantime."""
+"""Progress is reported so often, however many steps were written in the meantime."""
 PATIENCE_S = 3.0
-"""The backlog waits so long for the first list of processes, which says who writes what."""
+"""The backlog waits so long for the first list of processes, which states who writes what."""
 MAX_MESSAGE = 16 << 20
 _ACTIVE_S = 10.0
 
@@ -66,24 +66,26 @@ class Worker(object):
         self._requests = requests
         self._outbox = outbox
         self._poll_s = float(config.get("poll_s", 0.25))
-        self._crumbs = ActivityMarker(*config["crumbs"])
+        self._marker = ActivityMarker(*config["marker"])
         self._numbers = Numbers(int(config.get("next_id", 1)))
         self._ruleset, bad_rules = load(config.get("rules"), config.get("suspended", {}))
-        self._ruleset.entered, self._ruleset.left = self._crumbs.rule, self._crumbs.after_rule
+        self._ruleset.entered, self._ruleset.left = self._marker.rule, self._marker.after_rule
         self._stretches = Stretches(config.get("careful", {}), config.get("skipped", {}))
         self._sieve = Sieve(self._ruleset)
         mounts = Mounts(str(config.get("proc", "/proc")))
-        self._catalog = Catalog(mounts, self._scanner_of, time.monotonic, self._crumbs.file)
+        self._catalog = Catalog(mounts, self._scanner_of, time.monotonic, self._marker.file)
         self._catalog.blocked = dict(config.get("blocked", {}))
         self._catalog.places = dict(config.get("places", {}))
-        self._finder = Finder(config, self._catalog, self._crumbs)
-        self._discovery = Discovery(config, self._catalog, mounts, self._crumbs, self._ruleset, self._sieve)
-        self._checkpoints = CheckpointFiles(self._catalog, self._crumbs.file)
+        self._finder = Finder(config, self._catalog, self._marker)
+        self._discovery = Discovery(config, self._catalog, mounts, self._marker, self._ruleset, self._sieve)
+        self._checkpoints = CheckpointFiles(self._catalog, self._marker.file)
         self._kernel = KernelLines(
             self._ruleset, self._numbers, config.get("began", 0.0), config.get("records", 0),
             config.get("skipped", {}).get(KERNEL, ()), self._enter_record,
         )  # fmt: skip
-        self._teller = Teller(outbox, self._catalog, self._kernel, self._numbers, self._ruleset, bad_rules)
+        self._reporter = Reporter(
+            outbox, self._catalog, self._kernel, self._numbers, self._ruleset, bad_rules
+        )
         self._server = Server(self._catalog, self._kernel, outbox)
         self._introduced = time.monotonic() + PATIENCE_S
         self._poll_due = 0.0
@@ -105,10 +107,10 @@ class Worker(object):
                 busy = self._follow()
                 if not busy:
                     busy = self._finder.step() or self._discover() or self._backlog_step()
-            self._tell_progress()
+            self._report_progress()
             complete = self._settled and not self._introduced
             misses = {"misses": self._finder.misses} if self._finder.misses else {}
-            self._teller.report(complete, dict(self._discovery.facts(), **misses))
+            self._reporter.report(complete, dict(self._discovery.facts(), **misses))
             self._outbox.flush()
 
     @property
@@ -142,16 +144,16 @@ class Worker(object):
                 self._catalog.written(request["writers"], request["launchers"], ranks)
                 self._finder.jobs(request["jobs"])
             elif wish == "kernel":
-                self._teller.tell(self._kernel.take(request["records"], time.time()))
-                self._teller.beat_soon()
-                self._crumbs.idle()
+                self._reporter.send(self._kernel.take(request["records"], time.time()))
+                self._reporter.beat_soon()
+                self._marker.idle()
             elif wish == "source":
                 self._kernel.source = request["source"]
             elif wish == "blocked":
                 self._catalog.blocked = request["files"]
             elif wish == "leave":
                 self._catalog.leave(request.get("files") or [])
-                self._teller.list_soon()
+                self._reporter.list_soon()
                 self._confirm(request["id"])
             elif wish == "folders":
                 self._discovery.share(request.get("folders") or [])
@@ -199,7 +201,7 @@ class Worker(object):
             self._scan_held(entry)
             return True
         most = entry.step.bytes
-        self._crumbs.file(entry.path)
+        self._marker.file(entry.path)
         try:
             piece = follower.read(most)
         except OSError as error:
@@ -267,13 +269,13 @@ class Worker(object):
         # type: (FileEntry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
         """Scan a piece (bytes, offset, arrival, backlog); what earlier readers hung on is left out.
 
-        `scanned` is told how many bytes are done, before what is found in them is sent with the place.
+        `scanned` is reported how many bytes are done, before what is found in them is sent with the place.
         """
         data, offset, arrived, backlog = piece
         packed = packed_inside(data)
         if packed is not None:
             entry.skipped = True
-            self._teller.trouble("{} holds {} data".format(entry.name, packed), "they are not searched")
+            self._reporter.trouble("{} holds {} data".format(entry.name, packed), "they are not searched")
         first = self._numbers.next
         entry.step.begin()
         for begin, portion, how in self._stretches.cut(entry.path, inode, data, offset):
@@ -282,19 +284,19 @@ class Worker(object):
                 scanner.seam()
                 entry.skipped = True
                 continue
-            self._crumbs.scan(entry.path, inode, scanner.unread_from(begin), begin + len(portion))
+            self._marker.scan(entry.path, inode, scanner.unread_from(begin), begin + len(portion))
             self._safely(entry, scanner.feed, portion, begin, arrived, backlog)
             if how == CAREFUL:
-                self._safely(entry, scanner.progress, tell=self._teller.progress)
+                self._safely(entry, scanner.progress, send=self._reporter.progress)
                 self._outbox.flush()  # so that lines which are slow together do not look like one that hangs
         entry.step.end(len(data), self._numbers.next - first)
-        self._crumbs.idle()
+        self._marker.idle()
 
     def _end_of_round(self, now):
         # type: (float) -> None
         """What has waited long enough for more."""
-        self._teller.tell(self._kernel.quiet(time.time()))
-        self._teller.tell(self._checkpoints.again(time.monotonic()))
+        self._reporter.send(self._kernel.quiet(time.time()))
+        self._reporter.send(self._checkpoints.again(time.monotonic()))
         for entry in self._catalog.entries.values():
             if now - entry.active_at < _ACTIVE_S or now >= entry.quiet_due:
                 entry.quiet_due = now + _ACTIVE_S / 4
@@ -302,7 +304,7 @@ class Worker(object):
                     if scanner is not None:
                         self._enter_scan(entry, scanner)
                         self._safely(entry, scanner.quiet, time.time())
-                self._crumbs.idle()
+                self._marker.idle()
             for tail in entry.tails:
                 tail.quiet(now, time.time())
 
@@ -327,11 +329,11 @@ class Worker(object):
         backlog, scanner = entry.backlog, entry.scanner
         if backlog is None or scanner is None:
             return
-        self._crumbs.file(entry.path)
+        self._marker.file(entry.path)
         try:
             data, offset = backlog.read(entry.step.bytes)
         except OSError as error:
-            self._teller.trouble("the older part of {} cannot be read".format(entry.name), str(error))
+            self._reporter.trouble("the older part of {} cannot be read".format(entry.name), str(error))
             backlog.give_up()
             entry.skipped = True
         else:
@@ -344,9 +346,9 @@ class Worker(object):
         # type: (FileEntry, Backlog, Scanner) -> None
         """A part of the backlog is scanned: the older one is next, with a scanner of its own."""
         self._enter_scan(entry, scanner, backlog)
-        self._safely(entry, scanner.progress, tell=self._teller.progress)
-        self._safely(entry, scanner.past, time.time(), tell=self._teller.progress)
-        self._safely(entry, scanner.gather.grown, time.time() + TELL_EVERY_S)  # what was told already
+        self._safely(entry, scanner.progress, send=self._reporter.progress)
+        self._safely(entry, scanner.past, time.time(), send=self._reporter.progress)
+        self._safely(entry, scanner.gather.grown, time.time() + REPORT_EVERY_S)  # what was reported already
         if entry.ahead is not None:
             self._safely(entry, scanner.end)
             entry.scanner, entry.ahead = entry.ahead, None
@@ -354,19 +356,19 @@ class Worker(object):
         if backlog.older is None:
             backlog.close()
             entry.backlog = None
-            self._teller.place(entry)
+            self._reporter.place(entry)
         else:
             backlog.go_older()
             entry.ahead, entry.scanner = entry.scanner, self._scanner_of(entry, steps=False)
-        self._crumbs.idle()
+        self._marker.idle()
         if not any(one.backlog for one in self._catalog.entries.values()):
-            self._teller.list_soon()
+            self._reporter.list_soon()
 
     # ----------------------------------------------------------------- how far training is
 
-    def _tell_progress(self):
+    def _report_progress(self):
         # type: () -> None
-        """What the newest lines of all files tell; it waits, and grows newer, while much is to be sent."""
+        """What the newest lines of all files report; it waits, and grows newer, while much is to be sent."""
         now = time.monotonic()
         if now < self._tick_due or self._outbox.full:
             return
@@ -375,30 +377,33 @@ class Worker(object):
             for scanner in (entry.scanner, entry.ahead):
                 if scanner is not None:
                     self._enter_scan(entry, scanner)
-                    self._safely(entry, scanner.progress, tell=self._teller.progress)
-        self._crumbs.idle()
+                    self._safely(entry, scanner.progress, send=self._reporter.progress)
+        self._marker.idle()
 
     # ----------------------------------------------------------------- small things
 
     def _safely(self, entry, scan, *arguments, **how):
         # type: (FileEntry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
-        """Tell what a scan finds, as findings or by `tell`; a fault in it is told once and ends nothing."""
+        """Report what a scan finds, as findings or by `send`.
+
+        A fault in it is reported once and ends nothing.
+        """
         try:
             found = scan(*arguments)
         except OSError:
             raise
         except Exception as error:
-            self._teller.trouble("scanning {} failed".format(entry.name), repr(error))
+            self._reporter.trouble("scanning {} failed".format(entry.name), repr(error))
             entry.skipped = True
             return
-        how.get("tell", self._tell_findings)(found)
+        how.get("send", self._report_findings)(found)
         if found:
-            self._teller.place(entry)
+            self._reporter.place(entry)
 
-    def _tell_findings(self, found):
+    def _report_findings(self, found):
         # type: (list[dict[str, Any]]) -> None
         """Of a checkpoint with what lies there; what is too young to judge is looked at again."""
-        self._teller.tell([self._checkpoints.with_files(finding) for finding in found])
+        self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
 
     def _scanner_of(self, entry, steps=True):
         # type: (FileEntry, bool) -> Scanner
@@ -406,15 +411,15 @@ class Worker(object):
 
     def _enter_record(self, number):
         # type: (int) -> None
-        self._crumbs.scan(KERNEL, 0, number, number + 1)
+        self._marker.scan(KERNEL, 0, number, number + 1)
 
     def _enter_scan(self, entry, scanner, backlog=None):
         # type: (FileEntry, Scanner, Backlog | None) -> None
         """About to look at what a scanner holds of a file, or of all of its backlog."""
         if backlog is not None:
-            self._crumbs.scan(entry.path, backlog.inode, *backlog.whole)
+            self._marker.scan(entry.path, backlog.inode, *backlog.whole)
         elif entry.follower is not None and scanner.pending is not None:
-            self._crumbs.scan(entry.path, entry.follower.inode, *scanner.pending)
+            self._marker.scan(entry.path, entry.follower.inode, *scanner.pending)
 
 
 def _spent(entry):

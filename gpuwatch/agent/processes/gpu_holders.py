@@ -8,38 +8,38 @@ if TYPE_CHECKING:
 
 
 class Holders(object):
-    """Told by the emitter, asked by the node's thread: a silent GPU stays joined to its rank."""
+    """Reported by the emitter, asked by the node's thread: a silent GPU stays joined to its rank."""
 
     def __init__(self, proc="/proc"):
         # type: (str) -> None
         self._proc = proc
-        self._told = {}  # type: dict[str, tuple[int, dict[int, dict[str, Any] | None]]]
+        self._reported = {}  # type: dict[str, tuple[int, dict[int, dict[str, Any] | None]]]
         """UUID -> index, pid -> hold; None: it held the GPU when that last answered. Replaced as a whole."""
         self._starts = {}  # type: dict[int, int | None]
 
-    def tell(self, index, uuid, holds):
+    def report(self, index, uuid, holds):
         # type: (int, str, dict[int, dict[str, Any]]) -> None
-        """What a GPU says of its processes: pid -> keys of `wire.ProcessGpu` but `uuid`."""
-        self._told = dict(self._told, **{uuid: (index, holds)})
+        """What a GPU states of its processes: pid -> keys of `wire.ProcessGpu` but `uuid`."""
+        self._reported = dict(self._reported, **{uuid: (index, holds)})
 
     def fall_silent(self, uuid):
         # type: (str) -> None
         """This GPU does not answer: its processes stay, what they use is not known any more."""
-        if uuid not in self._told:
+        if uuid not in self._reported:
             return
-        index, before = self._told[uuid]
+        index, before = self._reported[uuid]
         if any(hold is not None for hold in before.values()):
-            self._told = dict(self._told, **{uuid: (index, dict.fromkeys(before))})
+            self._reported = dict(self._reported, **{uuid: (index, dict.fromkeys(before))})
 
     def by_pid(self):
         # type: () -> dict[int, list[dict[str, Any]]]
         """By pid its holds with the keys of `wire.ProcessGpu`; a remembered one while that process lives.
 
-        In the order of the GPUs, whichever of them answered first: a rank's first GPU is told as its own.
+        In the order of the GPUs, whichever of them answered first: a rank's first GPU is reported as its own.
         """
         holders = {}  # type: dict[int, list[dict[str, Any]]]
         starts = {}  # type: dict[int, int | None]
-        for uuid, (_, holds) in sorted(self._told.items(), key=lambda told: told[1][0]):
+        for uuid, (_, holds) in sorted(self._reported.items(), key=lambda reported: reported[1][0]):
             for pid, hold in holds.items():
                 if pid not in starts:
                     found = read_stat(self._proc, pid)

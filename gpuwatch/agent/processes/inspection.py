@@ -33,7 +33,7 @@ _GPU_DEVICES = ("/dev/nvidia", "/dev/dxg")
 
 
 class Details(object):
-    """What one process said; what could not be read is None or empty.
+    """What one process stated; what could not be read is None or empty.
 
     `holds_gpu`: it has an NVIDIA device open; None where its descriptors cannot be listed. `pipes`: those
     of its descriptors 0, 1 and 2 that are pipes, as `pipe:[INODE]`. `inner_pid`: what it is called in a pid
@@ -94,7 +94,7 @@ def log_files(folder, targets, all_files=False):
     # type: (str, dict[int, str], bool) -> list[str]
     """Regular files that the process writes: behind descriptors 1 and 2, and logs by their name.
 
-    Of a process in a container, whose path means nothing here, the way through /proc/PID/root is told.
+    Of a process in a container, whose path means nothing here, the way through /proc/PID/root is reported.
     """
     found = []  # type: list[str]
     for descriptor in sorted(targets):

@@ -99,5 +99,5 @@ def owners(
 
 def place_of(facts):
     # type: (dict[str, object]) -> tuple[object, ...]
-    """What tells a rank from the processes around it, of its identity."""
+    """What distinguishes a rank from the processes around it, of its identity."""
     return tuple(facts.get(key) for key in ("rank", "local_rank", "world_size"))

@@ -35,7 +35,7 @@ class Sibling(object):
 
 def numbers(members):
     # type: (Sequence[Sibling]) -> tuple[dict[int, int], str]
-    """Pid -> rank, and what tells it: path, command or order.
+    """Pid -> rank, and what reports it: path, command or order.
 
     A member that has ended writes nothing: its rank is its place in the order of the starts, where that is
     the rank of all others too. Where it is not, the member is left out.
@@ -61,10 +61,10 @@ def numbered_logs(members):
     found = [dict(_forms(one.logs)) for one in living]
     for form in found[0] if found else ():
         if all(form in each for each in found):
-            told = {one.pid: each[form] for one, each in zip(living, found)}  # noqa: B905 - Python 3.6
-            if len(set(told.values())) == len(living) > 1:
-                in_place = all(places[pid] == number for pid, number in told.items())
-                return told if in_place or _from_zero(told) else {}
+            reported = {one.pid: each[form] for one, each in zip(living, found)}  # noqa: B905 - Python 3.6
+            if len(set(reported.values())) == len(living) > 1:
+                in_place = all(places[pid] == number for pid, number in reported.items())
+                return reported if in_place or _from_zero(reported) else {}
     return {}
 
 
@@ -75,10 +75,10 @@ def _places(members):
     return {one.pid: place for place, one in enumerate(ordered)}
 
 
-def _from_zero(told):
+def _from_zero(reported):
     # type: (dict[int, int]) -> bool
     """Whether numbers may be ranks: they are close to each other, and do not simply begin at 1."""
-    values = sorted(told.values())
+    values = sorted(reported.values())
     dense = values[-1] < 2 * len(values) + 2
     return dense and values != list(range(1, len(values) + 1))
 
@@ -96,8 +96,8 @@ def _stated(living):
     # type: (Sequence[Sibling]) -> tuple[dict[int, int], str] | None
     """Pid -> rank where every living member states one of its own, and by what."""
     for source, read in (("path", _of_path), ("command", _of_command)):
-        told = {one.pid: read(one) for one in living}
-        known = {pid: rank for pid, rank in told.items() if rank is not None and rank < MAX_RANKS}
+        reported = {one.pid: read(one) for one in living}
+        known = {pid: rank for pid, rank in reported.items() if rank is not None and rank < MAX_RANKS}
         if known and len(known) == len(living) == len(set(known.values())):
             return known, source
     return None
@@ -105,8 +105,8 @@ def _stated(living):
 
 def _of_path(one):
     # type: (Sibling) -> int | None
-    ranks_told = {rank for rank, _ in map(ranks_of_path, one.logs) if rank is not None}
-    return ranks_told.pop() if len(ranks_told) == 1 else None
+    reported_ranks = {rank for rank, _ in map(ranks_of_path, one.logs) if rank is not None}
+    return reported_ranks.pop() if len(reported_ranks) == 1 else None
 
 
 def _of_command(one):

@@ -63,7 +63,10 @@ class SpawnGroups(object):
 
     def _kept(self, parent, group, given):
         # type: (int, list[Sibling], dict[int, dict[str, object]]) -> dict[int, dict[str, object]]
-        """What the group's processes have now: ranks stay, unless more than the order tells others by now."""
+        """What the group's processes have now.
+
+        Ranks stay, unless more than the order reports others by now.
+        """
         before = self._known.get(parent, {})
         stated = any(one["rank_source"] != "order" for one in given.values())
         guessed = any(one["rank_source"] == "order" for one in before.values())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 WAIT_S = 15.0
-"""A node that has not listed its processes by then is left out, and said so."""
+"""A node that has not listed its processes by then is left out, and stated so."""
 
 
 @click.command()
@@ -108,8 +108,8 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
 
     chosen = set(nodes) or {spec.name for spec in source.plan.nodes}
     with leaving_politely(), source.session() as session:
-        with telling() as tell:
-            unasked = wait_for_processes(session, chosen, wait_s, tell)
+        with reporting() as report:
+            unasked = wait_for_processes(session, chosen, wait_s, report)
             inquiry = HangQuery(
                 session,
                 nodes=chosen,
@@ -118,21 +118,21 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
                 dumps=dumps is not None,
                 longest_s=max(LONGEST_S, wait_s),
             )
-            follow(session, inquiry, tell)
+            follow(session, inquiry, report)
             if dumps == "fresh" and inquiry.write_dumps():
-                follow(session, inquiry, tell)
+                follow(session, inquiry, report)
             seen = other_processes(
                 session, chosen, pids, None if no_py_spy else py_spy, max(LONGEST_S, wait_s)
             )
-        heard = inquiry.hearing(session.fleet)
+        hang_report = inquiry.hang_report(session.fleet)
     if len(unasked) == len(chosen):
         raise Refusal([f"{name}: {why}" for name, why in unasked.items()])
     with writing():
         if as_json:
-            sys.stdout.write(f"{stacks_json(heard, unasked, seen)}\n")
+            sys.stdout.write(f"{stacks_json(hang_report, unasked, seen)}\n")
         else:
-            print_stacks(heard, unasked, sys.stdout, seen)
-    wrong = heard.verdict is not None and heard.verdict.wrong
+            print_stacks(hang_report, unasked, sys.stdout, seen)
+    wrong = hang_report.verdict is not None and hang_report.verdict.wrong
     return exit_codes.UNHEALTHY if wrong else exit_codes.HEALTHY
 
 
@@ -166,7 +166,7 @@ def other_processes(
 
 
 def wait_for_processes(
-    session: Session, chosen: set[str], longest_s: float, tell: Callable[[str], None]
+    session: Session, chosen: set[str], longest_s: float, report: Callable[[str], None]
 ) -> dict[str, str]:
     """Until every node has listed its processes; the nodes that have not, and why."""
     deadline = time.monotonic() + longest_s
@@ -178,22 +178,22 @@ def wait_for_processes(
         open_ones = [node for node in missing if node.state(now) != "lost"]
         if not open_ones or now >= deadline:
             break
-        tell(f"waiting for {len(open_ones)} of {len(nodes)} nodes")
+        report(f"waiting for {len(open_ones)} of {len(nodes)} nodes")
         time.sleep(POLL_S)
     return {node.name: node.link.reason or f"no answer within {longest_s:.0f} s" for node in missing}
 
 
-def follow(session: Session, inquiry: HangQuery, tell: Callable[[str], None]) -> None:
+def follow(session: Session, inquiry: HangQuery, report: Callable[[str], None]) -> None:
     """Until everyone has answered, or had the time to."""
     while not inquiry.over:
         session.poll()
         inquiry.update()
         waiting = f"waiting for {', '.join(inquiry.waiting[:4])}" if inquiry.waiting else ""
-        tell("; ".join(filter(None, (inquiry.progress or "querying the ranks", waiting))))
+        report("; ".join(filter(None, (inquiry.progress or "querying the ranks", waiting))))
         time.sleep(POLL_S)
 
 
-def telling() -> AbstractContextManager[Callable[[str], None]]:
+def reporting() -> AbstractContextManager[Callable[[str], None]]:
     """How far it is, on stderr and only where that is a terminal."""
     if not sys.stderr.isatty():
         return contextlib.nullcontext(lambda _words: None)

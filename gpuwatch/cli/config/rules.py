@@ -45,7 +45,7 @@ def list_rules(word: str | None, files: tuple[Path, ...], as_json: bool) -> int:
     from gpuwatch.report.rules.rules import print_rules, rules_json
 
     packs = _packs(files)
-    chosen = [rule for rule in packs.all if word is None or word.lower() in _said_of(rule)]
+    chosen = [rule for rule in packs.all if word is None or word.lower() in _stated_by(rule)]
     with writing():
         if as_json:
             click.echo(rules_json(chosen))
@@ -132,7 +132,7 @@ def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, fai
     return exit_codes.HEALTHY
 
 
-def _said_of(rule: object) -> str:
+def _stated_by(rule: object) -> str:
     return " ".join(
         str(getattr(rule, name, "progress")) for name in ("id", "title", "severity", "role")
     ).lower()

@@ -53,10 +53,10 @@ def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> in
     with leaving_politely(), source.session() as session:
         with waiting_line() as progress:
             wait_for_first_report(session, wait_s, progress)
-        told = ask_all(session)
+        reported = ask_all(session)
         book = session.book
         now, wall = time.monotonic(), time.time()
-        checks = checklist(session.fleet, told, book.alerts.values(), book.incidents, now, wall)
+        checks = checklist(session.fleet, reported, book.alerts.values(), book.incidents, now, wall)
         stopped = False
         if deep:
             results, stopped = probed(session)

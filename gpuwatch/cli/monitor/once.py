@@ -68,7 +68,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
 
 
 def default_wait_s(interval_s: float) -> float:
-    """Long enough to connect and to hear two samples, which rates need: 5 s at an interval of 1 s."""
+    """Long enough to connect and to receive two samples, which rates need: 5 s at an interval of 1 s."""
     return 3.0 + 2 * interval_s
 
 
@@ -94,7 +94,7 @@ def print_as(
 
 
 def waiting_line() -> AbstractContextManager[Progress]:
-    """The wait is told on stderr, and only where that is a terminal."""
+    """The wait is reported on stderr, and only where that is a terminal."""
     from gpuwatch.report.once.first_report import silent
 
     if not sys.stderr.isatty():

@@ -94,8 +94,8 @@ def choose_theme(app: GpuwatchApp, name: str | None) -> None:
 
 
 def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
-    """Run the screen; after a fault of ours the terminal is restored first, then it is told."""
-    asyncio.run(until_told_to_leave(app, mouse=mouse))
+    """Run the screen; after a fault of ours the terminal is restored first, then it is reported."""
+    asyncio.run(until_leaving(app, mouse=mouse))
     if app.faults.count:
         counted = plural(app.faults.count, "fault")
         click.echo(f"gpuwatch: the screen survived {counted}; please report {app.faults.file}", err=True)
@@ -108,7 +108,7 @@ def run(app: GpuwatchApp, session: Session, *, mouse: bool) -> int:
     return exit_codes.INTERNAL
 
 
-async def until_told_to_leave(app: GpuwatchApp, *, mouse: bool) -> None:
+async def until_leaving(app: GpuwatchApp, *, mouse: bool) -> None:
     """Run the screen. TERM and a closed terminal end it as the key does, and the terminal is given back."""
     collect_rarely()
     loop = asyncio.get_running_loop()
@@ -120,7 +120,7 @@ async def until_told_to_leave(app: GpuwatchApp, *, mouse: bool) -> None:
 def collect_rarely() -> None:
     """Let the cycle collector walk seldom: over the facts of 8,192 GPUs it takes 0.1 s, and finds nothing.
 
-    What a node tells is freed by its reference count when newer words replace it.
+    What a node reports is freed by its reference count when newer words replace it.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

@@ -15,7 +15,7 @@ from gpuwatch.cli.base.signals import StopRequest, ctrl_c_stops
 
 if TYPE_CHECKING:
     from gpuwatch.probe.orchestration.conductor import Conductor
-    from gpuwatch.report.probe.progress import Tell
+    from gpuwatch.report.probe.progress import Report
 
 POLL_S = 0.05
 TICK_S = 0.5
@@ -28,20 +28,20 @@ def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:
     """Show how far it is until it has come so far; whether Ctrl-C ended it."""
     stop, cancelled = StopRequest(), False
     deadline = float("inf")
-    with ctrl_c_stops(stop), progress() as tell:
-        seen, told = -1, 0.0
+    with ctrl_c_stops(stop), progress() as report:
+        seen, reported = -1, 0.0
         while not (conductor.results.over if cancelled else reached()) and time.monotonic() < deadline:
             if stop.asked and not cancelled:
                 cancelled, deadline = True, time.monotonic() + ENDING_S
                 conductor.cancel()
-            if conductor.results.version != seen or time.monotonic() > told + TICK_S:
-                seen, told = conductor.results.version, time.monotonic()
-                tell(conductor.results)
+            if conductor.results.version != seen or time.monotonic() > reported + TICK_S:
+                seen, reported = conductor.results.version, time.monotonic()
+                report(conductor.results)
             time.sleep(POLL_S)
     return stop.asked
 
 
-def progress() -> AbstractContextManager[Tell]:
+def progress() -> AbstractContextManager[Report]:
     """Bars on stderr, and only where that is a terminal."""
     if not sys.stderr.isatty():
         return contextlib.nullcontext(lambda _results: None)

@@ -131,7 +131,7 @@ def put(name: str, text: str) -> None:
 
 
 def keep(results: Results, name: str) -> None:
-    """Save what was measured as a baseline; that it was not healthy is said.
+    """Save what was measured as a baseline; that it was not healthy is stated.
 
     Raises:
         OutputError: it cannot be written.

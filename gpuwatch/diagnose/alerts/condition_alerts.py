@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.condition import Condition
 
 
 class AlertIndex:
-    """Which conditions some alerts tell of."""
+    """Which conditions some alerts report of."""
 
     def __init__(self, alerts: Iterable[Alert]) -> None:
         self._names: set[str] = set()
@@ -23,8 +23,8 @@ class AlertIndex:
             if alert.rank is not None:
                 self._ranks.add((alert.node, f"rank {alert.rank}"))
 
-    def says(self, node: str, condition: Condition) -> bool:
-        """Whether one of the alerts tells of a node's condition."""
+    def states(self, node: str, condition: Condition) -> bool:
+        """Whether one of the alerts reports of a node's condition."""
         if condition.code == "xid":
             return (node, condition.gpu, condition.text.partition(":")[0]) in self._xids
         if condition.code == "rank_missing":

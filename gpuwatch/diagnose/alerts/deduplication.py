@@ -45,7 +45,7 @@ LOOKED_BACK = 64
 """So many things of one bucket are tried for one more word on them."""
 SUBJECTS = ("pid", "hca", "port", "mount", "path", "device", "server", "node", "tasks", "proc_index",
             "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
-"""Fields that say what a line is about where no rank speaks: two values are two things."""
+"""Fields that state what a line is about where no rank speaks: two values are two things."""
 PEERS = ("peer", "peer_host", "host", "address", "remote")
 KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
 """One kill is several lines of the kernel: who asked, which limit, which process, and the reaper's."""
@@ -140,10 +140,10 @@ class Deduplicator:
 
 
 class Occurrence:
-    """What happened once, and all that was said of it."""
+    """What happened once, and all that was stated of it."""
 
     def __init__(self, alert: Alert, marks: Marks, attempt: int) -> None:
-        self.told = [alert]
+        self.reported = [alert]
         self._marks = marks
         self._attempt = attempt
         lasts = LOST_SAME_S if alert.code in FALLEN else CHAIN_S if alert.code in UNSPECIFIC else SAME_S
@@ -156,47 +156,47 @@ class Occurrence:
         if any(self._marks.get(name, value) != value for name, value in marks.items()):
             return False
         self._marks = {**marks, **self._marks}
-        self.told.append(alert)
+        self.reported.append(alert)
         return True
 
     def alert(self) -> Alert:
-        """One alert of all: the one that tells most leads, and the others' proofs stand behind it."""
-        told = self.told
-        if len(told) == 1:
-            return told[0]
-        told = [alert for alert in self.told if not alert.doubt] or self.told
-        lead = max(told, key=_tells)  # the earliest of equals
+        """One alert of all: the one that reports most leads, and the others' proofs stand behind it."""
+        reported = self.reported
+        if len(reported) == 1:
+            return reported[0]
+        reported = [alert for alert in self.reported if not alert.doubt] or self.reported
+        lead = max(reported, key=_states)  # the earliest of equals
         if lead.code in UNSPECIFIC:
-            lead = _chained(told)
-        timed = [alert for alert in told if alert.timed] or told
+            lead = _chained(reported)
+        timed = [alert for alert in reported if alert.timed] or reported
         earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
         if lead.code not in UNSPECIFIC:  # the words of two exceptions do not mix
-            for alert in told:
+            for alert in reported:
                 fields = {**alert.fields, **fields}
         line = lead.proof[0].kind == "line"
         return structs.replace(
             lead,
-            id=self.told[0].id,
-            severity=min((alert.severity for alert in told), key=ORDER.index),
+            id=self.reported[0].id,
+            severity=min((alert.severity for alert in reported), key=ORDER.index),
             text=what(lead.code, lead.title, fields) if line and fields != lead.fields else lead.text,
-            proof=_proofs([lead, *self.told]),
-            node=_first_of(lead.node, (alert.node for alert in told)),
-            gpu=_first_of(lead.gpu, (alert.gpu for alert in told)),
-            rank=_first_of(lead.rank, (alert.rank for alert in told)),
-            job=_first_of(lead.job, (alert.job for alert in told)),
+            proof=_proofs([lead, *self.reported]),
+            node=_first_of(lead.node, (alert.node for alert in reported)),
+            gpu=_first_of(lead.gpu, (alert.gpu for alert in reported)),
+            rank=_first_of(lead.rank, (alert.rank for alert in reported)),
+            job=_first_of(lead.job, (alert.job for alert in reported)),
             first=earliest.first,
             bound=earliest.bound,
             not_before=earliest.not_before,
-            last=max(alert.last for alert in told),
-            timed=any(alert.timed for alert in told),
-            count=_times(told),
-            last_offset=_last_offset(lead.proof[0], told),
+            last=max(alert.last for alert in reported),
+            timed=any(alert.timed for alert in reported),
+            count=_times(reported),
+            last_offset=_last_offset(lead.proof[0], reported),
             fields=fields,
-            state="firing" if any(alert.state == "firing" for alert in told) else "resolved",
-            kernel=any(alert.kernel for alert in told),
-            writer_unknown=all(alert.writer_unknown or not alert.kernel for alert in told),
-            parts=tuple(alert.id for alert in self.told),
+            state="firing" if any(alert.state == "firing" for alert in reported) else "resolved",
+            kernel=any(alert.kernel for alert in reported),
+            writer_unknown=all(alert.writer_unknown or not alert.kernel for alert in reported),
+            parts=tuple(alert.id for alert in self.reported),
         )
 
 
@@ -222,7 +222,7 @@ def thing(alert: Alert) -> Key:
 
 
 def _marks(alert: Alert) -> Marks:
-    """What tells two things of one bucket apart, as far as the line says it."""
+    """What reports two things of one bucket apart, as far as the line states it."""
     fields = alert.fields
     marks: Marks = {"gpu": alert.gpu, "node": alert.node, "recovered": alert.recovered}
     if alert.code in EXITS and "pid" in fields:
@@ -234,7 +234,7 @@ def _marks(alert: Alert) -> Marks:
         }
     elif alert.kernel or alert.rank is None or alert.code in FALLEN:
         bus = fields.get("pci") or fields.get("bus_id")
-        if not alert.code.startswith("pcie."):  # the port above a device tells of it too
+        if not alert.code.startswith("pcie."):  # the port above a device reports of it too
             marks["bus"] = None if bus is None else bus_key(str(bus))
         if alert.code not in FALLEN:
             marks.update((name, fields.get(name)) for name in SUBJECTS)
@@ -255,45 +255,45 @@ def _marks(alert: Alert) -> Marks:
     return {name: value for name, value in marks.items() if value is not None}
 
 
-def _tells(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
-    """How much an alert tells: a cause that is named, a line, whose it is, its fields, its time."""
+def _states(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
+    """How much an alert reports: a cause that is named, a line, whose it is, its fields, its time."""
     named = alert.code not in LOST
     return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), alert.timed
 
 
-def _chained(told: Sequence[Alert]) -> Alert:
+def _chained(reported: Sequence[Alert]) -> Alert:
     """The exception at the end of a chain is the one that nobody caught; the first is where it came from."""
-    first, last = told[0].fields.get("exception"), told[-1]
+    first, last = reported[0].fields.get("exception"), reported[-1]
     if first is None or first == last.fields.get("exception"):
         return last
     return structs.replace(last, text=f"{last.text}, from {first}")
 
 
-def _proofs(told: Sequence[Alert]) -> tuple[Proof, ...]:
+def _proofs(reported: Sequence[Alert]) -> tuple[Proof, ...]:
     """One of each wording and file."""
     found: dict[object, Proof] = {}
-    for alert in told:
+    for alert in reported:
         for proof in alert.proof:
             found.setdefault(_wording(proof), proof)
     return tuple(found.values())[:MAX_PROOFS]
 
 
-def _times(told: Sequence[Alert]) -> int:
+def _times(reported: Sequence[Alert]) -> int:
     """How often it happened: equal lines of one file count, other words on the same thing do not.
 
-    Of errors that no rule knows each line counts: nothing tells which of them are about one thing.
+    Of errors that no rule knows each line counts: nothing shows which of them are about one thing.
     """
     counts: Counter[object] = Counter()
-    for alert in told:
+    for alert in reported:
         counts[_wording(alert.proof[0])] += alert.count
-    return sum(counts.values()) if told[0].code == UNEXPLAINED else max(counts.values())
+    return sum(counts.values()) if reported[0].code == UNEXPLAINED else max(counts.values())
 
 
-def _last_offset(proof: Proof, told: Sequence[Alert]) -> int | None:
+def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
     """Where the last one stands in the file of a proof."""
     offsets = [
         offset
-        for alert in told
+        for alert in reported
         if (alert.proof[0].file, alert.proof[0].node) == (proof.file, proof.node)
         for offset in (alert.proof[0].offset, alert.last_offset)
         if offset is not None
@@ -311,7 +311,7 @@ def _first_of(lead: Value | None, others: Iterable[Value | None]) -> Value | Non
 
 
 def _once_a_line(alerts: list[Alert]) -> list[Alert]:
-    """A line that two rules know, and one of them only in general, is told by the other one."""
+    """A line that two rules know, and one of them only in general, is reported by the other one."""
     general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in UNSPECIFIC}
     if not general:
         return alerts

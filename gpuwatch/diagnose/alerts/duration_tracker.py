@@ -37,7 +37,7 @@ class DurationTracker:
         alert = self.alerts.get(name)
         return alert if alert is not None and alert.state == "firing" else None
 
-    def tell(self, alert: Alert, now: float, wall: float, lasted_s: float | None = None) -> None:
+    def report(self, alert: Alert, now: float, wall: float, lasted_s: float | None = None) -> None:
         """Fire an alert of something that was seen, or renew it; by default it lasted since it was seen."""
         before = self.alerts.get(alert.id)
         count = 1 if before is None else before.count + (before.state != "firing")

@@ -13,7 +13,10 @@ from gpuwatch.wire import Event, Role
 def alert_of_event(
     node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
 ) -> Alert | None:
-    """An Xid, SXid, ECC event or reboot as an alert; other events are conditions too, and told as such."""
+    """An Xid, SXid, ECC event or reboot as an alert.
+
+    Other events are conditions too, and reported as such.
+    """
     fields: dict[str, str | int | float] = {}
     role: Role = "root"
     if event.event == "xid" and event.code is not None:

@@ -42,7 +42,7 @@ class LocatedFinding:
     """A finding and where it comes from."""
 
     node: str | None
-    """The node whose agent told it; of a scan, the node that the file is of, where that is known."""
+    """The node whose agent reported it; of a scan, the node that the file is of, where that is known."""
     finding: Finding
     offset_s: float = 0.0
     """The node's clock minus ours."""
@@ -60,7 +60,7 @@ def alerts_of(
 ) -> list[Alert]:
     """One alert for each thing that happened, by time.
 
-    The same finding told again (a reconnect, a backlog read twice) is one, and so are two witnesses of one
+    The same finding reported again (a reconnect, a backlog read twice) is one, and so are two sources of one
     thing: a line in two files, an Xid in the kernel log and by the driver. By `tracks`, the steps of the
     ranks, an error that a rank outlived is apart from the same error that ended it.
     """
@@ -69,12 +69,12 @@ def alerts_of(
     for each in found:
         alert = alert_of(each, packs, where)
         known = alerts.get(alert.id)
-        alerts[alert.id] = alert if known is None else retold(known, alert)
+        alerts[alert.id] = alert if known is None else merge_repeat(known, alert)
     return joined(outlived_repeats(list(alerts.values()), tracks))
 
 
 def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert:
-    """One finding as an alert; `retold` puts a later word on the same thing to it."""
+    """One finding as an alert; `merge_repeat` puts a later word on the same thing to it."""
     finding = found.finding
     rule = packs.by_id.get(finding.rule)
     title = finding.rule if rule is None else rule.title
@@ -151,12 +151,12 @@ def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
 
 
 def _mark(text: str) -> str:
-    """So that a file that was truncated and written anew does not tell the old thing again."""
+    """So that a file that was truncated and written anew does not report the old thing again."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 
-def retold(known: Alert, alert: Alert) -> Alert:
-    """The same finding told twice: the newer word, with the better of the two times."""
+def merge_repeat(known: Alert, alert: Alert) -> Alert:
+    """The same finding reported twice: the newer word, with the better of the two times."""
     better = known if (known.timed, -known.first) > (alert.timed, -alert.first) else alert
     return structs.replace(
         alert,
@@ -224,7 +224,7 @@ def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
 
 
 def _dated(finding: Finding, at: float) -> float | None:
-    """When it happened, where that is known well enough to say who lived then."""
+    """When it happened, where that is known well enough to state who lived then."""
     return at if finding.timed or not finding.backlog else None
 
 
@@ -315,7 +315,7 @@ def _rank_place(
     place = _by_pid(finding, node, where, job, kernel=kernel)
     if place is not None:
         return place, "process"
-    if kernel:  # in a rank's own file a process prints what its driver told it
+    if kernel:  # in a rank's own file a process prints what its driver reported it
         unknown = where.places.live or bus is not None
         own = None if unknown else where.of_file(found.node, finding.file, job)
         return own, None if own is None else "path"
@@ -327,7 +327,10 @@ def _rank_place(
 
 
 def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
-    """The one rank of a job that runs in the pod which a line of the cluster names; its node is not told."""
+    """The one rank of a job that runs in the pod which a line of the cluster names.
+
+    Its node is not reported.
+    """
     node = None if pod is None else where.named(pod)
     there = {place.rank: place for place in where.on(node, job)}
     rank = next(iter(there), None)

@@ -45,11 +45,12 @@ class Held:
 
     condition: Condition
     since: float
-    """When it was first seen (our monotonic clock); a pause begins it anew, of a told one only `clear_s`."""
+    """When it was first seen (our monotonic clock); a pause begins it anew, of a reported one only
+    `clear_s`."""
     seen: float
     """When it was last seen."""
     began: float
-    """The same as `since`, in unix seconds; of a lost node when it was last heard."""
+    """The same as `since`, in unix seconds; of a lost node when it was last received."""
 
 
 def key(node: str, condition: Condition) -> str:
@@ -60,7 +61,7 @@ def key(node: str, condition: Condition) -> str:
 
 
 def hold_s(code: str, thresholds: Thresholds) -> float:
-    """How long a condition must hold before it is told."""
+    """How long a condition must hold before it is reported."""
     if code == "idle_held":
         return thresholds.idle_held_s
     return 0.0 if code in AT_ONCE else thresholds.hold_s / 2 if code in HALF_HOLD else thresholds.hold_s
@@ -82,7 +83,7 @@ def eased(thresholds: Thresholds) -> Thresholds:
 
 
 class Hysteresis:
-    """What holds now, by id, and which of it is told. One of these serves all nodes."""
+    """What holds now, by id, and which of it is reported. One of these serves all nodes."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
@@ -92,7 +93,7 @@ class Hysteresis:
         """Fired ones, ended ones among them."""
 
     def firing(self, node: str) -> set[str]:
-        """Codes of this node that are told now: their limits are eased ones."""
+        """Codes of this node that are reported now: their limits are eased ones."""
         return {
             self.alerts[name].code
             for name in self._by_node.get(node, ())

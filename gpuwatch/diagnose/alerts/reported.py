@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
-from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alert_of, retold, stated_host
+from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alert_of, merge_repeat, stated_host
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -111,9 +111,9 @@ class ReportedAlerts:
             for file in node.logs
             if is_ended(file)
         }
-        for voice in fleet.progress.voices.values() if ended else ():
-            if voice.rank is not None and (voice.node, voice.file) in ended:
-                ended[voice.node, voice.file].add(voice.rank)
+        for writer in fleet.progress.writers.values() if ended else ():
+            if writer.rank is not None and (writer.node, writer.file) in ended:
+                ended[writer.node, writer.file].add(writer.rank)
         self._ended_files = {file: frozenset(ranks) for file, ranks in ended.items()}
         return self._ended_files != before
 
@@ -176,7 +176,7 @@ class ReportedAlerts:
             found = LocatedFinding(node.name, source.finding, offset, error, foreign, writer, until)
             alert = alert_of(found, self._packs, self.where)
         known, before = self._alerts.get(alert.id), self._sources.get(alert.id)
-        self._keep(alert if known is None or before is source else retold(known, alert))
+        self._keep(alert if known is None or before is source else merge_repeat(known, alert))
         self._sources[alert.id] = source
         if len(self._alerts) > MAX_ALERTS:
             self._drop(list(islice(self._alerts, MAX_ALERTS // 10)))

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.incident import HangCheck, Incident
 
 
 class LastingIds:
-    """Who was who at the last judgement; every judgement is told to it once."""
+    """Who was who at the last judgement; every judgement is instructed to it once."""
 
     def __init__(self) -> None:
         self._alerts: dict[str, str] = {}
@@ -19,12 +19,12 @@ class LastingIds:
         self._incidents: dict[str, tuple[str, int]] = {}
         """Alert -> id and number of its incident."""
         self._last_number = 0
-        self._heard: dict[str, HangCheck] = {}
+        self._hang_checks: dict[str, HangCheck] = {}
         """By incident."""
 
-    def hear(self, incident: str, heard: HangCheck) -> None:
-        """Keep with an incident whom its ranks wait for; it replaces what was heard before."""
-        self._heard[incident] = heard
+    def keep_hang_check(self, incident: str, hang_check: HangCheck) -> None:
+        """Keep with an incident whom its ranks wait for; it replaces what was received before."""
+        self._hang_checks[incident] = hang_check
 
     def name_alerts(self, alerts: Sequence[Alert]) -> list[Alert]:
         """An alert keeps the id under which any part of it was shown first."""
@@ -59,9 +59,13 @@ class LastingIds:
                 name, number = incident.id, self._last_number
             taken.add(name)
             numbers.update((alert.id, (name, number)) for alert in incident.alerts)
-            told = [self._heard[each] for each in (name, *(one for one, _ in votes)) if each in self._heard]
+            reported = [
+                self._hang_checks[each]
+                for each in (name, *(one for one, _ in votes))
+                if each in self._hang_checks
+            ]
             # of several that became one, the newest
-            heard = max(told, key=lambda each: each.at, default=None)
-            kept.append(structs.replace(incident, id=name, number=number, heard=heard))
+            hang_check = max(reported, key=lambda each: each.at, default=None)
+            kept.append(structs.replace(incident, id=name, number=number, hang_check=hang_check))
         self._incidents = numbers
         return kept

@@ -44,9 +44,9 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
                 return True
         proofs = [proof for proof in alert.proof if proof.offset is not None]
         # how a process ended does not explain its last, fatal line
-        told = near_cause if alert.severity == "error" else near
+        reported = near_cause if alert.severity == "error" else near
         return bool(proofs) and all(
-            within(told[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
+            within(reported[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
             or within(beside[proof.node, proof.file], proof.offset or 0, BESIDE_BYTES)
             for proof in proofs
         )

@@ -47,7 +47,7 @@ def without_harm(
 ) -> list[Alert]:
     """The alerts, with less severity where nothing came of them.
 
-    A fault that passed is a note where nothing failed. A line that says how the program goes on (another
+    A fault that passed is a note where nothing failed. A line that states how the program goes on (another
     transport, one more try) is a warning at most where the log goes on, and so is one of level WARNING about
     what others did.
 
@@ -57,7 +57,7 @@ def without_harm(
         ends: The last lines of the logs, without the prefixes of launchers.
         saved_last: Whether a checkpoint was written below the last step.
     """
-    alerts = [_as_told(alert, ends) for alert in alerts]
+    alerts = [_as_reported(alert, ends) for alert in alerts]
     failures = [alert for alert in alerts if alert.severity in GRAVE and alert.state == "firing"]
     return [_judged(alert, failures, saves, saved_last=saved_last) for alert in alerts]
 
@@ -74,7 +74,7 @@ def _raised(alert: Alert) -> bool:
     return not alert.recovered and any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 
-def _as_told(alert: Alert, ends: tuple[str, ...]) -> Alert:
+def _as_reported(alert: Alert, ends: tuple[str, ...]) -> Alert:
     text = alert.proof[0].text if alert.proof else ""
     if alert.severity not in GRAVE or alert.kernel or text.rstrip().endswith(ends):
         return alert

@@ -25,10 +25,10 @@ LEAST_AGAIN = 2
 LEAST_COUNTED = 3
 """Lines of a counter that reached its total (`epoch 40/40`)."""
 END_LINES = 10
-"""Lines at the end of a log in which a program tells that it is done."""
+"""Lines at the end of a log in which a program reports that it is done."""
 FORM_CHARS = 120
 RECENT_LINES = 10
-"""Lines right above an error that tell what was being done."""
+"""Lines right above an error that show what was being done."""
 MAX_TRACEBACK_LINES = 80
 """Lines of a traceback."""
 PLAIN = (None, "info", "debug")
@@ -183,7 +183,7 @@ def passes(around: Around, *, tests: bool = True) -> bool:
 
 
 def finishes(around: Around) -> bool:
-    """Whether a program worked on below an error and then told that it is done."""
+    """Whether a program worked on below an error and then reported that it is done."""
     worked = any(len(lines) >= LEAST_COUNTED for lines in _forms(around.below).values())
     return worked and any(_FINISHED.search(line) and _is_good(line) for line in around.last[-END_LINES:])
 

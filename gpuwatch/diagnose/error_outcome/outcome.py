@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from gpuwatch.agent.logs.matching.event_form import says_it_gave_up
+from gpuwatch.agent.logs.matching.event_form import has_given_up
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.wire import Severity
@@ -135,8 +135,8 @@ def recovery_of(
     Args:
         alert: An error, or a warning.
         tracks: The steps of the same rank, or of the same file where no rank is known.
-        ends: Lines that say that a training finished.
-        deaths: Alerts that tell how processes ended.
+        ends: Lines that state that a training finished.
+        deaths: Alerts that show how processes ended.
     """
     end = next((each for each in ends if _follows(alert, each)), None)
     if end is not None and not _same_file_or_rank(alert, end) and any(_breaks_off(alert, t) for t in tracks):
@@ -218,7 +218,7 @@ def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> boo
 
 def _ended_somebody(alert: Alert, track: StepTrack) -> bool:
     """Whether a process ended by it, and the steps below, of unknown ranks, may be those of others."""
-    return track.rank is None and says_it_gave_up(alert.proof[0].text)
+    return track.rank is None and has_given_up(alert.proof[0].text)
 
 
 def _follows(alert: Alert, end: Alert) -> bool:

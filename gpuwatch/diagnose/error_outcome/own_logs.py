@@ -24,7 +24,7 @@ def with_own_logs(
     """The alerts; a line that the own log of the rank in its prefix contradicts is of the log's rank, if any.
 
     Args:
-        alerts: As the lines tell them.
+        alerts: As the lines report them.
         owners: File -> its rank, of the logs that belong to one rank alone.
         tracks: The steps that ranks logged.
     """
@@ -72,7 +72,7 @@ def _own_tracks(
 
 
 def _confirmed(alert: Alert, alerts: Iterable[Alert], own: set[str]) -> bool:
-    """Whether the rank's own log tells the same."""
+    """Whether the rank's own log reports the same."""
     return any(
         proof.file in own
         for each in alerts

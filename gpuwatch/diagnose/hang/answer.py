@@ -27,7 +27,7 @@ PAUSING = re.compile(
 class HangAnswer:
     """Of the ranks of one silent job, asked once."""
 
-    heard: HangCheck
+    hang_check: HangCheck
     """As the incident keeps it."""
     settles: bool
     """It names ranks by their frames or by NCCL's own count, and these do nothing that ends by itself."""
@@ -37,39 +37,47 @@ class HangAnswer:
     """The ranks were found at the same lines twice."""
 
 
-def answer_of(hearing: HangReport, job: str, at: float) -> HangAnswer | None:
+def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None:
     """What the incident of this job takes from the answers; None: no rank was asked.
 
     Args:
-        hearing: What came.
+        hang_report: What came.
         job: The silent job.
         at: When its ranks were asked (unix seconds).
     """
-    heard = kept(hearing, at)
-    if heard is None or hearing.verdict is None:
+    hang_check = kept(hang_report, at)
+    if hang_check is None or hang_report.verdict is None:
         return None
-    known = hearing.verdict.witness == "ras" or any(each.by == "python" for each in hearing.jobs)
-    named = known and heard.wrong and bool(heard.culprits) and not _pausing(hearing, job, heard.culprits)
-    return HangAnswer(heard, named and heard.confidence != "low", repeatable=named)
+    known = hang_report.verdict.source == "ras" or any(each.by == "python" for each in hang_report.jobs)
+    named = (
+        known
+        and hang_check.wrong
+        and bool(hang_check.culprits)
+        and not _pausing(hang_report, job, hang_check.culprits)
+    )
+    return HangAnswer(hang_check, named and hang_check.confidence != "low", repeatable=named)
 
 
 def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
-    """The later of two answers of one silence; one that says the same again is surer."""
-    same = (before.heard.culprits, before.heard.sentence) == (after.heard.culprits, after.heard.sentence)
+    """The later of two answers of one silence; one that states the same again is surer."""
+    same = (before.hang_check.culprits, before.hang_check.sentence) == (
+        after.hang_check.culprits,
+        after.hang_check.sentence,
+    )
     if not (before.repeatable and after.repeatable and same):
         return after if after.settles or not before.settles else before
-    apart_s = after.heard.at - before.heard.at
-    evidence = (*after.heard.evidence, f"the same {duration(apart_s)} before")
-    level = LEVELS[max(LEVELS.index("medium"), LEVELS.index(after.heard.confidence))]
-    heard = structs.replace(after.heard, confidence=level, evidence=evidence)
-    return replace(after, heard=heard, repeated=True)
+    apart_s = after.hang_check.at - before.hang_check.at
+    evidence = (*after.hang_check.evidence, f"the same {duration(apart_s)} before")
+    level = LEVELS[max(LEVELS.index("medium"), LEVELS.index(after.hang_check.confidence))]
+    hang_check = structs.replace(after.hang_check, confidence=level, evidence=evidence)
+    return replace(after, hang_check=hang_check, repeated=True)
 
 
-def _pausing(hearing: HangReport, job: str, culprits: Sequence[int]) -> bool:
+def _pausing(hang_report: HangReport, job: str, culprits: Sequence[int]) -> bool:
     """Whether any frame of the accused ranks is of a function that saves, evaluates or prepares."""
     stacks = (
         each
-        for one in hearing.jobs
+        for one in hang_report.jobs
         if one.job == job
         for spot in one.spots
         for each in spot.ranks
@@ -86,15 +94,15 @@ def pauses(stack: RankStack) -> bool:
 
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:
     """The verdict with the answer: whom it names, unless the signs from outside are surer of another rank."""
-    heard = answer.heard
-    asked = f"hang analysis: {heard.sentence}"
-    named = tuple(rank for rank in ranks if rank.rank in heard.culprits)
+    hang_check = answer.hang_check
+    asked = f"hang analysis: {hang_check.sentence}"
+    named = tuple(rank for rank in ranks if rank.rank in hang_check.culprits)
     outside = {rank.rank for rank in hang.suspects}
-    agree = bool(outside & set(heard.culprits))
-    surer = LEVELS.index(hang.confidence) > LEVELS.index(heard.confidence)
-    if not heard.wrong or not named or (outside and not agree and surer):
+    agree = bool(outside & set(hang_check.culprits))
+    surer = LEVELS.index(hang.confidence) > LEVELS.index(hang_check.confidence)
+    if not hang_check.wrong or not named or (outside and not agree and surer):
         return replace(hang, evidence=(*hang.evidence, asked))
-    confidence = heard.confidence
+    confidence = hang_check.confidence
     if outside and not agree:
         confidence = LEVELS[max(0, LEVELS.index(confidence) - 1)]
         asked = (
@@ -105,10 +113,14 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
     return replace(
         hang,
         suspects=named,
-        what=_without_name(heard.sentence, named),
-        evidence=(*hang.evidence, *([] if asked.endswith(heard.sentence) else [asked]), *heard.evidence),
+        what=_without_name(hang_check.sentence, named),
+        evidence=(
+            *hang.evidence,
+            *([] if asked.endswith(hang_check.sentence) else [asked]),
+            *hang_check.evidence,
+        ),
         confidence=confidence,
-        settle=heard.settle or hang.settle,
+        settle=hang_check.settle or hang.settle,
     )
 
 

@@ -32,7 +32,7 @@ class SilentHang:
     job: str
     reading: Reading
     suspects: tuple[RankSigns, ...]
-    """For whom the others wait; empty: the signs do not tell."""
+    """For whom the others wait; empty: the signs do not report."""
     what: str
     """What the suspects do while the others wait; the whole sentence where there are none."""
     evidence: tuple[str, ...]
@@ -71,34 +71,34 @@ def verdict(
         unless most of its ranks compute. One that is suspended as a whole (SIGSTOP) is none, nor is one
         of which most ranks have ended.
     """
-    ended = [*gone, *(rank for rank in ranks if rank.heard and rank.state == ENDED)]
+    ended = [*gone, *(rank for rank in ranks if rank.reachable and rank.state == ENDED)]
     ranks = [rank for rank in ranks if rank.state != ENDED]
     if ended:
-        left = sum(rank.heard for rank in ranks)
+        left = sum(rank.reachable for rank in ranks)
         return _for_ended(job, ended, left, _silence(quiet_s, usual_s)) if len(ended) < left else None
-    stopped = [rank for rank in ranks if rank.heard and rank.state in STOPPED]
+    stopped = [rank for rank in ranks if rank.reachable and rank.state in STOPPED]
     if stopped:
-        waiting = sum(rank.heard for rank in ranks) - len(stopped)
+        waiting = sum(rank.reachable for rank in ranks) - len(stopped)
         return _for_stopped(job, stopped, waiting, _silence(quiet_s, usual_s)) if waiting else None
-    heard = [rank for rank in ranks if rank.heard and rank.busy_pct is not None]
-    if len(heard) < 2:
-        without = [rank for rank in ranks if rank.heard and rank.uuid is None]
+    observed = [rank for rank in ranks if rank.reachable and rank.busy_pct is not None]
+    if len(observed) < 2:
+        without = [rank for rank in ranks if rank.reachable and rank.uuid is None]
         return _without_gpus(job, without, _silence(quiet_s, usual_s)) if len(without) > 1 else None
-    assumed_w = assumed_power(heard, usual_w)
-    spinning = [rank for rank in heard if spins(rank, {**assumed_w, **usual_w})]
-    idle = [rank for rank in heard if rank.busy_pct is not None and rank.busy_pct <= IDLE_PCT]
-    few_idle = len(idle) <= max(1, MAX_IDLE_SHARE * len(heard))
+    assumed_w = assumed_power(observed, usual_w)
+    spinning = [rank for rank in observed if spins(rank, {**assumed_w, **usual_w})]
+    idle = [rank for rank in observed if rank.busy_pct is not None and rank.busy_pct <= IDLE_PCT]
+    few_idle = len(idle) <= max(1, MAX_IDLE_SHARE * len(observed))
     silent = _silence(quiet_s, usual_s)
-    if 2 * len(spinning) > len(heard):
-        evidence = (silent, *_why_spinning(spinning, heard, usual_w))
+    if 2 * len(spinning) > len(observed):
+        evidence = (silent, *_why_spinning(spinning, observed, usual_w))
         if idle and few_idle:
             return _for_one(job, idle, spinning, evidence)
         guessed = not any(spins(rank, usual_w) for rank in spinning)
-        return replace(_spin(job, spinning, heard, evidence), guessed=guessed)
-    if len(idle) == len(heard):
-        return _host(job, heard, silent)
-    blind = [rank for rank in heard if busy_with_what(rank, usual_w)]
-    if few_idle and len(blind) + len(idle) == len(heard):
+        return replace(_spin(job, spinning, observed, evidence), guessed=guessed)
+    if len(idle) == len(observed):
+        return _host(job, observed, silent)
+    blind = [rank for rank in observed if busy_with_what(rank, usual_w)]
+    if few_idle and len(blind) + len(idle) == len(observed):
         return _for_one_unseen(job, idle, blind, silent) if idle else _busy(job, blind, silent)
     return None
 
@@ -114,9 +114,9 @@ def _silence(quiet_s: float, usual_s: float | None) -> str:
 
 
 def _why_spinning(
-    spinning: Sequence[RankSigns], heard: Sequence[RankSigns], usual_w: Mapping[str, float]
+    spinning: Sequence[RankSigns], observed: Sequence[RankSigns], usual_w: Mapping[str, float]
 ) -> list[str]:
-    told = [f"{len(spinning)} of {len(heard)} GPUs are at {BUSY_PCT:.0f} % or more"]
+    reported = [f"{len(spinning)} of {len(observed)} GPUs are at {BUSY_PCT:.0f} % or more"]
     watts = [
         (rank.power_w, usual_w[rank.uuid])
         for rank in spinning
@@ -124,12 +124,12 @@ def _why_spinning(
     ]
     if watts:
         now, before = (sum(each) / len(watts) for each in zip(*watts, strict=True))
-        told.append(f"they draw {now:.0f} W on average, {before:.0f} W while they trained")
-    told += _of_limit([rank for rank in spinning if rank.uuid not in usual_w])
+        reported.append(f"they draw {now:.0f} W on average, {before:.0f} W while they trained")
+    reported += _of_limit([rank for rank in spinning if rank.uuid not in usual_w])
     tensor = [rank.tensor_pct for rank in spinning if rank.tensor_pct is not None]
     if tensor:
-        told.append(f"tensor cores work {max(tensor):.1f} % of the time at most")
-    return told
+        reported.append(f"tensor cores work {max(tensor):.1f} % of the time at most")
+    return reported
 
 
 def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
@@ -145,30 +145,32 @@ def _for_one(
     job: str, idle: Sequence[RankSigns], spinning: Sequence[RankSigns], evidence: tuple[str, ...]
 ) -> SilentHang:
     sentence = f"idle while {len(spinning)} ranks wait in a collective"
-    told = tuple(
+    reported = tuple(
         f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
     )
     confidence: Confidence = "high" if len(idle) == 1 else "medium"
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes",)
-    return SilentHang(job, "waiting_for_one", tuple(idle), sentence, (*evidence, *told), confidence, settle)
+    return SilentHang(
+        job, "waiting_for_one", tuple(idle), sentence, (*evidence, *reported), confidence, settle
+    )
 
 
 def _for_stopped(job: str, stopped: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
     sentence = f"stopped by a signal or a debugger while {waiting} ranks wait"
-    told = tuple(
+    reported = tuple(
         f"process {rank.pid} of {rank.place} is in state {rank.state}" for rank in stopped[:MAX_SHOWN_RANKS]
     )
     settle = (f"kill -CONT {stopped[0].pid} on {stopped[0].node} resumes it",)
-    return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *told), "high", settle)
+    return SilentHang(job, "waiting_for_one", tuple(stopped), sentence, (silent, *reported), "high", settle)
 
 
 def _for_ended(job: str, ended: Sequence[RankSigns], waiting: int, silent: str) -> SilentHang:
     many = len(ended) > 1
     sentence = f"{'their processes have' if many else 'its process has'} ended while {waiting} ranks live on"
-    told = tuple(_gone(rank) for rank in ended[:MAX_SHOWN_RANKS])
+    reported = tuple(_gone(rank) for rank in ended[:MAX_SHOWN_RANKS])
     first = ended[0]
     settle = (f"the end of the log of rank {first.rank}, and the kernel log of {first.node}: why it ended",)
-    return SilentHang(job, "waiting_for_one", tuple(ended), sentence, (silent, *told), "high", settle)
+    return SilentHang(job, "waiting_for_one", tuple(ended), sentence, (silent, *reported), "high", settle)
 
 
 def _gone(rank: RankSigns) -> str:
@@ -176,15 +178,15 @@ def _gone(rank: RankSigns) -> str:
 
 
 def _spin(
-    job: str, spinning: Sequence[RankSigns], heard: Sequence[RankSigns], evidence: tuple[str, ...]
+    job: str, spinning: Sequence[RankSigns], observed: Sequence[RankSigns], evidence: tuple[str, ...]
 ) -> SilentHang:
-    working = [rank for rank in heard if rank not in spinning]
-    few = working if len(working) <= max(1, MAX_IDLE_SHARE * len(heard)) else []
+    working = [rank for rank in observed if rank not in spinning]
+    few = working if len(working) <= max(1, MAX_IDLE_SHARE * len(observed)) else []
     if few:
         sentence = f"still works while {len(spinning)} ranks wait in a collective"
     else:
         sentence = (
-            f"job {job}: {len(spinning)} of {len(heard)} ranks wait in a collective, no rank stands out"
+            f"job {job}: {len(spinning)} of {len(observed)} ranks wait in a collective, no rank stands out"
         )
     settle = (
         STACKS,
@@ -196,13 +198,13 @@ def _spin(
 def _for_one_unseen(
     job: str, idle: Sequence[RankSigns], busy: Sequence[RankSigns], silent: str
 ) -> SilentHang:
-    """The others are busy with what nothing tells, but the idle ones are unlike them."""
+    """The others are busy with what nothing reports, but the idle ones are unlike them."""
     sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
-    told = tuple(
+    reported = tuple(
         f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
     )
     settle = (f"py-spy dump --pid {idle[0].pid} on {idle[0].node}: see what it executes", STACKS)
-    evidence = (silent, UNSEEN_POWER, *told)
+    evidence = (silent, UNSEEN_POWER, *reported)
     return SilentHang(job, "waiting_for_one", tuple(idle), sentence, evidence, "medium", settle)
 
 
@@ -214,23 +216,25 @@ def _busy(job: str, busy: Sequence[RankSigns], silent: str) -> SilentHang:
     return SilentHang(job, "busy", (), sentence, (silent, UNSEEN_POWER), "low", (STACKS,))
 
 
-def _host(job: str, heard: Sequence[RankSigns], silent: str) -> SilentHang | None:
-    stuck = [rank for rank in heard if rank.state == "D"]
-    working = sum(map(computes, heard))
+def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | None:
+    stuck = [rank for rank in observed if rank.state == "D"]
+    working = sum(map(computes, observed))
     evidence = (
         silent,
-        f"all {len(heard)} GPUs stand still while their processes live",
-        *([f"{working} of {len(heard)} processes take half a core or more"] if working else []),
+        f"all {len(observed)} GPUs stand still while their processes live",
+        *([f"{working} of {len(observed)} processes take half a core or more"] if working else []),
     )
-    few = stuck if stuck and len(stuck) <= max(1, MAX_IDLE_SHARE * len(heard)) else []
+    few = stuck if stuck and len(stuck) <= max(1, MAX_IDLE_SHARE * len(observed)) else []
     if few:
         sentence = "waits in the kernel (disk or driver) while all GPUs stand still"
     else:
-        sentence = f"job {job}: all {len(heard)} GPUs stand still: data, checkpoint or a barrier on the hosts"
+        sentence = (
+            f"job {job}: all {len(observed)} GPUs stand still: data, checkpoint or a barrier on the hosts"
+        )
     settle = (STACKS,)
-    told = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:MAX_SHOWN_RANKS])
+    reported = tuple(f"{rank.place}{_in_kernel(rank)}" for rank in stuck[:MAX_SHOWN_RANKS])
     return SilentHang(
-        job, "host", tuple(few), sentence, (*evidence, *told), "medium" if few else "low", settle
+        job, "host", tuple(few), sentence, (*evidence, *reported), "medium" if few else "low", settle
     )
 
 

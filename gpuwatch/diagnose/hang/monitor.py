@@ -55,9 +55,9 @@ class JobState:
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     usual_w: dict[str, float] = field(default_factory=dict)
     trains: bool = False
-    """Whether it has told a step: a server that nobody asks anything is silent, too."""
+    """Whether it has reported a step: a server that nobody asks anything is silent, too."""
     since: float | None = None
-    """Since when the signs say that it hangs, without a break; None: they do not."""
+    """Since when the signs state that it hangs, without a break; None: they do not."""
     answer: HangAnswer | None = None
     """What its ranks answered in the present silence."""
     longest_s: float = 0.0
@@ -69,7 +69,7 @@ class JobState:
     members: dict[int, RankSigns] = field(default_factory=dict)
     """Its ranks since it last moved, as they were seen last."""
     deaf: bool = False
-    """Nodes whose ranks spoke for the job cannot be heard: nobody knows whether it is silent."""
+    """Nodes whose ranks spoke for the job cannot be received: nobody knows whether it is silent."""
 
     @property
     def usual_s(self) -> float | None:
@@ -94,7 +94,7 @@ def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
     """Whether the answer names the hang; by repetition alone only where the named ranks do nothing at all."""
     if answer is None or not answer.repeated:
         return answer is not None and answer.settles
-    named = [rank for rank in ranks if rank.rank in answer.heard.culprits]
+    named = [rank for rank in ranks if rank.rank in answer.hang_check.culprits]
     return answer.settles or all((rank.busy_pct or 0.0) <= IDLE_PCT and not computes(rank) for rank in named)
 
 
@@ -134,22 +134,25 @@ class HangWatch:
         return moved
 
     def _look(self, name: str, ranks: Sequence[RankSigns], usual: Usual, now: float, wall: float) -> bool:
-        said = [
-            (age, rank.heard) for rank in ranks for age in (rank.wrote_s, rank.stepped_s) if age is not None
+        stated = [
+            (age, rank.reachable)
+            for rank in ranks
+            for age in (rank.wrote_s, rank.stepped_s)
+            if age is not None
         ]
-        if not said:
+        if not stated:
             return False
-        youngest = min(age for age, _ in said)
+        youngest = min(age for age, _ in stated)
         at = now - youngest
         job = self._jobs.setdefault(name, JobState(moved=at, seen=now))
         job.seen = now
         job.trains |= any(rank.stepped_s is not None for rank in ranks)
         limit = max(self._thresholds.hang_s, SILENT_GAPS * (job.usual_s or 0.0))
-        if min((age for age, heard in said if heard), default=inf) > youngest + limit:
+        if min((age for age, reachable in stated if reachable), default=inf) > youngest + limit:
             job.deaf, job.since = True, None
             return False
         if job.deaf and self._firing(name) is None:
-            job.moved = now  # what was said meanwhile is still on its way
+            job.moved = now  # what was stated meanwhile is still on its way
         job.deaf = False
         if at > job.moved + EVERY_S / 2:
             job.wake(at)
@@ -174,7 +177,10 @@ class HangWatch:
         now: float,
         wall: float,
     ) -> bool:
-        """Tell what the signs say when they have said it for long enough; `limit`: one window, in seconds."""
+        """Report what the signs state when they have stated it for long enough.
+
+        `limit`: one window, in seconds.
+        """
         if found is None:
             job.since = None
             return self._end(name)
@@ -189,14 +195,14 @@ class HangWatch:
             return False
         if quiet_s <= (limit if settled else patience(found, ranks, limit, job.longest_s, known_s)):
             return self._end(name)
-        told = found if job.answer is None else refined(found, job.answer, ranks)
-        return self._tell(told, wall - quiet_s, wall)
+        reported = found if job.answer is None else refined(found, job.answer, ranks)
+        return self._report(reported, wall - quiet_s, wall)
 
     def _firing(self, job: str) -> Alert | None:
         alert = self.alerts.get(f"{CODE}@{job}")
         return alert if alert is not None and alert.state == "firing" else None
 
-    def _tell(self, hang: SilentHang, began: float, wall: float) -> bool:
+    def _report(self, hang: SilentHang, began: float, wall: float) -> bool:
         name = f"{CODE}@{hang.job}"
         before = self.alerts.get(name)
         text = hang.what if len(hang.suspects) == 1 else hang.sentence

@@ -26,7 +26,7 @@ def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
 
 
 def busy_with_what(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """Fully busy, and nothing tells whether it waits."""
+    """Fully busy, and nothing shows whether it waits."""
     busy = rank.busy_pct is not None and rank.busy_pct >= BUSY_PCT
     return busy and rank.tensor_pct is None and (rank.uuid or "") not in usual_w
 

@@ -16,20 +16,20 @@ from gpuwatch.shell_command import command_line, over_ssh, value
 from gpuwatch.wire import Process
 
 
-def advised(heard: HangReport, fleet: Fleet) -> HangReport:
-    """What was heard, with the commands about the ranks that it names."""
-    accused = heard.accused
+def advised(received: HangReport, fleet: Fleet) -> HangReport:
+    """What was received, with the commands about the ranks that it names."""
+    accused = received.accused
     if accused is None:
-        return heard
+        return received
     job, ranks = accused
     stacks = {
         (each.node, each.pid): each
-        for one in heard.jobs
+        for one in received.jobs
         if job in (None, one.job)
         for spot in one.spots
         for each in spot.ranks
     }
-    return replace(heard, do=tuple(commands(fleet, ranks, job, stacks)))
+    return replace(received, do=tuple(commands(fleet, ranks, job, stacks)))
 
 
 def commands(
@@ -37,7 +37,7 @@ def commands(
 ) -> list[tuple[str, str]]:
     """(what it does, the command), for the culprits of one job; the gentlest first.
 
-    `stacks`: what was heard of each rank, by node and pid.
+    `stacks`: what was received from each rank, by node and pid.
     """
     places = [
         (node.spec, process)
@@ -51,26 +51,28 @@ def commands(
     for spec, process in places:
         first.setdefault(process.rank, (spec, process))
     nodes = sorted({spec.name for spec, _ in first.values()})
-    told = [
+    reported = [
         step
         for spec, process in first.values()
         for step in _look(spec, process, stacks.get((spec.name, process.pid)))
     ]
-    heard = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
-    if any(each is not None and pauses(each) for each in heard):
-        return told[:8]  # it saves or evaluates for all, and comes back: nothing is to be ended
+    received = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
+    if any(each is not None and pauses(each) for each in received):
+        return reported[:8]  # it saves or evaluates for all, and comes back: nothing is to be ended
     slurm = _slurm_job(fleet, job)
     if slurm is not None:
         listed = ",".join(nodes)
         reason = f"rank {','.join(map(str, sorted(ranks)))} hangs"
         drain = ["scontrol", "update", f"NodeName={listed}", "State=DRAIN", f"Reason={reason}"]
-        told.append(("keep new jobs away", command_line(drain)))
-        told.append(("end the job", command_line(["scancel", slurm])))
-        told.append(("start it again elsewhere", command_line(["sbatch", f"--exclude={listed}", "JOB.sh"])))
+        reported.append(("keep new jobs away", command_line(drain)))
+        reported.append(("end the job", command_line(["scancel", slurm])))
+        reported.append(
+            ("start it again elsewhere", command_line(["sbatch", f"--exclude={listed}", "JOB.sh"]))
+        )
     else:
         for spec, process in first.values():
-            told.append(("end that rank", on_node(spec, ["kill", str(process.pid)])))
-    return told[:8]
+            reported.append(("end that rank", on_node(spec, ["kill", str(process.pid)])))
+    return reported[:8]
 
 
 def _slurm_job(fleet: Fleet, job: str | None) -> str | None:
@@ -84,15 +86,15 @@ def _slurm_job(fleet: Fleet, job: str | None) -> str | None:
     return value("job", carried.pop()) if len(carried) == 1 else None
 
 
-def _look(spec: NodeSpec, process: Process, heard: RankStack | None) -> list[tuple[str, str]]:
+def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:
     """What does no harm: let go on what somebody stopped, else look."""
-    main = None if heard is None else kernel_thread(heard)
+    main = None if received is None else kernel_thread(received)
     stopped = [] if main is None or main.state not in STOPPED else [process.pid]
-    below = [] if heard is None else held_children(heard)
+    below = [] if received is None else held_children(received)
     stopped += [child.tid for child in below if child.state in STOPPED and value("pid", child.tid)]
     if stopped:
         return [("resume it", on_node(spec, ["kill", "-CONT", *map(str, stopped)]))]
-    children = heard is not None and heard.stack is not None and heard.stack.children
+    children = received is not None and received.stack is not None and received.stack.children
     with_children = ["--subprocesses"] if children else []
     dump = ["py-spy", "dump", *with_children, "--pid", str(process.pid)]
     return [("see what it executes", on_node(spec, dump))]

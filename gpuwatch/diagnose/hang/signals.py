@@ -30,17 +30,17 @@ class RankSigns:
     wrote_s: float | None = None
     """Seconds since its log last grew."""
     stepped_s: float | None = None
-    """Seconds since it told a step; None: it never did."""
+    """Seconds since it reported a step; None: it never did."""
     state: str | None = None
-    """Of its process, as /proc says it; D: it waits in the kernel, Z: it has ended."""
+    """Of its process, as /proc states it; D: it waits in the kernel, Z: it has ended."""
     busy_pct: float | None = None
     power_w: float | None = None
     power_limit_w: float | None = None
     tensor_pct: float | None = None
     cpu_pct: float | None = None
     """Of one core; its process."""
-    heard: bool = True
-    """Whether its node was heard lately."""
+    reachable: bool = True
+    """Whether its node was received lately."""
 
     @property
     def place(self) -> str:
@@ -78,11 +78,14 @@ def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]
 
 
 def _stepped(fleet: Fleet, now: float) -> dict[tuple[str | None, int | None], float]:
-    """Seconds since a step was told, by job and rank; rank None: a log that does not say whose it is."""
+    """Seconds since a step was reported, by job and rank.
+
+    Rank None: a log that does not state whose it is.
+    """
     found: dict[tuple[str | None, int | None], float] = {}
-    for voice in fleet.progress.voices.values():
-        if voice.stepped_at is not None:
-            key, age = (voice.job, voice.rank), max(0.0, now - voice.stepped_at)
+    for writer in fleet.progress.writers.values():
+        if writer.stepped_at is not None:
+            key, age = (writer.job, writer.rank), max(0.0, now - writer.stepped_at)
             found[key] = min(age, found.get(key, age))
     return found
 
@@ -121,7 +124,7 @@ def _signs(node: Node, process: Process, job: str, wrote: dict[int, float], now:
         power_limit_w=None if gpu is None or gpu.medium is None else gpu.medium.power_limit_w,
         tensor_pct=None if fast is None else fast.tensor_activity_pct,
         cpu_pct=process.cpu_pct,
-        heard=node.state(now) == "live",
+        reachable=node.state(now) == "live",
     )
 
 

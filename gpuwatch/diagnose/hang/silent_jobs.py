@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.text import job_text, plural
 from gpuwatch.fleet.nodes.node import Node
 
 SILENT_S = 120.0
-"""Two of a hang's windows: trainings tell a step more often."""
+"""Two of a hang's windows: trainings report a step more often."""
 
 
 @dataclass(frozen=True)

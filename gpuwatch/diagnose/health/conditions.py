@@ -12,7 +12,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Event
 
 XID_ACUTE_S = 3600.0
-"""An Xid says something about now for an hour; then it is history, worth a word for a day."""
+"""An Xid states something about now for an hour; then it is history, worth a word for a day."""
 XID_KEPT_S = 86_400.0
 
 
@@ -53,13 +53,13 @@ def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterabl
     else:
         age, event = max(aged, key=lambda each: each[1].t)
     text = event.title if event.code is None else f"Xid {event.code}: {event.title}"
-    said = (event.detail or f"reported by {event.source or 'the agent'}").rstrip(".")
-    evidence = Evidence(said, age_s=age)
+    stated = (event.detail or f"reported by {event.source or 'the agent'}").rstrip(".")
+    evidence = Evidence(stated, age_s=age)
     yield Condition("xid", event.severity if acute else "info", text, evidence, index)
 
 
 def _event_age(node: Node, event: Event, now: float) -> float | None:
-    """By the node's own clock, as its newest host sample tells it."""
+    """By the node's own clock, as its newest host sample reports it."""
     if node.host is None or node.host_at is None:
         return None
     return max(0.0, node.host.t + (now - node.host_at) - event.t)

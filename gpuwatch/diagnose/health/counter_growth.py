@@ -12,7 +12,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuSlow
 
 CRC_WEIGHT = 0.01
-"""A CRC error is repaired by a replay; one alone says little."""
+"""A CRC error is repaired by a replay; one alone states little."""
 LANE_GT = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """PCIe generation -> transfers a second and lane, in giga."""
 
@@ -36,9 +36,9 @@ class Growth:
         }
         weight = sum(count * (CRC_WEIGHT if name == "crc" else 1.0) for name, count in grown.items())
         if grown and weight >= thresholds.nvlink_errors:
-            said = ", ".join(f"{count} {name}" for name, count in sorted(grown.items()))
-            evidence = Evidence("NVLink errors since the reading before", said)
-            yield Condition("nvlink_errors", "warning", f"NVLink errors: {said}", evidence, gpu.info.index)
+            stated = ", ".join(f"{count} {name}" for name, count in sorted(grown.items()))
+            evidence = Evidence("NVLink errors since the reading before", stated)
+            yield Condition("nvlink_errors", "warning", f"NVLink errors: {stated}", evidence, gpu.info.index)
 
     def _replays(self, gpu: Gpu) -> Iterator[Condition]:
         """The limit is DCGM's: lane rate [GT/s] / 1000 x 60 x lanes a minute, rounded up."""

@@ -43,7 +43,7 @@ class GpuCase:
         tiers = Tiers() if gpu.state == "lost" else gpu.of_late(node.interval_s, now)
         return cls(gpu, node, thresholds, now, *tiers)
 
-    def says(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
+    def states(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
         """A condition of this GPU."""
         return Condition(code, severity, text, evidence, self.gpu.info.index)
 
@@ -58,19 +58,19 @@ def presence(case: GpuCase) -> Iterator[Condition]:
     if gpu.state == "lost":
         last = "never responded" if age is None else "no call returns; last values"
         text = f"lost: {gpu.reason or 'not responding'}"
-        yield case.says("gpu_lost", "critical", text, Evidence(last, age_s=age))
+        yield case.states("gpu_lost", "critical", text, Evidence(last, age_s=age))
     elif gpu.state == "stuck":
         seconds = gpu.stuck_s(case.now)
         text = f"stuck in {gpu.stuck_in or 'a driver call'}"
         if seconds is not None:
             text += f" for {duration(seconds)}"
         last = "the call has not returned; last values"
-        yield case.says("gpu_stuck", "critical", text, Evidence(last, age_s=age))
+        yield case.states("gpu_stuck", "critical", text, Evidence(last, age_s=age))
     elif gpu.state == "unanswered":
-        yield case.says("gpu_unanswered", "info", no_answer(gpu, case.now), Evidence("values", "none yet"))
+        yield case.states("gpu_unanswered", "info", no_answer(gpu, case.now), Evidence("values", "none yet"))
     elif case.fast is None and age is not None and case.node.state(case.now) == "live":
         limit = STALE_TICKS * case.node.interval_s
-        yield case.says(
+        yield case.states(
             "gpu_stale", "warning", "no values while its node reports", Evidence("values", age, " s", limit)
         )
 
@@ -79,7 +79,7 @@ def unreadable(case: GpuCase) -> Iterator[Condition]:
     """A driver that answers and fails to read the utilization: whether the GPU works is not known."""
     why = case.gpu.missing.get("utilization_pct", "")
     if case.fast is not None and case.fast.utilization_pct is None and why.startswith("error"):
-        yield case.says(
+        yield case.states(
             "values_unreadable", "warning", f"utilization not readable: {why}", Evidence("NVML", why)
         )
 
@@ -103,14 +103,14 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
     if degrees is not None and degrees >= limit:
         over = own is not None and degrees >= own
         evidence = Evidence("temperature", degrees, " C", limit if own is None else own, case.age("temp"))
-        yield case.says(
+        yield case.states(
             "temperature", "critical" if over else "warning", temperature_text(degrees, own, limit), evidence
         )
     memory, most = case.fast.memory_temperature_c, case.gpu.info.temperature_memory_max_c
     if memory is not None and most is not None and memory >= most - margin:
         severity: Severity = "critical" if memory >= most else "warning"
         evidence = Evidence("memory temperature", memory, " C", float(most), case.age("temp"))
-        yield case.says("memory_temperature", severity, f"memory at {memory:.0f} C of {most} C", evidence)
+        yield case.states("memory_temperature", severity, f"memory at {memory:.0f} C of {most} C", evidence)
 
 
 def slowdowns(case: GpuCase) -> Iterator[Condition]:
@@ -125,9 +125,9 @@ def slowdowns(case: GpuCase) -> Iterator[Condition]:
         share = shares.get(reason)
         if share is not None and share > limit:
             evidence = Evidence(f"{reason} for", share, " % of the time", limit, age)
-            yield case.says(reason, severity, text, evidence)
+            yield case.states(reason, severity, text, evidence)
         elif share is None and now and reason in now:
-            yield case.says(reason, severity, text, Evidence("clock-event reason", reason, age_s=age))
+            yield case.states(reason, severity, text, Evidence("clock-event reason", reason, age_s=age))
 
 
 def memory(case: GpuCase) -> Iterator[Condition]:
@@ -136,7 +136,7 @@ def memory(case: GpuCase) -> Iterator[Condition]:
     limit = case.thresholds.memory_pct
     if used is not None and used >= limit:
         evidence = Evidence("memory", round(used, 1), " %", limit, case.age("mem"))
-        yield case.says("memory", "info", f"memory {used:.1f} % full", evidence)
+        yield case.states("memory", "info", f"memory {used:.1f} % full", evidence)
 
 
 def health_counters(case: GpuCase) -> Iterator[Condition]:
@@ -156,7 +156,7 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
         evidence = Evidence(
             "uncorrected ECC errors since the driver was loaded", slow.ecc_uncorrected, "", 0, age
         )
-        yield case.says(
+        yield case.states(
             "ecc_uncorrected", "critical", f"{slow.ecc_uncorrected} uncorrected ECC errors", evidence
         )
     flags: tuple[tuple[bool | None, str, Severity, str], ...] = (
@@ -166,11 +166,11 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
     )
     for flag, code, severity, text in flags:
         if flag:
-            yield case.says(code, severity, text, Evidence(code.replace("_", " "), "yes", age_s=age))
+            yield case.states(code, severity, text, Evidence(code.replace("_", " "), "yes", age_s=age))
     if action is not None:
         text = f"asks for {action.replace('_', ' ')}"
         severity = RECOVERY.get(action, "critical")
-        yield case.says("recovery_action", severity, text, Evidence("recovery action", action, age_s=age))
+        yield case.states("recovery_action", severity, text, Evidence("recovery action", action, age_s=age))
 
 
 def pcie_link(case: GpuCase) -> Iterator[Condition]:
@@ -190,7 +190,7 @@ def pcie_link(case: GpuCase) -> Iterator[Condition]:
             f"gen {info.pcie_gen_max} x{info.pcie_width_max}",
         )
         evidence = Evidence("PCIe", now_is, "", can_be, case.age("pciegen"))
-        yield case.says("pcie_degraded", "warning", f"PCIe at {now_is}, supports {can_be}", evidence)
+        yield case.states("pcie_degraded", "warning", f"PCIe at {now_is}, supports {can_be}", evidence)
 
 
 def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
@@ -210,7 +210,7 @@ def nvlinks(case: GpuCase) -> Iterator[Condition]:
         return
     if active > 0 or any(other.slow and other.slow.nvlink_active for other in case.node.gpus.values()):
         evidence = Evidence("NVLinks up", active, "", most, case.age("nvlinks"))
-        yield case.says("nvlink_down", "critical", f"{most - active} of {most} NVLinks are down", evidence)
+        yield case.states("nvlink_down", "critical", f"{most - active} of {most} NVLinks are down", evidence)
 
 
 CHECKS = (presence, unreadable, temperatures, slowdowns, memory, health_counters, pcie_link, nvlinks)

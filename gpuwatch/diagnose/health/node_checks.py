@@ -30,9 +30,9 @@ def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]
     state, age = node.state(now), node.age(now)
     if state == "lost":
         reason = node.link.reason or node.bye or "connection lost"
-        heard = Evidence("never connected") if age is None else Evidence("last sample", age_s=age)
+        received = Evidence("never connected") if age is None else Evidence("last sample", age_s=age)
         word = "unreachable" if age is None else "lost"
-        yield Condition("node_lost", "critical", f"{word}: {reason}", heard)
+        yield Condition("node_lost", "critical", f"{word}: {reason}", received)
     elif state == "stale" and age is not None:
         limit = STALE_TICKS * node.interval_s
         text = f"no sample for {duration(age)}"
@@ -40,7 +40,7 @@ def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]
 
 
 def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """What the agent says about the whole node, where it is more than information."""
+    """What the agent states about the whole node, where it is more than information."""
     for notice in node.hello.notices if node.hello else ():
         if notice.severity != "info":
             evidence = Evidence(notice.remedy or "agent")
@@ -48,7 +48,7 @@ def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condit
 
 
 def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """What it says of itself and another node says too: its name, its ranks."""
+    """What it states of itself and another node states too: its name, its ranks."""
     if node.taken_host is not None and node.hello is not None:
         evidence = Evidence("host name it reports", node.hello.host)
         text = f"the agent reports host {node.taken_host}, which is another node"
@@ -63,11 +63,11 @@ def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Co
     """7 of 8: fewer GPUs listed than there should be. A GPU that was seen and lost has its own condition."""
     if node.hello is None or node.state(now) == "lost":
         return
-    told = {notice.code: notice.severity for notice in node.hello.notices}
-    if STARTING in told:
+    reported = {notice.code: notice.severity for notice in node.hello.notices}
+    if STARTING in reported:
         return
-    if "gpu_missing" in told or (not node.gpus and set(told.values()) - {"info"}):
-        expected = node.spec.slots if told.get("gpu_missing") == "info" else None
+    if "gpu_missing" in reported or (not node.gpus and set(reported.values()) - {"info"}):
+        expected = node.spec.slots if reported.get("gpu_missing") == "info" else None
     else:
         expected = node.gpus_expected()
     if expected and len(node.gpus) < expected:

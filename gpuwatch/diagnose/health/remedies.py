@@ -81,7 +81,7 @@ REMEDIES: dict[str, str] = {
 
 
 def remedy_for(condition: Condition, node: Node) -> str:
-    """What the event or notice behind it says itself, else what is usual for its kind; may be empty."""
+    """What the event or notice behind it states itself, else what is usual for its kind; may be empty."""
     if condition.code == "xid":
         for event in reversed(node.events):
             if event.event == "xid" and event.remedy and event.title in condition.text:

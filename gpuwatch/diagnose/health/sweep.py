@@ -80,7 +80,7 @@ class HealthSweep:
         yield from idle_conditions(node, now)
 
     def _grown(self, node: Node, uuid: str) -> list[Condition]:
-        """What a GPU's error counters say since the reading before; holds until the next reading."""
+        """What a GPU's error counters state since the reading before; holds until the next reading."""
         gpu = node.gpus[uuid]
         slow = gpu.slow
         if slow is None:

@@ -42,7 +42,7 @@ INFERRED = "the program numbers its ranks itself: their numbers are inferred fro
 
 @dataclass(frozen=True)
 class CulpritChoice:
-    """Who is to blame, as far as anything tells."""
+    """Who is to blame, as far as anything reports."""
 
     rank: int | None = None
     node: str | None = None
@@ -60,7 +60,7 @@ def incidents(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> list[Incident]:
-    """Every incident that the alerts tell of, numbered in the order of their first causes.
+    """Every incident that the alerts report of, numbered in the order of their first causes.
 
     Args:
         alerts: As `alerts_of` and the conditions give them, on one clock.
@@ -88,13 +88,13 @@ def incident_of(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> Incident:
-    """What a group of alerts tells together. `last_lines`: as of `incidents`."""
+    """What a group of alerts reports together. `last_lines`: as of `incidents`."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     believed = [alert for alert in alerts if not alert.refuted] or alerts
     found, stuck = verdict(believed), hang(believed, where, job)
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
-        # seen from outside nobody stood out; time-outs that came since may tell who did not take part
+        # seen from outside nobody stood out; time-outs that came since may determine who did not take part
         found = found if stuck is None or not stuck.suspects else RootCause()
     blame = _without_accused(_blame(found, stuck, believed, where, job), found.cause, believed)
     cause = found.cause
@@ -103,7 +103,7 @@ def incident_of(
     code = _class(cause, stuck, alerts)
     first = _first_moment(cause, stuck, alerts)
     did = _last_activity(stuck, alerts, last_lines or {}) if cause is None else None
-    told = headline.HeadlineFacts(
+    stated = headline.HeadlineFacts(
         cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job, did
     )
     ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
@@ -120,7 +120,7 @@ def incident_of(
     )
     weighed = alerts if cause is None else [cause]  # what follows an acknowledged cause is no news
     acknowledged = all(alert.acknowledged for alert in weighed)
-    text = headline.sentence(told, where, now)
+    text = headline.sentence(stated, where, now)
     if _inferred(blame.rank, cause, where.ranks(job)):
         text, blame = guessed(text), replace(blame, level="low", because=f"{blame.because}; {INFERRED}")
     return Incident(
@@ -137,10 +137,10 @@ def incident_of(
         job=job,
         confidence=blame.level,
         because=blame.because,
-        settle=_settled_by(told, blame, where),
+        settle=_settled_by(stated, blame, where),
         cause=cause,
         alerts=tuple(alerts),
-        followers=headline.followers(told, where),
+        followers=headline.followers(stated, where),
         silent=stuck.silent if stuck is not None else (),
         timeline=timeline(alerts, stuck),
         explain=explain,
@@ -184,23 +184,25 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
     return errors[0].code if errors else UNKNOWN
 
 
-def _settled_by(told: headline.HeadlineFacts, blame: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
-    """What would settle the doubt: of a hang without a word its own signs tell."""
-    cause = told.cause
+def _settled_by(stated: headline.HeadlineFacts, blame: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
+    """What would settle the doubt: of a hang without a word its own signs report."""
+    cause = stated.cause
     if cause is not None and cause.code == HANG:
         return tuple(str(cause.fields["settle"]).split("; "))
     code = UNKNOWN if cause is None else cause.code
     who = blame.rank, blame.node, blame.gpu
-    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in told.alerts)
+    ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in stated.alerts)
     unexplained = cause is None
-    return settle(code, blame.level, who, told.hang, told.job, where, ended=ended, unexplained=unexplained)
+    return settle(
+        code, blame.level, who, stated.hang, stated.job, where, ended=ended, unexplained=unexplained
+    )
 
 
 def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> float:
     if cause is not None:
         return cause.first
-    told = [alert for alert in alerts if alert.role != "hint"] or alerts
-    return stuck.began if stuck is not None else min(alert.first for alert in told)
+    stated = [alert for alert in alerts if alert.role != "hint"] or alerts
+    return stuck.began if stuck is not None else min(alert.first for alert in stated)
 
 
 def _blame(
@@ -236,8 +238,8 @@ def _blame(
 def _without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]) -> CulpritChoice:
     """A node that only refuted lines of others name is no culprit."""
     refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
-    told = alerts if cause is None else [cause]
-    if not refuted or blame.node in {proof.node for alert in told for proof in alert.proof}:
+    stated = alerts if cause is None else [cause]
+    if not refuted or blame.node in {proof.node for alert in stated for proof in alert.proof}:
         return blame
     return replace(blame, node=None, gpu=None, level="low")
 
@@ -245,7 +247,7 @@ def _without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence
 def _joined(
     blame: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """The rank that other lines tell: no surer than medium."""
+    """The rank that other lines report: no surer than medium."""
     rank, because = joined
     there = _at(rank, where, job)
     level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index("medium"))]
@@ -257,7 +259,7 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
     if named:
         return "high", "the job itself names the ranks"
     if cause.code == HANG:
-        return _told_with(cause), "based on GPU and process state; no log line shows it"
+        return _reported_with(cause), "based on GPU and process state; no log line shows it"
     if cause.kernel and not cause.doubt:
         return _certainty_of_kernel(cause)
     if cause.code in EXITS or cause.code in UNSPECIFIC:
@@ -277,9 +279,9 @@ def _certainty_of_kernel(cause: Alert) -> tuple[Confidence, str]:
     return "medium", f"{name} has the line, but the job's user may have written that file"
 
 
-def _told_with(cause: Alert) -> Confidence:
-    told = cause.fields.get("confidence")
-    return "high" if told == "high" else "medium" if told == "medium" else "low"
+def _reported_with(cause: Alert) -> Confidence:
+    stated = cause.fields.get("confidence")
+    return "high" if stated == "high" else "medium" if stated == "medium" else "low"
 
 
 def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
@@ -362,7 +364,7 @@ def _by_address(
 
 
 def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """Those that waited say it; to blame is the one node or rank that is known and does not."""
+    """Those that waited state it; to blame is the one node or rank that is known and does not."""
     came = [alert for alert in alerts if alert.code == cause.code]
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
     ranks = where.world(job) - {alert.rank for alert in came}
@@ -384,7 +386,7 @@ def _suspected(
 
 
 def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """No timeout tells who waited: the node that others name, or the only rank without a line."""
+    """No timeout shows who waited: the node that others name, or the only rank without a line."""
     votes = blamed_nodes(alerts, where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         return CulpritChoice(

@@ -31,7 +31,10 @@ TERMINATED_WEIGHT = 3
 def rank_of_cause(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
-    """Give the rank of a cause without one, and why; None where the lines do not tell, or tell of several."""
+    """Give the rank of a cause without one, and why.
+
+    None where the lines do not report, or report of several.
+    """
     if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_TROUBLE | TIMEOUTS:
         return None
     ended = first_to_end(cause, alerts)
@@ -53,7 +56,7 @@ def rank_of_cause(
 
 
 def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, str] | None:
-    """Give the rank that the others say they lost, or the only one of the job that lost nobody."""
+    """Give the rank that the others state they lost, or the only one of the job that lost nobody."""
     later = [
         alert
         for alert in alerts

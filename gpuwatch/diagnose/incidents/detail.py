@@ -34,9 +34,9 @@ FORMS: tuple[tuple[str, ...], ...] = (
 FIELD = re.compile(r"\{(\w+)\}")
 MOST_FORMS = 3
 PORT = re.compile(r"<\d+>$")
-"""Of an address as NCCL prints it: chosen at random, it tells nothing."""
+"""Of an address as NCCL prints it: chosen at random, it reports nothing."""
 
-ALL_TOLD = frozenset((*TIMEOUTS, *UNSPECIFIC, *SCHEDULER, *EXITS))
+MAX_REPORTED = frozenset((*TIMEOUTS, *UNSPECIFIC, *SCHEDULER, *EXITS))
 """Classes whose sentences have words of their own."""
 PCI_ADDRESS = re.compile(
     r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?![0-9A-Fa-f:.])"
@@ -52,14 +52,18 @@ URL = re.compile(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
 HOST = re.compile(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
 """Addresses that a download was refused by."""
 ERRNO = re.compile(r"^\[Errno -?\d+\] [^:]{1,80}: ")
-"""What the title says in words."""
+"""What the title states in words."""
 CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 
 def with_detail(cause: Alert, gpu: int | None) -> str:
     """The text of the cause with its detail; `gpu` is known, and named by the sentence."""
     address = pci_address(cause) if gpu is None else ""
-    if (cause.code in ALL_TOLD and "pod" not in cause.fields) or "xid" in cause.fields or "(" in cause.title:
+    if (
+        (cause.code in MAX_REPORTED and "pod" not in cause.fields)
+        or "xid" in cause.fields
+        or "(" in cause.title
+    ):
         return f"{cause.text} (PCI {address})" if address else cause.text
     base = cause.text.partition(" (")[0]
     forms = [form for form in known_forms(cause) if gpu is None or form != f"device {gpu}"][:MOST_FORMS]
@@ -86,7 +90,7 @@ def pci_address(cause: Alert) -> str:
 
 
 def known_forms(cause: Alert) -> Iterator[str]:
-    """What the fields of the cause tell, a form of each group."""
+    """What the fields of the cause report, a form of each group."""
     values = {name: readable(name, value) for name, value in cause.fields.items() if value not in (None, "")}
     for group in FORMS:
         form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)

@@ -53,11 +53,11 @@ def groups(alerts: Sequence[Alert], where: RankIndex) -> list[AlertGroup]:
     limits = bounds(partners)
     partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
     own = {alert.id: _job(alert, where) for alert in partners}
-    told = _moments(partners, own)
+    reported = _moments(partners, own)
     by_job: dict[object, list[Alert]] = defaultdict(list)
     homeless: list[Alert] = []
     for alert in partners:
-        job = own[alert.id] or _likely(alert, told, where)
+        job = own[alert.id] or _likely(alert, reported, where)
         (homeless if job is None else by_job[job]).append(alert)
     found: list[AlertGroup] = []
     for job_name, members in by_job.items():
@@ -132,7 +132,7 @@ def _when(alert: Alert) -> float | None:
 
 
 def _is_line(alert: Alert) -> bool:
-    """A line in a log of a job; what the kernel tells is about the node, wherever it is told."""
+    """A line in a log of a job; what the kernel reports is about the node, wherever it is reported."""
     return alert.proof[0].kind == "line" and not alert.kernel
 
 
@@ -150,16 +150,16 @@ def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str
     return {job: sorted(moments) for job, moments in found.items()}
 
 
-def _likely(alert: Alert, told: Mapping[str, list[float]], where: RankIndex) -> str | None:
-    """The job of an alert that names none: the only one that failed then, if no other can have said it."""
-    jobs = list(told)
+def _likely(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex) -> str | None:
+    """The job of an alert that names none: the only one that failed then, if no other can have stated it."""
+    jobs = list(reported)
     if len(jobs) > 1:
         began = onset(alert)
-        jobs = [job for job in jobs if _near(told[job], began)]
+        jobs = [job for job in jobs if _near(reported[job], began)]
     if len(jobs) != 1 or not _may_be_of(alert, jobs[0], where):
         return None
     if not _is_line(alert):
-        return jobs[0] if len(told) == 1 else None
+        return jobs[0] if len(reported) == 1 else None
     reach = _reach(alert, where)
     if reach == "nobody" or not where.may_have(jobs[0], alert.rank):
         return None
@@ -220,7 +220,7 @@ def _in_time(
 
 
 class _Subjects:
-    """The ranks of a group's errors, and the nodes of those that the kernel tells."""
+    """The ranks of a group's errors, and the nodes of those that the kernel reports."""
 
     def __init__(self, alerts: Iterable[Alert]) -> None:
         self._ranks: set[int | None] = set()
@@ -237,9 +237,9 @@ class _Subjects:
             self._nodes.add(alert.node)
 
     def have(self, alert: Alert) -> bool:
-        """Whether the group has an error of the same rank, or of its node as the kernel tells it."""
-        told = alert.node is not None and alert.node in self._nodes
-        return told or (alert.rank is not None and alert.rank in self._ranks)
+        """Whether the group has an error of the same rank, or of its node as the kernel reports it."""
+        reported = alert.node is not None and alert.node in self._nodes
+        return reported or (alert.rank is not None and alert.rank in self._ranks)
 
 
 def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -> list[Alert]:
@@ -261,7 +261,7 @@ def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -
 
 
 def _of_a_job(alert: Alert) -> bool:
-    """Only a job of several processes says this: what a rank prints, or its launcher about it."""
+    """Only a job of several processes states this: what a rank prints, or its launcher about it."""
     distributed = alert.code.startswith(DISTRIBUTED)
     return not alert.kernel and (alert.rank is not None or distributed)
 

@@ -52,116 +52,118 @@ class HeadlineFacts:
     """What the rank that was waited for logged last."""
 
 
-def sentence(told: HeadlineFacts, where: RankIndex, now: float) -> str:
+def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
-    if told.cause is None:
-        return _unknown(told, now)
-    cause = structs.replace(told.cause, text=with_detail(told.cause, told.gpu))
-    head = _head(told, cause, where, now)
-    tail = _tail(told, where)
+    if reported.cause is None:
+        return _unknown(reported, now)
+    cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
+    head = _head(reported, cause, where, now)
+    tail = _tail(reported, where)
     return f"{head}; {tail}" if tail else head
 
 
-def followers(told: HeadlineFacts, where: RankIndex) -> int:
+def followers(reported: HeadlineFacts, where: RankIndex) -> int:
     """Ranks that only follow, each counted once; nodes where no rank is known."""
-    ranks = _following(told, where)
-    if ranks or any(alert.rank is not None for alert in told.alerts):
+    ranks = _following(reported, where)
+    if ranks or any(alert.rank is not None for alert in reported.alerts):
         return len(ranks)
-    return len({alert.node for alert in told.alerts if alert.node is not None} - {told.node})
+    return len({alert.node for alert in reported.alerts if alert.node is not None} - {reported.node})
 
 
-def _following(told: HeadlineFacts, where: RankIndex) -> set[int]:
-    blamed = set(told.named) | ({told.rank} if told.rank is not None else set())
-    cause = told.cause
-    if told.rank is None and told.node is not None:
+def _following(reported: HeadlineFacts, where: RankIndex) -> set[int]:
+    blamed = set(reported.named) | ({reported.rank} if reported.rank is not None else set())
+    cause = reported.cause
+    if reported.rank is None and reported.node is not None:
         gone = cause is not None and cause.code in ("node_lost", "slurm.node_failure", "ray.node_dead")
-        blamed |= {each.rank for each in where.on(told.node, told.job)} if gone or cause is None else set()
-    if cause is None and told.hang is not None:
-        blamed |= set(told.hang.suspects[:MAX_NAMED_SUSPECTS])
+        blamed |= (
+            {each.rank for each in where.on(reported.node, reported.job)} if gone or cause is None else set()
+        )
+    if cause is None and reported.hang is not None:
+        blamed |= set(reported.hang.suspects[:MAX_NAMED_SUSPECTS])
     suffering = {
         alert.rank
-        for alert in told.alerts
+        for alert in reported.alerts
         if alert.rank is not None
         and alert.role != "hint"
         and alert is not cause
-        # a job that falls silent by itself: what its ranks said while they still stepped does not follow
+        # a job that falls silent by itself: what its ranks stated while they still stepped does not follow
         and (cause is None or cause.code != HANG or alert.last >= cause.first)
     }
     return suffering - blamed
 
 
-def _head(told: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> str:
+def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -> str:
     at = when(cause, now)
-    who = _tasks(told, cause) or place(told.rank, told.node, told.gpu)
+    who = _tasks(reported, cause) or place(reported.rank, reported.node, reported.gpu)
     if cause.code in SCHEDULER:
         who = f"job {cause.job or cause.fields['job']}" if cause.job or cause.fields.get("job") else ""
     if cause.code in ("node_lost", REBOOTED):
-        here = where.on(told.node, told.job)
+        here = where.on(reported.node, reported.job)
         lost = [each.rank for each in here if each.until is None or each.until >= cause.first]
         ranks = f" with {'rank' if len(lost) == 1 else 'ranks'} {ranges(lost)}" if lost else ""
-        return f"{told.node}{ranks} {cause.text} {at}"
-    if told.named and len(told.named) > 1:
-        who = f"ranks {ranges(told.named)}"
+        return f"{reported.node}{ranks} {cause.text} {at}"
+    if reported.named and len(reported.named) > 1:
+        who = f"ranks {ranges(reported.named)}"
     pair = cause.fields.get("peer_rank")
-    if pair is not None and not told.named and cause.rank is not None:
+    if pair is not None and not reported.named and cause.rank is not None:
         who = f"{who} and rank {pair}"
     if cause.code in GATHERINGS and who:
         return f"{who} did not come: {cause.text} {at}"
     if cause.code in PEER_TROUBLE:
-        return _broken(told, cause, who, at)
+        return _broken(reported, cause, who, at)
     if cause.code == HANG:
-        job = job_text(told.job)
+        job = job_text(reported.job)
         text = cause.text.removeprefix(f"{job}: ")
         return f"{who}: {text} since {at}" if who else f"{job} hangs since {at}: {text}"
     if not who:
         return f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
-    there = _there(told, cause, where)
+    there = _there(reported, cause, where)
     if len(there) > 1:
-        who = f"{told.node} ({plural(len(there), 'rank')} there, rank {told.rank} first)"
+        who = f"{reported.node} ({plural(len(there), 'rank')} there, rank {reported.rank} first)"
     if cause.text.startswith(("lost: ", "unreachable: ", "stuck ")):
         return f"{who} {cause.text} {at}"
-    text = _with_exception(told, cause)
-    said = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)
-    return f"{who}: {text} {at}" if said is None else f"{who} {said} {at}"
+    text = _with_exception(reported, cause)
+    stated = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)
+    return f"{who}: {text} {at}" if stated is None else f"{who} {stated} {at}"
 
 
-def _tasks(told: HeadlineFacts, cause: Alert) -> str:
+def _tasks(reported: HeadlineFacts, cause: Alert) -> str:
     """`task 2 on cn18`, `tasks 4-7 on cn18`, where Slurm's tasks are not known to be ranks; else empty."""
     tasks = str(cause.fields.get("tasks", ""))
-    if not tasks or told.rank is not None or told.node is None or told.node != cause.node:
+    if not tasks or reported.rank is not None or reported.node is None or reported.node != cause.node:
         return ""
-    return f"{'task' if tasks.isdecimal() else 'tasks'} {tasks} on {told.node}"
+    return f"{'task' if tasks.isdecimal() else 'tasks'} {tasks} on {reported.node}"
 
 
-def _with_exception(told: HeadlineFacts, cause: Alert) -> str:
+def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
     """The end of a rank with the exception that it printed before, where it did."""
-    raised = raised_by(cause, told.alerts)
+    raised = raised_by(cause, reported.alerts)
     if raised is None or raised.id == cause.id or not raised.fields.get("exception"):
         return cause.text
     return f"{cause.text.partition(' (')[0]} ({raised.text})"
 
 
-def _there(told: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
-    """Ranks that say the same within moments, all on one node of several: it is about the node."""
-    if cause.kernel or told.rank is None or told.node is None or told.named:
+def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
+    """Ranks that state the same within moments, all on one node of several: it is about the node."""
+    if cause.kernel or reported.rank is None or reported.node is None or reported.named:
         return set()
     same = {
         alert.rank
-        for alert in told.alerts
+        for alert in reported.alerts
         if alert.code == cause.code and alert.rank is not None and abs(alert.first - cause.first) <= NODE_S
     }
-    here = {each.rank for each in where.on(told.node, told.job)}
-    elsewhere = {alert.node for alert in told.alerts} - {None, told.node}
-    return same if same <= here and (elsewhere or len(here) < len(where.ranks(told.job))) else set()
+    here = {each.rank for each in where.on(reported.node, reported.job)}
+    elsewhere = {alert.node for alert in reported.alerts} - {None, reported.node}
+    return same if same <= here and (elsewhere or len(here) < len(where.ranks(reported.job))) else set()
 
 
-def _broken(told: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
-    """Broken connections: the sentence is about whom they lead to, and says who noticed."""
-    if told.votes and who:
-        verb = "says" if told.votes == 1 else "say"
-        return f"{who} or the link to it: {plural(told.votes, 'rank')} {verb} {cause.text} {at}"
-    same = {alert.rank for alert in told.alerts if alert.code == cause.code and alert.rank is not None}
-    if told.rank != cause.rank and who:
+def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
+    """Broken connections: the sentence is about whom they lead to, and states who noticed."""
+    if reported.votes and who:
+        verb = "says" if reported.votes == 1 else "say"
+        return f"{who} or the link to it: {plural(reported.votes, 'rank')} {verb} {cause.text} {at}"
+    same = {alert.rank for alert in reported.alerts if alert.code == cause.code and alert.rank is not None}
+    if reported.rank != cause.rank and who:
         others = plural(len(same), "rank")
         return f"{who} is the only one that did not take part; {others} had: {cause.text} {at}"
     if len(same) > 1:
@@ -170,30 +172,30 @@ def _broken(told: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
     return f"{who}: {cause.text} {at}" if who else f"{cause.text[:1].upper()}{cause.text[1:]} {at}"
 
 
-def _tail(told: HeadlineFacts, where: RankIndex) -> str:
+def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
     """What the others did then."""
-    ranks = _following(told, where)
+    ranks = _following(reported, where)
     if not ranks:
         return ""
-    waited = {alert.rank for alert in told.alerts if alert.code in TIMEOUTS and alert.rank in ranks}
+    waited = {alert.rank for alert in reported.alerts if alert.code in TIMEOUTS and alert.rank in ranks}
     if waited:
         spots = Counter(
             collective(alert.fields)
-            for alert in told.alerts
+            for alert in reported.alerts
             if alert.code in TIMEOUTS and alert.rank in ranks and collective(alert.fields)
         )
         where_text = f" in {spots.most_common(1)[0][0]}" if spots else ""
         return f"{plural(len(waited), 'rank')} then timed out{where_text}"
-    cause = None if told.votes else told.cause
+    cause = None if reported.votes else reported.cause
     for words, count in (
-        ("raised an exception too", _some(told, ranks, UNSPECIFIC)),
+        ("raised an exception too", _some(reported, ranks, UNSPECIFIC)),
         (
             "say the same",
-            _some(told, ranks, {cause.code} if cause is not None and told.rank is not None else ()),
+            _some(reported, ranks, {cause.code} if cause is not None and reported.rank is not None else ()),
         ),
-        ("then could not connect", _some(told, ranks, UNREACHED)),
-        ("then lost their connections", _some(told, ranks, PEER_TROUBLE)),
-        ("then ended", _some(told, ranks, {*EXITS, *LAUNCHER})),
+        ("then could not connect", _some(reported, ranks, UNREACHED)),
+        ("then lost their connections", _some(reported, ranks, PEER_TROUBLE)),
+        ("then ended", _some(reported, ranks, {*EXITS, *LAUNCHER})),
     ):
         if count * 2 >= len(ranks):
             more = "more rank" if words.startswith("say") else "rank"
@@ -206,38 +208,44 @@ def _tail(told: HeadlineFacts, where: RankIndex) -> str:
     return f"{plural(len(ranks), 'rank')} then followed"
 
 
-def _some(told: HeadlineFacts, ranks: set[int], codes: Container[str]) -> int:
-    """How many of these ranks say one of these."""
-    return len({alert.rank for alert in told.alerts if alert.code in codes and alert.rank in ranks})
+def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[str]) -> int:
+    """How many of these ranks state one of these."""
+    return len({alert.rank for alert in reported.alerts if alert.code in codes and alert.rank in ranks})
 
 
-def _unknown(told: HeadlineFacts, now: float) -> str:
+def _unknown(reported: HeadlineFacts, now: float) -> str:
     """The cause is not logged: what the victims report, and who may have kept them waiting."""
-    stuck = told.hang
+    stuck = reported.hang
     if stuck is None:
-        ranks = {alert.rank for alert in told.alerts if alert.rank is not None and alert.role != "hint"}
-        heard = [alert for alert in told.alerts if alert.role != "hint"] or told.alerts
-        first = min(heard, key=lambda alert: alert.first)
+        ranks = {alert.rank for alert in reported.alerts if alert.rank is not None and alert.role != "hint"}
+        hang_check = [alert for alert in reported.alerts if alert.role != "hint"] or reported.alerts
+        first = min(hang_check, key=lambda alert: alert.first)
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
         text = f"cause not logged: {count}: {first.text} {when(first, now)}"
-        if told.rank is not None:
-            return f"{text}; {place(told.rank, told.node, told.gpu)} logged nothing: the likely one"
-        return f"{text}; their lines name {told.node}" if told.votes and told.node else text
+        if reported.rank is not None:
+            return (
+                f"{text}; {place(reported.rank, reported.node, reported.gpu)} logged nothing: the likely one"
+            )
+        return f"{text}; their lines name {reported.node}" if reported.votes and reported.node else text
     spot = f" in {stuck.where}" if stuck.where else ""
     since = f"from {clock(stuck.began, now)}" if stuck.dated else "(undated)"
     head = f"cause not logged: {_waiting(stuck)}{spot} {since}"
-    did = "" if told.did is None else f"; the last line before: {told.did.text!r}"
+    did = "" if reported.did is None else f"; the last line before: {reported.did.text!r}"
     suspects = stuck.suspects
     if not suspects:
         if stuck.whole and len(stuck.victims) >= len(stuck.world):
             return f"{head}: all of them entered it, so look at the fabric and the GPUs{did}"
         return f"{head}; who did not take part is not logged{did}"
     if len(suspects) == 1:
-        who = place(told.rank if told.rank is not None else suspects[0], told.node, told.gpu)
-        own = did if told.did is None or told.did.rank is None else f"; its last line: {told.did.text!r}"
+        who = place(reported.rank if reported.rank is not None else suspects[0], reported.node, reported.gpu)
+        own = (
+            did
+            if reported.did is None or reported.did.rank is None
+            else f"; its last line: {reported.did.text!r}"
+        )
         return f"{head}; {who} {_why(stuck)}: the likely one{own}"
-    who = f"ranks {ranges(suspects)}" + (f" (all on {told.node})" if told.node else "")
-    likely = len(suspects) <= MAX_NAMED_SUSPECTS or told.node or stuck.listed
+    who = f"ranks {ranges(suspects)}" + (f" (all on {reported.node})" if reported.node else "")
+    likely = len(suspects) <= MAX_NAMED_SUSPECTS or reported.node or stuck.listed
     return f"{head}; {who} {_why(stuck)}" + (": the likely ones" if likely else "") + did
 
 

@@ -47,13 +47,13 @@ def filled(text: str, values: Values) -> str:
 def command(argv: Sequence[str], values: Values, *, remote: bool = False) -> str:
     """A command as it can be run.
 
-    Without a value that it needs it says how to find that.
+    Without a value that it needs it states how to find that.
 
     Args:
         argv: The program and its arguments, with placeholders; of a remote command text of ours for the
             node's shell.
         values: Those whose form is not right count as unknown.
-        remote: It runs on {node}, over ssh. Without the node the line says where to run it.
+        remote: It runs on {node}, over ssh. Without the node the line states where to run it.
     """
     known = _known(values)
     gpu = any(CHANGES.search(word) for word in argv) or "gpu" in known

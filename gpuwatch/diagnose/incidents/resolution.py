@@ -19,9 +19,9 @@ from gpuwatch.fleet.jobs.places import Places
 APART_S = 1.0
 """Seconds by which start times may be too early: /proc counts from a boot time in whole seconds."""
 PROOF_STEPS = 2
-"""Told steps that prove that a new attempt trains."""
+"""Reported steps that prove that a new attempt trains."""
 SILENT_START_S = 300.0
-"""An attempt of a job that never told a step is taken for one that works after so long."""
+"""An attempt of a job that never reported a step is taken for one that works after so long."""
 LISTED_S = 15.0
 """Processes are listed every 5 s: a rank that steps sooner may be one of an attempt not listed yet."""
 LAST_RANK_S = 5.0
@@ -35,13 +35,13 @@ class Attempt:
     began: float
     """When the first of them started: unix seconds on our clock."""
     steps: int
-    """Steps that were told since."""
-    tells_steps: bool
-    """Whether the job ever told one."""
+    """Steps that were reported since."""
+    has_steps: bool
+    """Whether the job ever reported one."""
 
     def works(self, wall: float) -> bool:
-        """Whether it trains, as far as anything tells."""
-        return self.steps >= PROOF_STEPS or (not self.tells_steps and wall - self.began > SILENT_START_S)
+        """Whether it trains, as far as anything reports."""
+        return self.steps >= PROOF_STEPS or (not self.has_steps and wall - self.began > SILENT_START_S)
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ def attempts(fleet: Fleet, now: float, wall: float) -> dict[str, Attempt]:
                 start = process.start - node.offset_s
                 began[process.job] = min(start, began.get(process.job, start))
     steps: dict[str, int] = {}
-    for voice in fleet.progress.voices.values():
-        if voice.job in began and voice.stepped_at is not None:
-            since = began[voice.job] - wall + now
-            told = sum(
-                step.at >= since for step in voice.curve()[-PROOF_STEPS:]
+    for writer in fleet.progress.writers.values():
+        if writer.job in began and writer.stepped_at is not None:
+            since = began[writer.job] - wall + now
+            reported = sum(
+                step.at >= since for step in writer.curve()[-PROOF_STEPS:]
             )  # also those from before we came
-            steps[voice.job] = max(told, steps.get(voice.job, 0))
+            steps[writer.job] = max(reported, steps.get(writer.job, 0))
     return {job: Attempt(start, steps.get(job, 0), job in steps) for job, start in began.items()}
 
 
@@ -133,7 +133,7 @@ def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
 
 
 def _earliest(incident: Incident) -> float:
-    """When its cause happened at the earliest, as far as the stamps above its line tell."""
+    """When its cause happened at the earliest, as far as the stamps above its line report."""
     cause = incident.cause
     if cause is None or cause.timed or cause.not_before is None:
         return incident.first

@@ -38,10 +38,10 @@ KERNEL_S = 30.0
 EXPLAINED_S = 600.0
 """A traceback of a rank explains its exit this long afterwards."""
 PEERS_WEIGHT = 5
-SAID_BYTES = 16384
+LOGGED_BYTES = 16384
 """An exception with its traceback stands at most so far above the launcher's line about the exit."""
 SIGNALLED = "launch.agent_signalled"
-"""Told by a rank: its launcher stopped it, for what a rank that was not stopped may tell."""
+"""Reported by a rank: its launcher stopped it, for what a rank that was not stopped may report."""
 MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated"))
 """How a rank also ends that only lost its peers."""
 ALIVE_S = 60.0
@@ -108,7 +108,7 @@ def _accuser(alerts: Sequence[Alert]) -> Alert | None:
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
     """The exception with which a rank ended, where the cause is that it did."""
     if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
-        return next((each for each in _said_above(alerts, cause) if each.code in UNSPECIFIC), None)
+        return next((each for each in _logged_above(alerts, cause) if each.code in UNSPECIFIC), None)
     if cause.rank is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
         return None
     own = [each for each in alerts if each.code in UNSPECIFIC and each.rank == cause.rank]
@@ -183,7 +183,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
     ranks = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
 
     def whose(alert: Alert) -> int | None:
-        """A launcher's line may know only the pid; its table says whose that is."""
+        """A launcher's line may know only the pid; its table states whose that is."""
         return alert.rank if alert.rank is not None else ranks.get(alert.fields.get("pid", ""))
 
     return [
@@ -212,14 +212,14 @@ def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def _bereft(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
-    """Ranks that tell of nothing but peers out of reach: how they then ended is no cause."""
+    """Ranks that report of nothing but peers out of reach: how they then ended is no cause."""
     lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE} - {None}
     own = {alert.rank for alert in possible if alert.code not in PEER_TROUBLE and alert.code not in MILD_ENDS}
     return lost - own
 
 
 def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
-    """Rank -> when it last had an error of its own to tell, by lines that have a time."""
+    """Rank -> when it last had an error of its own to report, by lines that have a time."""
     alive: dict[int, float] = {}
     for alert in candidates:
         own = alert.code not in EXITS and alert.code not in LAUNCHER and alert.code not in PEER_TROUBLE
@@ -237,7 +237,7 @@ def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, fl
 
 
 def _when(alert: Alert) -> float:
-    """When it did harm: an error that a rank told again and again did at the last time, if at all."""
+    """When it did harm: an error that a rank reported again and again did at the last time, if at all."""
     repeated = not alert.kernel and alert.rank is not None and alert.last - alert.first > ALIVE_S
     return alert.last if repeated else alert.first
 
@@ -278,7 +278,10 @@ def _is_mild(alert: Alert) -> bool:
 
 
 def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
-    """A list of culprits wins; why a rank on it did not take part is told by that rank's own, older words."""
+    """A list of culprits wins.
+
+    Why a rank on it did not take part is reported by that rank's own, older words.
+    """
     named = set(listed(explicit))
     explicit = _kept_away(explicit, ordered)
     for alert in ordered:
@@ -294,7 +297,7 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
 
 
 def _kept_away(waited: Alert, candidates: Sequence[Alert]) -> Alert:
-    """Others wait for a rank that never came: what that rank failed of, where one of them says it."""
+    """Others wait for a rank that never came: what that rank failed of, where one of them states it."""
     if waited.code not in GATHERINGS:
         return waited
     came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
@@ -311,7 +314,7 @@ def _kept_away(waited: Alert, candidates: Sequence[Alert]) -> Alert:
 
 
 def _slack(best: Alert, later: Alert) -> float:
-    """So much later may a stronger alert be told and still be the older thing."""
+    """So much later may a stronger alert be reported and still be the older thing."""
     error = best.error_s + later.error_s
     if later.code in LAUNCHER:
         return PEERS_SOONER_S + error
@@ -337,7 +340,7 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
 
 def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
     """Follow the known cascades back to what brought `best` about on the same place."""
-    if best.node is None:  # the scheduler says it twice, and only one of the lines names the node
+    if best.node is None:  # the scheduler states it twice, and only one of the lines names the node
         best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
     seen = {best.id}
     while True:
@@ -352,7 +355,7 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
         if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
             earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
         if not earlier and best.code in EXITS and best.rank is not None:
-            unranked = [alert for alert in _said_above(alerts, best) if alert.id not in seen]
+            unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
             if unranked:
                 cause = min(unranked, key=lambda alert: (_weight(alert), alert.first))
                 return structs.replace(cause, rank=best.rank)
@@ -365,7 +368,7 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """A launcher does not say which rank ended: the exceptions of the only rank that raised one before."""
+    """A launcher does not state which rank ended: the exceptions of the only rank that raised one before."""
     raised = [
         alert
         for alert in alerts
@@ -376,7 +379,7 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
     return raised if len({alert.rank for alert in raised}) == 1 else []
 
 
-def _said_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
     """Errors of an unknown rank above the launcher's line that names the first rank to end, in one file.
 
     An exception that may be anybody's counts where it is the only one.
@@ -391,14 +394,14 @@ def _said_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *SCHEDULER)
         and not alert.kernel
         and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
-        and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= SAID_BYTES
+        and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= LOGGED_BYTES
     ]
     known = [alert for alert in found if alert.code not in UNSPECIFIC]
     return known or (found if len({alert.text for alert in found}) == 1 else [])
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """The scheduler tells of one thing in several lines; only one of them may say where it was."""
+    """The scheduler reports of one thing in several lines; only one of them may state where it was."""
     if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
         return cause
     same = [each for each in alerts if each.role == "root" and explains(cause.code, each.code)]
@@ -417,7 +420,7 @@ def _one_process(one: Alert, other: Alert) -> bool:
 
 
 def _own_words(alert: Alert, ended: Alert) -> bool:
-    """What the rank that ended said itself before it did."""
+    """What the rank that ended stated itself before it did."""
     return (
         alert.rank is not None
         and alert.rank == ended.rank

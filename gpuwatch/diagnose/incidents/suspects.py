@@ -21,7 +21,7 @@ MAX_NAMED_SUSPECTS = 3
 
 @dataclass(frozen=True)
 class Hang:
-    """What the victims of one hang say together."""
+    """What the victims of one hang state together."""
 
     victims: tuple[int, ...]
     """Ranks that timed out."""
@@ -34,7 +34,7 @@ class Hang:
     printed: float
     """When the first one gave up."""
     silent: tuple[int, ...] = ()
-    """Ranks that said nothing while the others timed out."""
+    """Ranks that logged nothing while the others timed out."""
     odd: tuple[int, ...] = ()
     """Ranks that were in another operation of the same group, or had nothing pending."""
     odd_where: str = ""
@@ -56,7 +56,7 @@ class Hang:
 
 
 def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | None:
-    """The hang that timeouts tell of; None where there are none."""
+    """The hang that timeouts report of; None where there are none."""
     timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
     if not timeouts:
         return None

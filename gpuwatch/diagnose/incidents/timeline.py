@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.incident import Moment
 from gpuwatch.diagnose.model.text import collective, plural
 
 FOLD_S = 60.0
-"""Watchdogs of one hang fire within this, whatever the clocks say."""
+"""Watchdogs of one hang fire within this, whatever the clocks state."""
 
 
 def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
@@ -46,7 +46,7 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
 
 
 def _sole(alert: Alert) -> str | None:
-    """Causes on a GPU or node stand alone; what ranks say and what only helps to look folds over nodes."""
+    """Causes on a GPU or node stand alone; what ranks state and what only helps to look folds over nodes."""
     alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
     return f"{alert.node} {alert.gpu}" if alone else None
 

@@ -14,7 +14,7 @@ FAILED_END = re.compile(
     r"(?i)\b(?:leav|exit|quit|return|end|stop|terminat|abort|finish)\w{0,5}\b.{0,80}"
     r"\b(?:status|code|rc)[ =:]{0,3}-?[1-9]\d{0,4}\b"
 )
-"""A program tells that it ends, with a code that is no success."""
+"""A program reports that it ends, with a code that is no success."""
 ON_PURPOSE = re.compile(
     r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
     r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
@@ -97,7 +97,7 @@ def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd
 
 
 def is_failed_end(line: str) -> bool:
-    """Whether a line calls itself an error, or tells an exit code that is no success."""
+    """Whether a line calls itself an error, or reports an exit code that is no success."""
     return own_level(line) in GRAVE or FAILED_END.search(line) is not None
 
 

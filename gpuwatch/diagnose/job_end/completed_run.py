@@ -26,7 +26,7 @@ def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[St
     """The alerts; undated events of the scheduler are notes where every rank reached the last step.
 
     A table of events (`kubectl get events`, `describe`) gives ages, and no log line stands beside it: only
-    the end of the whole job tells that the pods started after all.
+    the end of the whole job reports that the pods started after all.
 
     Args:
         alerts: With what later steps and lines showed.

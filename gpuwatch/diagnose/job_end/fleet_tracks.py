@@ -26,24 +26,24 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
     """
     wanted = {alert.rank for alert in alerts if alert.rank is not None}
     files = {proof.file for alert in alerts for proof in alert.proof[:1] if proof.file is not None}
-    voices = [each for each in fleet.progress.voices.values() if each.steps]
-    shared = _shared_files(voices)
+    writers = [each for each in fleet.progress.writers.values() if each.steps]
+    shared = _shared_files(writers)
     return [
         _track(each, wall - now, alone=(each.node, each.file) not in shared)
-        for each in voices
+        for each in writers
         if each.rank in wanted or each.file in files
     ]
 
 
-def _track(voice: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
-    newest = islice(reversed(voice.steps), KEPT_STEPS)
+def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
+    newest = islice(reversed(writer.steps), KEPT_STEPS)
     marks = [Mark(step.step, _wall(step, offset_s), None, _is_finite(step)) for step in newest]
-    total = voice.value("total_steps")
+    total = writer.value("total_steps")
     return StepTrack(
-        voice.node,
-        voice.file,
-        voice.rank,
-        voice.job,
+        writer.node,
+        writer.file,
+        writer.rank,
+        writer.job,
         marks[::-1],
         None if total is None else int(total),
         alone,
@@ -58,9 +58,9 @@ def _is_finite(step: LoggedStep) -> bool:
     return all(value is None or math.isfinite(value) for value in (step.loss, step.grad_norm))
 
 
-def _shared_files(voices: Iterable[RankProgress]) -> set[tuple[str, str]]:
+def _shared_files(writers: Iterable[RankProgress]) -> set[tuple[str, str]]:
     """Files in which several ranks log steps."""
     ranks: dict[tuple[str, str], set[int | None]] = {}
-    for voice in voices:
-        ranks.setdefault((voice.node, voice.file), set()).add(voice.rank)
+    for writer in writers:
+        ranks.setdefault((writer.node, writer.file), set()).add(writer.rank)
     return {key for key, found in ranks.items() if len(found) > 1}

@@ -224,7 +224,7 @@ def is_short_run(tracks: Sequence[StepTrack]) -> bool:
 
 
 def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Whether the last lines of a log of these tracks say that a rule of the training ended it."""
+    """Whether the last lines of a log of these tracks state that a rule of the training ended it."""
     files = {track.file for track in tracks}
     return any(
         OWN_RULE.search(line) for file, each in closings.items() if file in files for line in each.lines
@@ -234,24 +234,24 @@ def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -
 def stop_alerts(
     end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, LogEnd]
 ) -> list[Alert]:
-    """What a job that stopped before its announced end says by this alone; nothing where a line tells why.
+    """What a job that stopped before its announced end states by this alone; nothing where a line shows why.
 
     The rank that stopped first is a hang without a line. Where no rank stands out, the cause is unknown.
 
     Args:
         end: How the job ended.
         tracks: The steps of its ranks.
-        alerts: What its lines say.
+        alerts: What its lines state.
         closings: File -> how its log ends.
     """
     alerts = list(alerts)
-    told = any(
+    reported = any(
         alert.code in SCHEDULER
         or alert.code == "proc.sigterm"
-        or (_is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor says is no cause
+        or (_is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor states is no cause
         for alert in alerts
     )
-    if end.state != "stopped" or told or len(end.behind) > 1:
+    if end.state != "stopped" or reported or len(end.behind) > 1:
         return []
     if end.behind:
         (rank,) = end.behind
@@ -301,8 +301,8 @@ def last_words(lines: Sequence[str], step: int) -> str | None:
     """The last line of a log, where it has words and stands below the line of the last step; else None."""
     line = next((each for each in reversed(lines) if each.strip()), "")
     numbers = {number.replace(",", "") for number in NUMBER.findall(line)}
-    told = str(step) not in numbers or is_failed_end(line)
-    return line if told and _WORD.search(line) else None
+    reported = str(step) not in numbers or is_failed_end(line)
+    return line if reported and _WORD.search(line) else None
 
 
 def _is_failure(alert: Alert) -> bool:

@@ -24,7 +24,10 @@ def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
 
 
 def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
-    """Rank -> the last line of its own file that says what it did; of several files the one written last."""
+    """Rank -> the last line of its own file that states what it did.
+
+    Of several files the one written last.
+    """
     found: dict[int, Activity] = {}
     for file in sorted(files, key=lambda each: each.last_time or each.mtime):
         text = last_line(file.last_lines)

@@ -53,7 +53,7 @@ class Leave(NamedTuple):
 
 
 def leave_of(lines: Sequence[str]) -> Leave:
-    """What the last lines of a log tell."""
+    """What the last lines of a log report."""
     asked = next((number for number, line in enumerate(lines) if _ASKED.search(line)), None)
     if asked is None:
         return Leave(saved=False, meant=False)

@@ -17,13 +17,13 @@ OVER = ("finished", "running")
 def unfinished_alerts(
     found: Unfinished | None, end: JobEnd, alerts: Iterable[Alert], files: Iterable[LogScan]
 ) -> list[Alert]:
-    """The hang of one rank; nothing where the job finished or goes on, or a line tells of a failure."""
-    told = any(
+    """The hang of one rank; nothing where the job finished or goes on, or a line reports of a failure."""
+    reported = any(
         (alert.severity in ("error", "critical") and alert.role != "hint") or alert.code in SCHEDULER
         for alert in alerts
     )
     file = None if found is None else next((each for each in files if each.name == found.file), None)
-    if found is None or file is None or told or end.state in OVER:
+    if found is None or file is None or reported or end.state in OVER:
         return []
     at = file.mtime if file.last_time is None else file.last_time
     node = found.host or file.node

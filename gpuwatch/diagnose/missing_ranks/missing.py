@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpuwatch.diagnose.missing_ranks.vanished import tells_ranks, was_done
+from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, was_done
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
@@ -77,7 +77,7 @@ def seen_whole(members: Collection[Member], now: float) -> bool:
     if not any(process.state != "Z" for _, process in members):
         return False
     nodes = {node.name: node for node, _ in members}.values()
-    if not all(tells_ranks(node, now) for node in nodes):
+    if not all(names_ranks(node, now) for node in nodes):
         return False
     return all(age_s(node, process, now) >= STARTED_S for node, process in members)
 

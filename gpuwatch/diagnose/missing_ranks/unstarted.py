@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch.diagnose.missing_ranks.missing import Member, age_s, members_by_job, seen_whole
-from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, tells_ranks
+from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, names_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import plural, ranks_text
@@ -54,7 +54,7 @@ def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
     Judged only where every node of the plan answers, at least half of the ranks are seen, and the job has not
     logged a step: others may run on nodes that are not watched, and the job trains.
     """
-    if not all(tells_ranks(node, now) for node in fleet.nodes.values()):
+    if not all(names_ranks(node, now) for node in fleet.nodes.values()):
         return []
     found = []
     for job, members in members_by_job(fleet).items():
@@ -82,7 +82,7 @@ def _silent_s(node: Node, process: Process, now: float) -> float:
 
 
 def _has_stepped(fleet: Fleet, job: str) -> bool:
-    return any(each.job == job and each.value("step") is not None for each in fleet.progress.voices.values())
+    return any(each.job == job and each.value("step") is not None for each in fleet.progress.writers.values())
 
 
 def _idle(members: Collection[Member]) -> bool:

@@ -52,7 +52,7 @@ class VanishedWatch:
         if now - self._at < EVERY_S:
             return False
         self._at = now
-        nodes = {name: node for name, node in fleet.nodes.items() if tells_ranks(node, now)}
+        nodes = {name: node for name, node in fleet.nodes.items() if names_ranks(node, now)}
         running = running_ranks(nodes.values())
         for key, (node, process) in running.items():
             self._seen[key] = Seen(node.name, process, _gpu(node, process), wall)
@@ -81,7 +81,7 @@ class VanishedWatch:
         return changed
 
 
-def tells_ranks(node: Node, now: float) -> bool:
+def names_ranks(node: Node, now: float) -> bool:
     """Whether the list of its processes is one of now, and whole."""
     fresh = node.processes_at is not None and node.processes_at >= node.agent_since
     return node.state(now) == "live" and fresh and node.processes_partial is None
@@ -108,9 +108,9 @@ def _older(node: Node, process: Process, seen: Seen) -> bool:
 
 
 def was_done(progress: FleetProgress, job: str, rank: int) -> bool:
-    """Whether the last step of the rank, or of its job where it tells none, is the announced last one."""
-    voices = [each for each in progress.voices.values() if each.job == job]
-    own = [each for each in voices if each.rank == rank] or voices
+    """Whether the last step of the rank, or of its job where it reports none, is the announced last one."""
+    writers = [each for each in progress.writers.values() if each.job == job]
+    own = [each for each in writers if each.rank == rank] or writers
     for each in own:
         step, total = each.value("step"), each.value("total_steps")
         if step is not None and total is not None and reached(int(step), int(total)):

@@ -80,7 +80,7 @@ class Alert(msgspec.Struct, frozen=True):
     kernel: bool = False
     """From the kernel log or the driver: about the node or GPU, whoever runs there."""
     doubt: str = ""
-    """What the node that this is about says to the contrary, or why it cannot be asked; empty: nothing."""
+    """What the node that this is about states to the contrary, or why it cannot be asked; empty: nothing."""
     refuted: bool = False
     """The doubt is a contradiction: this leads no incident while anything else does."""
 

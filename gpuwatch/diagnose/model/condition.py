@@ -32,7 +32,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """Something to tell about a node or one of its GPUs."""
+    """Something to report about a node or one of its GPUs."""
 
     code: str
     """Stable, for scripts: gpu_lost, temperature, ib_down, ..."""

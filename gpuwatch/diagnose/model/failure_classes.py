@@ -46,7 +46,7 @@ EXPLICIT = frozenset(
 """The job itself names the culprits."""
 
 GATHERINGS = frozenset(("c10d.init_barrier_timeout", "elastic.rdzv_timeout"))
-"""Who says one of these came and waited: to blame are those that did not come."""
+"""Who states one of these came and waited: to blame are those that did not come."""
 
 EXITS: Mapping[str, int] = {
     "rank.killed": 0,
@@ -69,7 +69,7 @@ EXITS: Mapping[str, int] = {
 """That a process ended, not why; with how likely it only followed (1, -9, -11, -7 before -6, -15)."""
 
 UNSPECIFIC = frozenset(("python.exception",))
-"""Says that something failed on this rank; anything else that it says there tells more."""
+"""States that something failed on this rank; anything else that it states there reports more."""
 
 KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
 """Rules of lines that the kernel or the driver writes."""
@@ -83,7 +83,7 @@ LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.",
     "ray.node_dead",
     "node_lost",
 }
-"""Told by somebody else, some time after it happened."""
+"""Reported by somebody else, some time after it happened."""
 
 PEER_TROUBLE = frozenset(
     (

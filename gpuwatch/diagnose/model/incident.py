@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.wire import Role, Severity
 
 UNKNOWN = "unknown"
-"""The class of an incident whose cause the logs do not tell."""
+"""The class of an incident whose cause the logs do not report."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Incident(msgspec.Struct, frozen=True):
     followers: int = 0
     """Ranks (nodes, where no ranks are known) that only follow."""
     silent: tuple[int, ...] = ()
-    """Ranks of the job that said nothing at all while the others reported: suspects."""
+    """Ranks of the job that logged nothing at all while the others reported: suspects."""
     timeline: tuple[Moment, ...] = ()
     explain: str = ""
     do: tuple[str, ...] = ()
@@ -84,8 +84,8 @@ class Incident(msgspec.Struct, frozen=True):
     last_activity: Activity | None = None
     """Of a hang whose cause is not logged: what the rank that was waited for logged last."""
     checkpoint: Checkpoint | None = None
-    """The last one of its job; None: no line tells of one."""
-    heard: HangCheck | None = None
+    """The last one of its job; None: no line reports of one."""
+    hang_check: HangCheck | None = None
     """None: nobody has asked the ranks."""
     over: bool = False
     """Every alert of it was resolved, or it was closed; what somebody acknowledged still stands."""

@@ -48,7 +48,7 @@ def last_activity(
 
 
 def last_line(lines: Sequence[str]) -> str | None:
-    """The last of some lines that says what a rank does."""
+    """The last of some lines that states what a rank does."""
     return next((line for line in reversed(lines) if _NO_ACTIVITY.search(line) is None), None)
 
 

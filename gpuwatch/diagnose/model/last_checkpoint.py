@@ -14,7 +14,7 @@ from gpuwatch.fleet.logs.checkpoints import SavedCheckpoint
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """The newest checkpoint that a job has told of."""
+    """The newest checkpoint that a job has reported of."""
 
     step: int | None
     at: float | None
@@ -26,7 +26,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     size: int | None = None
     """Bytes."""
     unfinished_step: int | None = None
-    """A later one was begun, and nothing says that it was finished, or its files are not complete."""
+    """A later one was begun, and nothing states that it was finished, or its files are not complete."""
     last_step: int | None = None
     """The furthest step of the job."""
     last_at: float | None = None
@@ -59,16 +59,16 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
-    """Of all that the ranks of one job have told; None: no line says that one was written."""
-    told = list(saved)
-    done = [each for each in told if each.done]
+    """Of all that the ranks of one job have reported; None: no line states that one was written."""
+    reported = list(saved)
+    done = [each for each in reported if each.done]
     if not done:
         return None
     newest = max(done, key=lambda each: (each.step is not None, each.step or 0, each.at))
     if newest.complete is False and newest.good is not None:
         step, path = checkpoint_of(newest.good)
         return Checkpoint(step, newest.good_at, path, unfinished_step=newest.step)
-    begun = [each.step for each in told if not each.done and each.step is not None]
+    begun = [each.step for each in reported if not each.done and each.step is not None]
     later = max((step for step in begun if step > (newest.step or 0)), default=None)
     return Checkpoint(
         newest.step,
@@ -99,10 +99,10 @@ def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Check
             msgspec.structs.replace(each, at=at, step=step, good_at=_shifted(each, offset_s))
         )
     found: dict[str | None, Checkpoint] = {}
-    for job, told in by_job.items():
-        last = last_checkpoint(told)
+    for job, reported in by_job.items():
+        last = last_checkpoint(reported)
         if last is not None:
-            furthest, when = _furthest(fleet, job, {(each.node, each.file) for each in told}, wall - now)
+            furthest, when = _furthest(fleet, job, {(each.node, each.file) for each in reported}, wall - now)
             found[job] = msgspec.structs.replace(last, last_step=furthest, last_at=when)
     return found
 
@@ -111,32 +111,33 @@ def of_lines(lines: Iterable[tuple[str, bool, float, bool]]) -> Checkpoint | Non
     """The last checkpoint of a job that ended.
 
     Args:
-        lines: Line, whether it says that it was finished (else begun), when (unix seconds), and whether that
+        lines: Line, whether it states that it was finished (else begun), when (unix seconds), and whether
+        that
             is the line's own time.
     """
-    told = []
+    reported = []
     for text, done, at, timed in lines:
         step, path = checkpoint_of(text)
-        told.append(SavedCheckpoint("", "", None, step, path, at, timed, done))
-    return last_checkpoint(told)
+        reported.append(SavedCheckpoint("", "", None, step, path, at, timed, done))
+    return last_checkpoint(reported)
 
 
 def _shifted(saved: SavedCheckpoint, offset_s: float) -> float | None:
     return None if saved.good_at is None else saved.good_at - offset_s
 
 
-def _complete(told: list[bool | None]) -> bool | None:
-    known = [each for each in told if each is not None]
+def _complete(reported: list[bool | None]) -> bool | None:
+    known = [each for each in reported if each is not None]
     return all(known) if known else None
 
 
 def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
-    """The last step that the same log told before, where the line names none. `at`: monotonic seconds."""
+    """The last step that the same log reported before, where the line names none. `at`: monotonic seconds."""
     steps = [
         step.step
-        for voice in fleet.progress.voices.values()
-        if (voice.node, voice.file) == (saved.node, saved.file) and not voice.per_epoch
-        for step in voice.curve()
+        for writer in fleet.progress.writers.values()
+        if (writer.node, writer.file) == (saved.node, saved.file) and not writer.per_epoch
+        for step in writer.curve()
         if math.isfinite(step.at) and step.at <= at
     ]
     return max(steps, default=None) if saved.timed else None
@@ -148,10 +149,10 @@ def _furthest(
     """The furthest step of a job, and when it was logged (unix seconds on our clock)."""
     steps = [
         (step.step, step.at)
-        for voice in fleet.progress.voices.values()
-        if not voice.per_epoch
-        and ((voice.node, voice.file) in files or (job is not None and voice.job == job))
-        for step in voice.curve()[-1:]
+        for writer in fleet.progress.writers.values()
+        if not writer.per_epoch
+        and ((writer.node, writer.file) in files or (job is not None and writer.job == job))
+        for step in writer.curve()[-1:]
     ]
     if not steps:
         return None, None

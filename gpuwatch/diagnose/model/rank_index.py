@@ -11,9 +11,9 @@ from gpuwatch import shell_command
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 
 STARTED_S = 5.0
-"""What a job tells may be stamped so long before its processes, by another clock."""
+"""What a job reports may be stamped so long before its processes, by another clock."""
 LAST_WORDS_S = 120.0
-"""So long after its ranks a job is told of: launchers wait 30 to 60 s for those that do not end."""
+"""So long after its ranks a job is reported of: launchers wait 30 to 60 s for those that do not end."""
 
 
 class RankIndex:
@@ -29,7 +29,7 @@ class RankIndex:
         self._key: dict[tuple[str, str, object], list[RankPlace]] = defaultdict(list)
         self._file: dict[str, list[RankPlace]] = defaultdict(list)
         self.sizes: dict[str | None, int] = {}
-        """Job -> its world size, as far as its ranks say."""
+        """Job -> its world size, as far as its ranks state."""
         for place in places.ranks:
             self._add(place)
         if places.world is not None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.model.confidence import Confidence
 
-Witness: TypeAlias = Literal["flight", "ras", "stacks"]
+EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks"]
 """The flight recorder's dumps, NCCL's RAS, the stacks of the processes."""
 
 
@@ -15,12 +15,12 @@ Witness: TypeAlias = Literal["flight", "ras", "stacks"]
 class SourceVerdict:
     """One sentence and what it rests on."""
 
-    witness: Witness
+    source: EvidenceSource
     wrong: bool
     """Whether it saw anything wrong at all."""
     sentence: str
     culprits: tuple[int, ...] = ()
-    """Global ranks; empty where it cannot tell."""
+    """Global ranks; empty where it cannot determine it."""
     confidence: Confidence = "low"
     evidence: tuple[str, ...] = ()
     """Sentences with numbers, strongest first."""

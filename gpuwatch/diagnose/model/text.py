@@ -27,14 +27,14 @@ _DETAIL = (
     ("action", "{}"),
 )
 """Fields that make a headline more useful, and how they are put."""
-MAX_SAID = 80
+MAX_QUOTED_CHARS = 80
 """Characters of an exception that a headline takes in."""
 NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid"))
 """Keep their capital inside a sentence."""
 
 
 def what(code: str, title: str, fields: Fields) -> str:
-    """What happened, as a headline says it: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
+    """What happened, as a headline states it: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
     xid = fields.get("xid")
     if code.startswith("gpu.xid.") and isinstance(xid, int):
         name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)
@@ -54,8 +54,8 @@ def what(code: str, title: str, fields: Fields) -> str:
 def exception(fields: Fields) -> str:
     """`ValueError: sample 4711 has no label`, cut to what a headline takes in."""
     words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
-    said = ": ".join(words)
-    return said if len(said) <= MAX_SAID else said[: MAX_SAID - 3].rstrip() + "..."
+    stated = ": ".join(words)
+    return stated if len(stated) <= MAX_QUOTED_CHARS else stated[: MAX_QUOTED_CHARS - 3].rstrip() + "..."
 
 
 HALVES = ("send", "recv")
@@ -99,7 +99,7 @@ def clock(at: float, now: float | None = None) -> str:
 
 
 def when(alert: Alert, now: float | None = None) -> str:
-    """`12:03:11`, `before 12:03:11`, `at or after 12:03:11`, `(undated)`: as far as the lines tell."""
+    """`12:03:11`, `before 12:03:11`, `at or after 12:03:11`, `(undated)`: as far as the lines report."""
     if alert.timed:
         return clock(alert.first, now)
     if alert.bound == "undated":
@@ -119,7 +119,7 @@ NO_RANK_SEEN = (
     "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
     "environment, or it is another user's, seen only by its user and by root"
 )
-"""Whose environment may not be read tells no rank: that none runs would be too much to say."""
+"""Whose environment may not be read reports no rank: that none runs would be too much to state."""
 
 
 def ranges(numbers: Iterable[int], most: int = 6) -> str:

@@ -70,7 +70,7 @@ def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
 
 
 def _bound_by_ends(alerts: Sequence[Alert], found: dict[str, tuple[float, float]]) -> None:
-    """A rank says nothing any more once its launcher has seen it end."""
+    """A rank logs nothing any more once its launcher has seen it end."""
     ended: dict[int, dict[str | None, float]] = defaultdict(dict)
     for alert in alerts:
         if alert.timed and alert.rank is not None and alert.code in EXITS:
@@ -107,19 +107,21 @@ def sure(bound: tuple[float, float]) -> bool:
 
 
 def attempts_end(alerts: Iterable[Alert]) -> list[float]:
-    """When the attempts of a job ended: by what its launchers told, and by the folders of its logs."""
-    told: list[float] = []
+    """When the attempts of a job ended: by what its launchers reported, and by the folders of its logs."""
+    reported: list[float] = []
     folders: dict[int, float] = {}
     for alert in alerts:
         if alert.code == NEW_ATTEMPT:
-            told.append(alert.first)
+            reported.append(alert.first)
         number = attempt_of_path(alert.proof[0].file or "")
         if number is not None:
             folders[number] = max(alert.first, folders.get(number, alert.first))
     last = max(folders, default=0)
-    # files that were copied have one time, which tells no order
-    told += [ended for number, ended in folders.items() if number < last and ended < folders[last] - LATE_S]
-    return batches(told, ATTEMPT_S)
+    # files that were copied have one time, which reports no order
+    reported += [
+        ended for number, ended in folders.items() if number < last and ended < folders[last] - LATE_S
+    ]
+    return batches(reported, ATTEMPT_S)
 
 
 def attempt_of_path(file: str) -> int | None:

@@ -21,7 +21,7 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile
 
 ENDED_S = 6 * 3600.0
-"""A job whose last line is older is not told of (as long as the agents look back)."""
+"""A job whose last line is older is not reported of (as long as the agents look back)."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class EndedJob:
     searched: bool
     """Whether all of its logs have been searched."""
     attempt: int | None = None
-    """The number of the last one that logged steps, where the folders of its logs tell it."""
+    """The number of the last one that logged steps, where the folders of its logs report it."""
     superseded: bool = False
     """Its user started a job later on one of its nodes, and so has seen to it."""
 
@@ -48,7 +48,7 @@ class EndedJob:
 def ended_jobs(
     fleet: Fleet, alerts: Iterable[Alert], now: float, wall: float
 ) -> list[tuple[EndedJob, list[Alert]]]:
-    """Every job that ended of late, the last one first, with what its early end says by itself.
+    """Every job that ended of late, the last one first, with what its early end states by itself.
 
     Args:
         fleet: What is known now.
@@ -85,14 +85,14 @@ def _ended(
     places = {(node.name, file.path) for node, file in files}
     tracks = [
         _track(each, name, offset_s)
-        for each in fleet.progress.voices.values()
+        for each in fleet.progress.writers.values()
         if (each.node, each.file) in places and each.curve()
     ]
     closings = {file.path: LogEnd(_last(node, file), file.last_lines) for node, file in files}
     searched = all(file.searched_to is not None or file.state == "elsewhere" for _, file in files)
     end = job_end(tracks, alerts, closings, growing=False, settled=searched)
-    told = [alert for alert in alerts if not alert.id.startswith(_MARK)]
-    stops = stop_alerts(end, tracks, told, closings) if searched else []
+    reported = [alert for alert in alerts if not alert.id.startswith(_MARK)]
+    stops = stop_alerts(end, tracks, reported, closings) if searched else []
     ranks = {rank for _, file in files for rank in file.ranks} | {
         track.rank for track in tracks if track.rank is not None
     }
@@ -112,17 +112,17 @@ def _ended(
 
 
 def _may_explain(alert: Alert, job: EndedJob) -> bool:
-    """Whether the kernel of one of its nodes told of a fault about when the job ended."""
+    """Whether the kernel of one of its nodes reported of a fault about when the job ended."""
     grave = alert.severity in ("error", "critical") and alert.role != "hint"
     near = job.last - GAP_S <= alert.first <= job.last + GAP_S
     return alert.kernel and grave and near and alert.node in job.nodes
 
 
 _MARK = "ended "
-"""Begins the ids of what an early end says by itself."""
+"""Begins the ids of what an early end states by itself."""
 
 
-def _track(voice: RankProgress, job: str, offset_s: float) -> StepTrack:
+def _track(writer: RankProgress, job: str, offset_s: float) -> StepTrack:
     marks = [
         Mark(
             step.step,
@@ -130,11 +130,11 @@ def _track(voice: RankProgress, job: str, offset_s: float) -> StepTrack:
             None,
             all(value is None or math.isfinite(value) for value in (step.loss, step.grad_norm)),
         )
-        for step in voice.curve()
+        for step in writer.curve()
     ]
-    total = voice.value("total_steps")
+    total = writer.value("total_steps")
     whole = None if total is None else int(total)
-    return StepTrack(voice.node, voice.file, voice.rank, job, marks, whole, per_epoch=voice.per_epoch)
+    return StepTrack(writer.node, writer.file, writer.rank, job, marks, whole, per_epoch=writer.per_epoch)
 
 
 def _last(node: Node, file: LogFile) -> float:

@@ -32,12 +32,12 @@ END_BYTES = 2048
 
 
 @dataclass(frozen=True)
-class LoggedVoice:
+class LoggedWriter:
     """The series of one rank in one file, and the same as the running fleet keeps it."""
 
     file: LogScan
     series: StepSeries
-    voice: RankProgress
+    writer: RankProgress
 
     def point(self, step: int | None) -> StepPoint:
         """The logged step of this number, else the last one."""
@@ -46,15 +46,15 @@ class LoggedVoice:
 
 
 def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
-    """What the numbers of a job say at its end: the classes of `TrainingWatch` and of slow ranks."""
-    voices = [logged_voice(file, series) for file in files for series in file.series]
-    if not voices:
+    """What the numbers of a job state at its end: the classes of `TrainingWatch` and of slow ranks."""
+    writers = [logged_writer(file, series) for file in files for series in file.series]
+    if not writers:
         return []
-    found = list(_of_speaker(max(voices, key=_weight)))
-    by_voice = {id(each.voice): each for each in voices}
-    first = first_nans(each.voice for each in voices).values()
-    found += [_alert(by_voice[id(nan.voice)], nan.sign, of_one=nan.alone) for nan in first]
-    return found + list(_slow_ranks(voices))
+    found = list(_of_speaker(max(writers, key=_weight)))
+    by_writer = {id(each.writer): each for each in writers}
+    first = first_nans(each.writer for each in writers).values()
+    found += [_alert(by_writer[id(nan.writer)], nan.sign, of_one=nan.alone) for nan in first]
+    return found + list(_slow_ranks(writers))
 
 
 def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Alert]:
@@ -73,22 +73,22 @@ def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Aler
     ]
 
 
-def logged_voice(file: LogScan, series: StepSeries) -> LoggedVoice:
+def logged_writer(file: LogScan, series: StepSeries) -> LoggedWriter:
     """A series as the functions of running jobs take it; its times are unix seconds."""
     rank = file.rank if series.rank is None else series.rank
-    voice = RankProgress(series.host or file.node or "", file.name, rank, series.local_rank)
-    voice.dialect, voice.per_epoch, voice.highest_scale = (
+    writer = RankProgress(series.host or file.node or "", file.name, rank, series.local_rank)
+    writer.dialect, writer.per_epoch, writer.highest_scale = (
         series.dialect, series.per_epoch, series.highest_scale,
     )  # fmt: skip
-    voice.steps = deque(_steps(series.points), maxlen=len(series.points))
+    writer.steps = deque(_steps(series.points), maxlen=len(series.points))
     last = series.points[-1].at
-    voice.stepped_at = -math.inf if last is None else last
-    voice.values = {name: Value(value, voice.stepped_at) for name, value in series.values.items()}
-    voice.timings = {
-        name: deque(Value(seconds, voice.stepped_at) for seconds in values)
+    writer.stepped_at = -math.inf if last is None else last
+    writer.values = {name: Value(value, writer.stepped_at) for name, value in series.values.items()}
+    writer.timings = {
+        name: deque(Value(seconds, writer.stepped_at) for seconds in values)
         for name, values in series.timings.items()
     }
-    return LoggedVoice(file, series, voice)
+    return LoggedWriter(file, series, writer)
 
 
 def _steps(points: Sequence[StepPoint]) -> Iterator[LoggedStep]:
@@ -105,24 +105,24 @@ def _steps(points: Sequence[StepPoint]) -> Iterator[LoggedStep]:
         before = point
 
 
-def _weight(each: LoggedVoice) -> tuple[int, int]:
+def _weight(each: LoggedWriter) -> tuple[int, int]:
     """Who speaks for the job: the series with the most values that can be judged."""
     judged = sum(point.loss is not None or point.grad_norm is not None for point in each.series.points)
     return judged, len(each.series.points)
 
 
-def _of_speaker(speaker: LoggedVoice) -> Iterator[Alert]:
+def _of_speaker(speaker: LoggedWriter) -> Iterator[Alert]:
     codes = set()
-    for sign in numerics(speaker.voice):
+    for sign in numerics(speaker.writer):
         codes.add(sign.code)
         yield _alert(speaker, sign)
-    steps = list(speaker.voice.steps)
+    steps = list(speaker.writer.steps)
     slow = list(collapsed(steps))
     if not slow and all(step.took_s is None for step in steps):
         slow = list(collapsed_rate(steps))
-    if not speaker.voice.per_epoch:
+    if not speaker.writer.per_epoch:
         slow += went_back(steps)
-    of_speed = [sign for sign in pace(speaker.voice, ()) if not slow or sign.code != slow[0].code]
+    of_speed = [sign for sign in pace(speaker.writer, ()) if not slow or sign.code != slow[0].code]
     for sign in (*slow, *of_speed):
         if _lasted(speaker.series.points, sign):
             yield _alert(speaker, sign, of_one=False)
@@ -155,19 +155,19 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
             return
 
 
-def _alert(of: LoggedVoice, sign: Sign, *, of_one: bool = True) -> Alert:
+def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
     """A sign as an alert. What lasted to the end of the log is an error: nobody stopped the run."""
     point = of.point(sign.step)
     at = point.at if point.at is not None else of.file.last_time or of.file.mtime
     fields: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}
     if sign.lasts:
         fields["lasts"] = 1
-    node = of.voice.node or None
+    node = of.writer.node or None
     proof = Proof(
         "line", sign.text, at, point.at is not None, of.file.node, of.file.name, point.offset, (sign.text,)
     )
     return Alert(
-        id=f"{sign.code}@{of.file.name}:{of.voice.rank}",
+        id=f"{sign.code}@{of.file.name}:{of.writer.rank}",
         code=sign.code,
         severity="error" if sign.lasts and sign.severity == "warning" else sign.severity,
         title=TITLES[sign.code],
@@ -175,7 +175,7 @@ def _alert(of: LoggedVoice, sign: Sign, *, of_one: bool = True) -> Alert:
         proof=(proof,),
         role="root" if sign.code in ENDS_RUNS or sign.lasts else "hint",
         node=node if of_one else None,
-        rank=of.voice.rank if of_one else None,
+        rank=of.writer.rank if of_one else None,
         first=at,
         last=at,
         timed=point.at is not None,
@@ -183,14 +183,14 @@ def _alert(of: LoggedVoice, sign: Sign, *, of_one: bool = True) -> Alert:
     )
 
 
-def _slow_ranks(voices: Iterable[LoggedVoice]) -> Iterator[Alert]:
+def _slow_ranks(writers: Iterable[LoggedWriter]) -> Iterator[Alert]:
     """Ranks whose own timers stand out among their peers'."""
     times: dict[int, dict[str, float]] = {}
-    by_rank: dict[int, LoggedVoice] = {}
-    for each in voices:
-        own = _medians(each.voice)
-        if each.voice.rank is not None and own:
-            times[each.voice.rank], by_rank[each.voice.rank] = own, each
+    by_rank: dict[int, LoggedWriter] = {}
+    for each in writers:
+        own = _medians(each.writer)
+        if each.writer.rank is not None and own:
+            times[each.writer.rank], by_rank[each.writer.rank] = own, each
     for unlike in slow_ranks(times, Thresholds().peer_time_pct):
         of = by_rank[unlike.rank]
         text = f"one of {unlike.peers + 1} ranks {unlike.what}"
@@ -201,19 +201,19 @@ def _slow_ranks(voices: Iterable[LoggedVoice]) -> Iterator[Alert]:
         )
         yield Alert(
             id=f"{SLOW_RANK}@{unlike.rank}", code=SLOW_RANK, severity="warning", title="Straggler",
-            text=text, proof=(proof,), role="hint", node=of.voice.node or None, rank=unlike.rank,
+            text=text, proof=(proof,), role="hint", node=of.writer.node or None, rank=unlike.rank,
             first=at, last=at, timed=point.at is not None,
         )  # fmt: skip
 
 
-def _medians(voice: RankProgress) -> dict[str, float]:
+def _medians(writer: RankProgress) -> dict[str, float]:
     found = {
         name: median(value.value for value in values)
-        for name, values in voice.timings.items()
+        for name, values in writer.timings.items()
         if len(values) >= LEAST_TIMINGS
     }
-    if "step_time_s" in voice.values:
-        steps = [took for took in voice.step_times(RECENT_STEPS) if math.isfinite(took)]
+    if "step_time_s" in writer.values:
+        steps = [took for took in writer.step_times(RECENT_STEPS) if math.isfinite(took)]
         if len(steps) >= LEAST_TIMINGS:
             found[STEP] = median(steps)
     return found

@@ -17,13 +17,13 @@ class EndedJobsWatch:
         self.jobs: tuple[EndedJob, ...] = ()
         """The last one first."""
         self.alerts: dict[str, Alert] = {}
-        """By id: what a job's early end says where no line tells why."""
+        """By id: what a job's early end states where no line shows why."""
         self.names: frozenset[str] = frozenset()
         """Of all of them."""
         self.superseded: frozenset[str] = frozenset()
         """The names of those after which another job was started."""
         self.last_attempts: dict[str, int] = {}
-        """Name -> the number of the last attempt that trained, of those whose folders tell it."""
+        """Name -> the number of the last attempt that trained, of those whose folders report it."""
         self._seen: tuple[int, ...] = ()
         self._files: dict[str, bool] = {}
         self._logs_version = -1

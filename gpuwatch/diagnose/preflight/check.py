@@ -16,13 +16,13 @@ from gpuwatch.wire import NodeSettings, Process, RankSettings
 
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
 MOST_SHOWN = 6
-"""Different values that are told one by one."""
+"""Different values that are reported one by one."""
 NO_GPU = "no node with a GPU responds"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One answered question. A SKIP says in `detail` what is missing for an answer."""
+    """One answered question. A SKIP states in `detail` what is missing for an answer."""
 
     id: str
     """Stable, for scripts: `gpu.ecc`, `versions.driver`."""
@@ -40,7 +40,7 @@ class PreflightRank:
     node: str
     number: int
     process: Process
-    told: RankSettings | None
+    reported: RankSettings | None
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class PreflightData:
     """Those that answer."""
     silent: Mapping[str, str]
     """Nodes that do not -> why."""
-    told: Mapping[str, NodeSettings]
+    reported: Mapping[str, NodeSettings]
     """By node; missing where the node could not be asked."""
     conditions: Sequence[tuple[str, Condition]]
     """(node, what is not well), GPUs' own among them."""
@@ -87,7 +87,7 @@ def passed(id_: str, detail: str) -> Check:
 
 
 def skipped(id_: str, why: str) -> Check:
-    """Nobody can tell."""
+    """Nothing shows it."""
     return Check(id_, "SKIP", why)
 
 
@@ -97,9 +97,9 @@ def differing(values: Mapping[str, str]) -> str:
     for name, value in values.items():
         groups.setdefault(value, []).append(name)
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
-    told = [f"{fold(names)} {value}" for value, names in ordered[:MOST_SHOWN]]
+    reported = [f"{fold(names)} {value}" for value, names in ordered[:MOST_SHOWN]]
     more = len(ordered) - MOST_SHOWN
-    return ", ".join(told) + (f", {more} more values" if more > 0 else "")
+    return ", ".join(reported) + (f", {more} more values" if more > 0 else "")
 
 
 def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -125,10 +125,10 @@ def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, 
     return Check(id_, status, f"{what}: {differing(known)}", odd_ones(known), remedy)
 
 
-def by_sentence(told: Iterable[tuple[str, str]]) -> str:
+def by_sentence(reported: Iterable[tuple[str, str]]) -> str:
     """(node, sentence) in few words: the same sentence of several nodes once, `gpu-[001-063] GPU 0 ...`."""
     nodes: dict[str, list[str]] = {}
-    for node, sentence in told:
+    for node, sentence in reported:
         nodes.setdefault(sentence, []).append(node)
     return listed(f"{fold(names)} {sentence}" for sentence, names in nodes.items())
 
@@ -140,6 +140,6 @@ def count(number: int, what: str) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """A few names, and how many more."""
-    told = list(names)
-    more = len(told) - MOST_SHOWN
-    return "; ".join(told[:MOST_SHOWN]) + (f"; {more} more" if more > 0 else "")
+    reported = list(names)
+    more = len(reported) - MOST_SHOWN
+    return "; ".join(reported[:MOST_SHOWN]) + (f"; {more} more" if more > 0 else "")

@@ -21,7 +21,7 @@ from gpuwatch.wire import NodeSettings
 
 def checklist(
     fleet: Fleet,
-    told: Mapping[str, NodeSettings],
+    reported: Mapping[str, NodeSettings],
     alerts: Iterable[Alert],
     incidents: Iterable[Incident],
     now: float,
@@ -31,7 +31,7 @@ def checklist(
 
     Args:
         fleet: What is known.
-        told: By node: what it answered when it was asked for the settings of its ranks.
+        reported: By node: what it answered when it was asked for the settings of its ranks.
         alerts: Of the session.
         incidents: Of the session.
         now: Monotonic seconds, the fleet's own clock.
@@ -45,8 +45,10 @@ def checklist(
         for each in conditions_of(node, fleet.plan.thresholds, now)
         if each.code != STARTING  # the checklist counts it at every age
     ]
-    ranks = [rank for node in live for rank in ranks_of(node, told.get(node.name))]
-    case = PreflightData(live, silent, told, conditions, ranks, tuple(alerts), tuple(incidents), now, wall)
+    ranks = [rank for node in live for rank in ranks_of(node, reported.get(node.name))]
+    case = PreflightData(
+        live, silent, reported, conditions, ranks, tuple(alerts), tuple(incidents), now, wall
+    )
     return [*job(case), *software(case), *hardware(case)]
 
 
@@ -59,7 +61,7 @@ def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Co
 
 
 def answers(node: Node, now: float) -> bool:
-    """Whether a node is live and has said what it is."""
+    """Whether a node is live and has stated what it is."""
     return node.state(now) == "live" and node.hello is not None
 
 
@@ -72,9 +74,9 @@ def why(node: Node, now: float) -> str:
     return node.link.reason or node.bye or "no answer yet"
 
 
-def ranks_of(node: Node, told: NodeSettings | None) -> list[PreflightRank]:
+def ranks_of(node: Node, reported: NodeSettings | None) -> list[PreflightRank]:
     """The ranks on a node, each once: its oldest process (data loaders inherit its environment)."""
-    by_pid = {} if told is None else {one.pid: one for one in told.ranks}
+    by_pid = {} if reported is None else {one.pid: one for one in reported.ranks}
     found: dict[tuple[str, int], PreflightRank] = {}
     for process in sorted(node.processes, key=lambda process: process.pid):
         if process.rank is not None:

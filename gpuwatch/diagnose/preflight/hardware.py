@@ -31,8 +31,8 @@ class Kind:
     """What is true when none does."""
     codes: tuple[str, ...]
     known: Callable[[Gpu], bool] | None = None
-    """Whether a GPU tells what the check needs; None: it is a check of nodes."""
-    told: Callable[[Node], bool] | None = None
+    """Whether a GPU shows what the check needs; None: it is a check of nodes."""
+    reported: Callable[[Node], bool] | None = None
     """Whether a node does; None: that it answers is enough."""
     warn: tuple[str, ...] = ()
     """Codes that only warn."""
@@ -94,34 +94,34 @@ KINDS = (
         "gpu.xid",
         "no Xid in the last hour",
         ("xid",),
-        told=lambda node: node.hello is not None and node.hello.kernel_log is not None,
+        reported=lambda node: node.hello is not None and node.hello.kernel_log is not None,
     ),
     Kind(
         "host.memory",
         "host memory is not full",
         ("host_memory",),
-        told=lambda node: node.host is not None and node.host.memory_total_bytes is not None,
+        reported=lambda node: node.host is not None and node.host.memory_total_bytes is not None,
         warn=("host_memory",),
     ),
     Kind(
         "host.disk",
         "no disk is nearly full",
         ("disk_full",),
-        told=lambda node: node.host is not None and bool(node.host.disks),
+        reported=lambda node: node.host is not None and bool(node.host.disks),
         warn=("disk_full",),
     ),
     Kind(
         "host.clock",
         "clocks agree within 1 s",
         ("clock_off",),
-        told=lambda node: node.clock is not None,
+        reported=lambda node: node.clock is not None,
         warn=("clock_off",),
     ),
 )
 
 
 def hardware(case: PreflightData) -> Iterator[Check]:
-    """The kinds of trouble, then what no condition tells: persistence, ports and the fabric manager."""
+    """The kinds of trouble, then what no condition reports: persistence, ports and the fabric manager."""
     for kind in KINDS:
         yield of_kind(kind, case)
     yield persistence(case)
@@ -132,21 +132,21 @@ def hardware(case: PreflightData) -> Iterator[Check]:
 
 def of_kind(kind: Kind, case: PreflightData) -> Check:
     """PASS only where it is known that nothing is wrong."""
-    told = [
+    reported = [
         (node, c)
         for node, c in [*case.conditions, *unanswered_drivers(case)]
         if c.code in kind.codes and (c.severity != "info" or c.code == "gpu_unanswered")
     ]
     gpus = [gpu for node in case.nodes for gpu in node.gpus.values()]
-    if told:
-        status: Status = "WARN" if all(c.code in kind.warn for _, c in told) else "FAIL"
-        detail = by_sentence((node, f"{c.sentence} ({c.evidence})") for node, c in told)
+    if reported:
+        status: Status = "WARN" if all(c.code in kind.warn for _, c in reported) else "FAIL"
+        detail = by_sentence((node, f"{c.sentence} ({c.evidence})") for node, c in reported)
         return Check(
             kind.id,
             status,
             detail,
-            tuple(dict.fromkeys(node for node, _ in told)),
-            REMEDIES.get(told[0][1].code, ""),
+            tuple(dict.fromkeys(node for node, _ in reported)),
+            REMEDIES.get(reported[0][1].code, ""),
         )
     if kind.id.startswith("gpu.") and not gpus:
         return skipped(kind.id, NO_GPU)
@@ -156,7 +156,7 @@ def of_kind(kind: Kind, case: PreflightData) -> Check:
             return skipped(kind.id, "not reported by any GPU")
         part = "" if known == len(gpus) else f"; {len(gpus) - known} do not report it"
         return passed(kind.id, f"{kind.well}: {count(known, 'GPU')}{part}")
-    nodes = [node for node in case.nodes if kind.told is None or kind.told(node)]
+    nodes = [node for node in case.nodes if kind.reported is None or kind.reported(node)]
     if not nodes:
         return skipped(kind.id, "not reported by any node")
     part = "" if len(nodes) == len(case.nodes) else f"; {len(case.nodes) - len(nodes)} do not report it"
@@ -193,7 +193,7 @@ def memory(case: PreflightData) -> Check:
     """Memory that is held where no rank runs."""
     id_ = "gpu.memory"
     ours = {hold.uuid for rank in case.ranks for hold in rank.process.gpus}
-    told, known = [], 0
+    reported, known = [], 0
     for node in case.nodes:
         for gpu in node.gpu_list():
             fast = gpu.fast
@@ -202,21 +202,25 @@ def memory(case: PreflightData) -> Check:
             known += 1
             free = 100.0 * (1 - fast.memory_used_bytes / fast.memory_total_bytes)
             if gpu.info.uuid not in ours and free < FREE_PCT:
-                told.append((node.name, gpu.info.index, f"{free:.0f} % free{_who(node, gpu)}"))
+                reported.append((node.name, gpu.info.index, f"{free:.0f} % free{_who(node, gpu)}"))
     if not known:
         return skipped(id_, "no GPU reports its memory")
-    if not told:
+    if not reported:
         return passed(id_, f"memory is free, or held by a rank: {count(known, 'GPU')}")
     remedy = "End what holds it before a job starts there; without a process shown, look in other containers."
     return Check(
-        id_, "WARN", by_sentence(_gpus_together(told)), tuple(dict.fromkeys(n for n, _, _ in told)), remedy
+        id_,
+        "WARN",
+        by_sentence(_gpus_together(reported)),
+        tuple(dict.fromkeys(n for n, _, _ in reported)),
+        remedy,
     )
 
 
-def _gpus_together(told: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, str]]:
-    """(node, `GPUs 0-7 50 % free`) of (node, GPU, what is said of it)."""
+def _gpus_together(reported: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, str]]:
+    """(node, `GPUs 0-7 50 % free`) of (node, GPU, what is stated of it)."""
     gpus: dict[tuple[str, str], list[int]] = {}
-    for node, gpu, what in told:
+    for node, gpu, what in reported:
         gpus.setdefault((node, what), []).append(gpu)
     for (node, what), found in gpus.items():
         yield node, f"GPU{'s' if len(found) > 1 else ''} {ranges(found)} {what}"
@@ -238,23 +242,27 @@ def ports(case: PreflightData) -> Check:
     if not known:
         return skipped(id_, "no node has an InfiniBand or RoCE port")
     best = max((port.rate_gbps or 0.0) for _, port in known)
-    told = []
+    reported = []
     for node, port in known:
         where = f"{node} {port.device}/{port.port}"
         if port.state is not None and port.state != "ACTIVE":
-            told.append((node, f"{where} is {port.state}"))
+            reported.append((node, f"{where} is {port.state}"))
         elif port.rate_gbps is not None and port.rate_gbps < best and port.link_layer == "InfiniBand":
-            told.append((node, f"{where} at {port.rate_gbps:g} of {best:g} Gb/s"))
-    if not told:
+            reported.append((node, f"{where} at {port.rate_gbps:g} of {best:g} Gb/s"))
+    if not reported:
         return passed(id_, f"{count(len(known), 'port')} up at full rate ({best:g} Gb/s)")
-    nodes = tuple(dict.fromkeys(node for node, _ in told))
-    return Check(id_, "FAIL", listed(text for _, text in told), nodes, REMEDIES["ib_down"])
+    nodes = tuple(dict.fromkeys(node for node, _ in reported))
+    return Check(id_, "FAIL", listed(text for _, text in reported), nodes, REMEDIES["ib_down"])
 
 
 def fabric_manager(case: PreflightData) -> Check:
     """A node with NVSwitches needs NVIDIA's fabric manager, or no CUDA program starts there."""
     id_ = "gpu.fabric"
-    known = {node: told.fabric_manager for node, told in case.told.items() if told.fabric_manager is not None}
+    known = {
+        node: reported.fabric_manager
+        for node, reported in case.reported.items()
+        if reported.fabric_manager is not None
+    }
     if not known:
         return skipped(id_, "no node has NVSwitches")
     off = tuple(node for node, runs in known.items() if not runs)

@@ -26,9 +26,9 @@ from gpuwatch.wire import NO_PYTHON
 IMBALANCE_PCT = 20.0
 """(max - min) / mean of the ranks' GPU memory; over it the load is not balanced (DESIGN section 6)."""
 NCCL_PARTS = ("nccl.", "c10d.", "gloo.", "ddp.", "rdma.")
-"""Rule packs whose findings say that ranks cannot talk to each other."""
+"""Rule packs whose findings state that ranks cannot talk to each other."""
 RENDEZVOUS_PORT = "29500"
-"""Of torchrun and torch.distributed where nothing else is said."""
+"""Of torchrun and torch.distributed where nothing else is stated."""
 OUT_OF_STEP = ("mismatch", "desync", "timeout", "hang")
 
 
@@ -47,11 +47,11 @@ def job(case: PreflightData) -> Iterator[Check]:
 
 
 def initialised(case: PreflightData) -> Check:
-    """As many ranks as the job says that it has."""
+    """As many ranks as the job states that it has."""
     id_ = "ranks.initialised"
     if not case.ranks:
         return skipped(id_, NO_RANK_SEEN)
-    told: list[str] = []
+    reported: list[str] = []
     missing: list[str] = []
     for job, ranks in by_job(case.ranks).items():
         size = max((rank.process.world_size or 0 for rank in ranks), default=0)
@@ -60,11 +60,11 @@ def initialised(case: PreflightData) -> Check:
             present = sum(number < size for number in there)
             missing.append(f"{job}: {present} of {size} ranks, missing {gone}")
         elif size:
-            told.append(f"all {size} ranks of {job}")
-    if not told and not missing:
+            reported.append(f"all {size} ranks of {job}")
+    if not reported and not missing:
         return skipped(id_, f"{count(len(case.ranks), 'rank')}, but none reports the size of its job")
     if not missing:
-        return passed(id_, f"{listed(told)} run")
+        return passed(id_, f"{listed(reported)} run")
     remedy = "Check the logs of the missing ranks (gpuwatch, key 3); they may run on other nodes."
     return Check(id_, "FAIL", listed(missing), (), remedy)
 
@@ -86,7 +86,7 @@ def network(case: PreflightData) -> Check:
     if case.silent:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
         return Check(id_, "FAIL", detail, tuple(case.silent), "See gpuwatch hosts check SOURCE.")
-    mute = tuple(node.name for node in case.nodes if node.name not in case.told)
+    mute = tuple(node.name for node in case.nodes if node.name not in case.reported)
     if mute:
         detail = f"settings and limits were not reported in time by {fold(mute)}: other checks leave them out"
         due = any(
@@ -104,35 +104,41 @@ def nccl(case: PreflightData) -> Check:
     id_ = "nccl.working"
     if not any(file.source != "kernel" for node in case.nodes for file in node.logs):
         return skipped(id_, "no log file of a job is followed")
-    told = [
+    reported = [
         alert
         for alert in case.alerts
         if alert.code.startswith(NCCL_PARTS)
         and alert.state == "firing"
         and alert.severity in ("error", "critical")
     ]
-    if not told:
+    if not reported:
         return passed(id_, "no error of NCCL, gloo or RDMA in the logs that are followed")
-    nodes = tuple(dict.fromkeys(alert.node for alert in told if alert.node))
-    detail = listed(f"{alert.title}: {alert.text}" for alert in told)
+    nodes = tuple(dict.fromkeys(alert.node for alert in reported if alert.node))
+    detail = listed(f"{alert.title}: {alert.text}" for alert in reported)
     return Check(id_, "FAIL", detail, nodes, "gpuwatch SOURCE, key 4, names the rank that failed first.")
 
 
 def in_step(case: PreflightData) -> Check:
-    """No incident says that ranks wait for each other in different collectives."""
+    """No incident states that ranks wait for each other in different collectives."""
     id_ = "ranks.in_step"
     if not case.ranks:
         return skipped(id_, NO_RANK_SEEN)
-    told = [one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)]
-    if not told:
+    reported = [
+        one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)
+    ]
+    if not reported:
         if still := silent_jobs(case.nodes, case.wall):
             nodes = tuple(dict.fromkeys(node for each in still for node in each.nodes))
             remedy = "If the ranks wait, gpuwatch stacks SOURCE finds the rank they wait for."
             return Check(id_, "WARN", listed(each.text for each in still), nodes, remedy)
         return passed(id_, f"no sign of ranks in different collectives: {count(len(case.ranks), 'rank')}")
-    nodes = tuple(dict.fromkeys(one.node for one in told if one.node))
+    nodes = tuple(dict.fromkeys(one.node for one in reported if one.node))
     return Check(
-        id_, "FAIL", listed(one.sentence for one in told), nodes, "gpuwatch SOURCE, key 4, has the evidence."
+        id_,
+        "FAIL",
+        listed(one.sentence for one in reported),
+        nodes,
+        "gpuwatch SOURCE, key 4, has the evidence.",
     )
 
 
@@ -226,7 +232,9 @@ def master(case: PreflightData) -> Check:
     """The rendezvous address can be reached from every node."""
     id_ = "net.master"
     tried = [
-        (node, address, why) for node, told in case.told.items() for address, why in told.reached.items()
+        (node, address, why)
+        for node, reported in case.reported.items()
+        for address, why in reported.reached.items()
     ]
     if not tried:
         return skipped(id_, "no rank reports a rendezvous address")
@@ -243,20 +251,23 @@ def master(case: PreflightData) -> Check:
 def port(case: PreflightData) -> Check:
     """The port that torchrun takes when none is named is not taken by somebody else."""
     id_ = "net.port"
-    told = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.told.items() if one.listens}
-    if not told:
+    reported = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.reported.items() if one.listens}
+    if not reported:
         return skipped(id_, "no node reports listening ports")
     ours = {(rank.node, rank.process.pid) for rank in case.ranks}
-    ours |= {(rank.node, rank.told.parent) for rank in case.ranks if rank.told and rank.told.parent}
+    ours |= {
+        (rank.node, rank.reported.parent) for rank in case.ranks if rank.reported and rank.reported.parent
+    }
     # whose process it is may not be seen: where the ranks' own rendezvous has that port, it is theirs
     ours |= {
         (rank.node, 0) for rank in case.ranks if (rank.process.master or "").endswith(f":{RENDEZVOUS_PORT}")
     }
-    taken = {node: pid for node, pid in told.items() if pid is not None and (node, pid) not in ours}
+    taken = {node: pid for node, pid in reported.items() if pid is not None and (node, pid) not in ours}
     if not taken:
         return passed(
             id_,
-            f"port {RENDEZVOUS_PORT}, torchrun's default, is free or a job's own: {count(len(told), 'node')}",
+            f"port {RENDEZVOUS_PORT}, torchrun's default, is free or a job's own: "
+            + count(len(reported), "node"),
         )
     who = listed(
         f"{node} {f'pid {pid}' if pid else 'a process of another user'}" for node, pid in taken.items()

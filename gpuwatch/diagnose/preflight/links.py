@@ -28,15 +28,15 @@ def links(results: Results) -> Iterator[Check]:
 def collectives(results: Results) -> Check:
     """Whether every rank got the right numbers."""
     id_ = "probe.collectives"
-    told = []
+    reported = []
     for row in results.collectives:
         where = f"{row.op} at {row.bytes // MIB} MiB"
         if row.correct is False:
-            told.append(f"{where} returned wrong results")
+            reported.append(f"{where} returned wrong results")
         elif row.error:
-            told.append(f"{where}: {row.error}")
-    if told:
-        return Check(id_, "FAIL", listed(told), (), "gpuwatch probe SOURCE names the link or node.")
+            reported.append(f"{where}: {row.error}")
+    if reported:
+        return Check(id_, "FAIL", listed(reported), (), "gpuwatch probe SOURCE names the link or node.")
     checked = [row for row in results.collectives if row.correct]
     if not checked:
         why = results.reason or "; ".join(note for note in results.notes if note.startswith("not measured"))

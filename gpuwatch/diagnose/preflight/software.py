@@ -41,7 +41,7 @@ MAY_DIFFER = frozenset(
 """Variables that may be another on every node or rank."""
 OWN_VALUE = frozenset(("NCCL_IB_HCA", "NCCL_HOSTID", "UCX_NET_DEVICES", "SLURM_GPUS_ON_NODE"))
 OWN_VALUE_ENDS = ("_FILE", "_PATH", "_DIR", "_DIRECTORY")
-"""Devices and places have other names on other nodes: of these only that one rank lacks them is told."""
+"""Devices and places have other names on other nodes: of these only that one rank lacks them is reported."""
 WARNED_OF: Mapping[str, tuple[str, str]] = {
     "NCCL_IB_DISABLE=1": ("InfiniBand is switched off", "unset NCCL_IB_DISABLE"),
     "NCCL_P2P_DISABLE=1": ("GPUs talk through the host, not over NVLink", "unset NCCL_P2P_DISABLE"),
@@ -70,10 +70,14 @@ def software(case: PreflightData) -> Iterator[Check]:
         {node.name: _models(node) for node in nodes if node.gpus},
         "Keep other GPUs out of the job.",
     )
-    yield of_ranks("versions.torch", "torch", case, lambda rank: rank.told.torch if rank.told else None)
-    yield of_ranks("versions.nccl", "NCCL", case, lambda rank: rank.told.nccl if rank.told else None)
-    yield of_ranks("versions.python", "python", case, lambda rank: rank.told.python if rank.told else None)
-    yield shared_memory(case.told)
+    yield of_ranks(
+        "versions.torch", "torch", case, lambda rank: rank.reported.torch if rank.reported else None
+    )
+    yield of_ranks("versions.nccl", "NCCL", case, lambda rank: rank.reported.nccl if rank.reported else None)
+    yield of_ranks(
+        "versions.python", "python", case, lambda rank: rank.reported.python if rank.reported else None
+    )
+    yield shared_memory(case.reported)
     yield memlock(case)
     yield open_files(case)
     yield variables(case)
@@ -91,7 +95,7 @@ def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[Prefligh
     """Whether all ranks of a job run the same."""
     if not case.ranks:
         return skipped(id_, "no rank detected")
-    told: list[str] = []
+    reported: list[str] = []
     apart: list[str] = []
     nodes: dict[str, None] = {}
     for job, ranks in by_job(case.ranks).items():
@@ -101,16 +105,16 @@ def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[Prefligh
             odd = set(odd_ones(known))
             nodes |= dict.fromkeys(rank.node for rank in ranks if rank.name in odd)
         elif known:
-            told.append(f"{what} {next(iter(known.values()))}: {count(len(known), 'rank')} of {job}")
+            reported.append(f"{what} {next(iter(known.values()))}: {count(len(known), 'rank')} of {job}")
     if apart:
         return Check(id_, "FAIL", listed(apart), tuple(nodes), f"Start all ranks with the same {what}.")
-    return passed(id_, listed(told)) if told else skipped(id_, f"no rank reports its {what}")
+    return passed(id_, listed(reported)) if reported else skipped(id_, f"no rank reports its {what}")
 
 
-def shared_memory(told: Mapping[str, NodeSettings]) -> Check:
+def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
     """Data loaders die of a bus error where /dev/shm is too small."""
     id_ = "host.shm"
-    sizes = {node: one.shm_total_bytes for node, one in told.items() if one.shm_total_bytes is not None}
+    sizes = {node: one.shm_total_bytes for node, one in reported.items() if one.shm_total_bytes is not None}
     if not sizes:
         return skipped(id_, "no node reports the size of /dev/shm")
     low = {node: size for node, size in sizes.items() if size < SHM_BYTES}
@@ -128,7 +132,11 @@ def shared_memory(told: Mapping[str, NodeSettings]) -> Check:
 def memlock(case: PreflightData) -> Check:
     """RDMA pins memory: with a limit it fails late, with "Cannot allocate memory"."""
     id_ = "limits.memlock"
-    known = [(rank, rank.told.memlock_bytes) for rank in case.ranks if rank.told and rank.told.memlock_bytes]
+    known = [
+        (rank, rank.reported.memlock_bytes)
+        for rank in case.ranks
+        if rank.reported and rank.reported.memlock_bytes
+    ]
     if not known:
         return skipped(id_, NO_RANK)
     low = [rank for rank, limit in known if limit != UNLIMITED]
@@ -136,8 +144,8 @@ def memlock(case: PreflightData) -> Check:
         return passed(id_, f"locked memory is unlimited: {count(len(known), 'rank')}")
     rdma = any(node.host and node.host.ib for node in case.nodes)
     limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), inf)
-    told = differing({node: kib(limit) for node, limit in limits.items()})
-    detail = f"locked memory is limited for {count(len(low), 'rank')}: {told}"
+    reported = differing({node: kib(limit) for node, limit in limits.items()})
+    detail = f"locked memory is limited for {count(len(low), 'rank')}: {reported}"
     remedy = "ulimit -l unlimited before the launcher starts (LimitMEMLOCK=infinity in its unit)."
     if not rdma:
         return passed(id_, f"{detail}; no RDMA port is here that would need more")
@@ -167,15 +175,15 @@ def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple
 def open_files(case: PreflightData) -> Check:
     """Too few descriptors end a job when its data loaders and sockets come together."""
     id_ = "limits.nofile"
-    known = [(rank, rank.told.nofile) for rank in case.ranks if rank.told and rank.told.nofile]
+    known = [(rank, rank.reported.nofile) for rank in case.ranks if rank.reported and rank.reported.nofile]
     if not known:
         return skipped(id_, NO_RANK)
     low = [(rank, limit) for rank, limit in known if limit not in (UNLIMITED, None) and limit < MIN_NOFILE]
     if not low:
         return passed(id_, f"{MIN_NOFILE:,} open files or more: {count(len(known), 'rank')}")
     limits, nodes = node_limits(((rank.node, limit) for rank, limit in known), MIN_NOFILE)
-    told = differing({node: "unlimited" if one == inf else f"{one:,.0f}" for node, one in limits.items()})
-    detail = f"open files are limited for {count(len(low), 'rank')}: {told}"
+    reported = differing({node: "unlimited" if one == inf else f"{one:,.0f}" for node, one in limits.items()})
+    detail = f"open files are limited for {count(len(low), 'rank')}: {reported}"
     return Check(id_, "WARN", detail, tuple(nodes), f"ulimit -n {MIN_NOFILE} before the launcher starts.")
 
 
@@ -186,13 +194,13 @@ def variables(case: PreflightData) -> Check:
     nodes: dict[str, None] = {}
     compared = 0
     for job, ranks in by_job(case.ranks).items():
-        told = {rank.name: rank.told.variables for rank in ranks if rank.told}
-        compared += len(told) if len(told) > 1 else 0
-        for name in sorted({name for values in told.values() for name in values} - MAY_DIFFER):
+        reported = {rank.name: rank.reported.variables for rank in ranks if rank.reported}
+        compared += len(reported) if len(reported) > 1 else 0
+        for name in sorted({name for values in reported.values() for name in values} - MAY_DIFFER):
             its_own = name in OWN_VALUE or name.endswith(OWN_VALUE_ENDS)
             values = {
                 rank: ("(set)" if its_own else one[name]) if name in one else "(not set)"
-                for rank, one in told.items()
+                for rank, one in reported.items()
             }
             if len(set(values.values())) > 1:
                 odd = set(odd_ones(values))
@@ -219,16 +227,16 @@ def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mappin
 def settings_that_slow(case: PreflightData) -> Check:
     """Debugging settings that somebody forgot."""
     id_ = "env.sane"
-    told = [(rank, rank.told.variables) for rank in case.ranks if rank.told]
-    if not told:
+    reported = [(rank, rank.reported.variables) for rank in case.ranks if rank.reported]
+    if not reported:
         return skipped(id_, NO_RANK)
     found: dict[str, list[PreflightRank]] = {}
-    for rank, values in told:
+    for rank, values in reported:
         for name, value in values.items():
             if f"{name}={value}" in WARNED_OF:
                 found.setdefault(f"{name}={value}", []).append(rank)
     if not found:
-        return passed(id_, f"no setting slows the job down: {count(len(told), 'rank')}")
+        return passed(id_, f"no setting slows the job down: {count(len(reported), 'rank')}")
     detail = "; ".join(
         f"{name} on {count(len(ranks), 'rank')}: {WARNED_OF[name][0]}" for name, ranks in found.items()
     )
@@ -241,7 +249,7 @@ def visible_devices(case: PreflightData) -> Check:
     id_ = "env.visible_devices"
     given: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:
-        value = rank.told.variables.get("CUDA_VISIBLE_DEVICES") if rank.told else None
+        value = rank.reported.variables.get("CUDA_VISIBLE_DEVICES") if rank.reported else None
         if value is not None:
             given.setdefault((rank.node, value), []).append(rank)
     if not given:

@@ -39,7 +39,7 @@ UNDISPUTED = Doubt("")
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What a node tells of itself."""
+    """What a node reports of itself."""
 
     processes_at: float | None = None
     """When it listed its processes last: unix seconds on our clock."""
@@ -243,7 +243,7 @@ def _ended(alert: Alert, place: RankPlace) -> bool:
 
 
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
-    """Whether its node listed the same process long after a line says that it ended."""
+    """Whether its node listed the same process long after a line states that it ended."""
     listed_at = reports.get(place.node, NodeReport()).processes_at
     if alert.code not in EXITS or place.until is not None or place.started is None or listed_at is None:
         return False

@@ -27,7 +27,7 @@ def kernel_claim(finding: Finding, node: str | None, places: Places, at: float |
     Args:
         finding: Of a kernel rule, in a file that is not the kernel log.
         node: The one that it is about; None: unknown.
-        places: They tell whose kernel log is read.
+        places: They show whose kernel log is read.
         at: When the line was written (unix seconds); None: unknown.
     """
     if not places.live and finding.file not in places.job_logs:

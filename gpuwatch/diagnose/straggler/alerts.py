@@ -67,12 +67,12 @@ def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, 
     code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
     rack = None if load is None else load.rack
-    told = [
+    reported = [
         f"one of {_count(lead)} {lead.what} since {clock(wall - lasted_s, wall)}",
         *why,
         *([f"rack {rack}"] if rack else []),
     ]
-    text = ", ".join(told)
+    text = ", ".join(reported)
     if lead.cost is not None:
         text += f": every step waits for it, which costs the job about {100 * lead.cost:.0f} %"
     elif code == CODE:
@@ -112,17 +112,17 @@ def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
     """The figures that stand out, the lead's first, then those that were equal."""
     yield lead.evidence
     yield from (each.evidence for each in suspect.signs if each is not lead)
-    load, usual, told = suspect.load, suspect.usual, {each.sign for each in suspect.signs}
+    load, usual, reported = suspect.load, suspect.usual, {each.sign for each in suspect.signs}
     if load is None or usual is None:
         return
     columns = (
-        ("utilization", " %", "busy" in told, load.busy_pct, usual.busy_pct),
-        ("SM clock", " MHz", "clock" in told, load.clock_mhz, usual.clock_mhz),
-        ("power", " W", bool(told & {"works_alone", "spins"}), load.power_w, usual.power_w),
+        ("utilization", " %", "busy" in reported, load.busy_pct, usual.busy_pct),
+        ("SM clock", " MHz", "clock" in reported, load.clock_mhz, usual.clock_mhz),
+        ("power", " W", bool(reported & {"works_alone", "spins"}), load.power_w, usual.power_w),
         ("temperature", " C", False, load.temperature_c, usual.temperature_c),
     )
-    for name, unit, said, own, middle in columns:
-        if own is not None and middle is not None and not said:
+    for name, unit, stated, own, middle in columns:
+        if own is not None and middle is not None and not stated:
             yield f"{name} {own:.0f}{unit}, median of the job {middle:.0f}{unit}"
 
 

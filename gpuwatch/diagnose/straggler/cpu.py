@@ -47,7 +47,7 @@ class CpuStraggler:
 
     @property
     def text(self) -> str:
-        """One sentence without the place. That others wait is a conclusion, and says on what it rests."""
+        """One sentence without the place. That others wait is a conclusion, and states on what it rests."""
         own, usual = self.worker.cpu_pct, self.usual_pct
         others = f"the job's {self.peers} other ranks"
         who = (

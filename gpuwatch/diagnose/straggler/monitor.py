@@ -28,7 +28,7 @@ SMEARED_SHARE = 0.5
 
 
 class StragglerWatch:
-    """A rank that stands out is told when that lasted, and until it was gone for a while."""
+    """A rank that stands out is reported when that lasted, and until it was gone for a while."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
@@ -57,13 +57,13 @@ class StragglerWatch:
         self._stepping.look(pace, now)
         moved = False
         for suspect in self._suspects(fleet, groups, pace, now):
-            moved |= self._tell_gpu(suspect, now, wall)
+            moved |= self._report_gpu(suspect, now, wall)
         for job, ranks in cpu_workers(fleet, pace, now).items():
             for one in cpu_stragglers(ranks):
                 alert = cpu_alert(job, one, wall)
                 lasted_s = self._lasting.seen(alert.id, now)
                 if lasted_s >= self._hold_s(pace.get(job)) and not self._lasting.firing(alert.id):
-                    self._lasting.tell(alert, now, wall)
+                    self._lasting.report(alert, now, wall)
                     moved = True
         return self._lasting.clear(now, wall) or moved
 
@@ -92,7 +92,7 @@ class StragglerWatch:
             hold_s = self._hold_s(pace.get(job)) + SMEARED_SHARE * self._window_s
             yield Suspect(job, rank, load, known, tuple(signs), hold_s)
 
-    def _tell_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
+    def _report_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
         """Fire what has lasted of a suspect's figures: one alert by the gravest, the others are evidence."""
         lasted = {each.sign: self._lasting.seen(f"{suspect.id}/{each.sign}", now) for each in suspect.signs}
         for each in suspect.signs:
@@ -103,11 +103,11 @@ class StragglerWatch:
             return False
         alert = alert_of(suspect, lead, lasted[lead.sign], self._thresholds.peer_temperature_c, wall)
         self._lasting.seen(alert.id, now)
-        self._lasting.tell(alert, now, wall, lasted[lead.sign])
+        self._lasting.report(alert, now, wall, lasted[lead.sign])
         return True
 
     def _hold_s(self, pace: SteppingPace | None) -> float:
-        """A pause of a log that tells few steps is known as one only when the next is overdue."""
+        """A pause of a log that reports few steps is known as one only when the next is overdue."""
         return self._thresholds.hold_s if pace is None else max(self._thresholds.hold_s, pace.limit_s)
 
 

@@ -40,9 +40,9 @@ class Outlier:
     what: str
     """What it does, after `one of 64 ranks`."""
     cost: float | None = None
-    """The share of the job's time that it costs; None: the figure does not say."""
+    """The share of the job's time that it costs; None: the figure does not state."""
     cause: str = ""
-    """Where the figure itself says why."""
+    """Where the figure itself states why."""
     load: GpuLoad | None = None
     alike: int = 1
     """So many stand out in the same way."""

@@ -19,35 +19,42 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
 MIN_VALUES = 3
-"""Told values of one timer that a median is taken of: a hiccup of the data loader is one of them."""
+"""Reported values of one timer that a median is taken of: a hiccup of the data loader is one of them."""
 LATE_S, LATE_GAPS = 30.0, 3.0
-"""A rank that has told nothing for so long, or so many of its gaps, says nothing about now."""
+"""A rank that has reported nothing for so long, or so many of its gaps, shows nothing about now."""
 WAITS = (*COMMUNICATION, "barrier", "wait")
 STEP = "step"
 RECENT_VALUES = 5
 
 
 def unlike_by_own_times(fleet: Fleet, now: float, limit_pct: float) -> Iterator[tuple[str, Outlier]]:
-    """The ranks of all jobs that stand out by what they tell, with their jobs."""
+    """The ranks of all jobs that stand out by what they report, with their jobs."""
     jobs: dict[str, dict[int, dict[str, float]]] = {}
-    for voice in fleet.progress.voices.values():
-        own = {} if voice.rank is None else medians(voice, now)
-        job = job_of(voice, fleet) if own else None
-        if job is not None and voice.rank is not None:
-            jobs.setdefault(job, {})[voice.rank] = own
+    for writer in fleet.progress.writers.values():
+        own = {} if writer.rank is None else medians(writer, now)
+        job = job_of(writer, fleet) if own else None
+        if job is not None and writer.rank is not None:
+            jobs.setdefault(job, {})[writer.rank] = own
     for job, times in jobs.items():
         for each in slow_ranks(times, limit_pct):
             yield job, each
 
 
-def medians(voice: RankProgress, now: float) -> dict[str, float]:
-    """Seconds of each timer that was told often enough, and lately; that of the whole step only if told."""
-    told = {name: [(value.at, value.value) for value in values] for name, values in voice.timings.items()}
-    if "step_time_s" in voice.values:
-        steps = [voice.steps[n] for n in range(-min(RECENT_VALUES, len(voice.steps)), 0)]
-        told[STEP] = [(step.at, step.took_s) for step in steps if step.took_s is not None]
+def medians(writer: RankProgress, now: float) -> dict[str, float]:
+    """Seconds of each timer that was reported often enough, and lately.
+
+    That of the whole step only if reported.
+    """
+    reported = {
+        name: [(value.at, value.value) for value in values] for name, values in writer.timings.items()
+    }
+    if "step_time_s" in writer.values:
+        steps = [writer.steps[n] for n in range(-min(RECENT_VALUES, len(writer.steps)), 0)]
+        reported[STEP] = [(step.at, step.took_s) for step in steps if step.took_s is not None]
     return {
-        name: median(seconds for _, seconds in known) for name, known in told.items() if _of_now(known, now)
+        name: median(seconds for _, seconds in known)
+        for name, known in reported.items()
+        if _of_now(known, now)
     }
 
 
@@ -91,7 +98,7 @@ def _longer(
         return
     for rank, own in slow.items():
         yield Outlier(
-            "time", rank, len(known) - 1, f"time in {name}", _told(own), _told(usual),
+            "time", rank, len(known) - 1, f"time in {name}", _reported(own), _reported(usual),
             f"at {own / usual:.2f}x its peers' time in {name}", (own - usual) / max(own, step_s),
             alike=len(slow),
         )  # fmt: skip
@@ -104,11 +111,11 @@ def _waits_least(
     (first, rank), (second, _) = sorted((own, rank) for rank, own in known.items())[:2]
     if usual - first > gap_s and second - first > gap_s / 2:
         yield Outlier(
-            "last", rank, len(known) - 1, f"time in {name}", _told(first), _told(usual),
-            f"last in {name}, where its peers wait {_told(usual - first)} a step for it",
+            "last", rank, len(known) - 1, f"time in {name}", _reported(first), _reported(usual),
+            f"last in {name}, where its peers wait {_reported(usual - first)} a step for it",
             min(1.0, (usual - first) / step_s),
         )  # fmt: skip
 
 
-def _told(seconds: float) -> str:
+def _reported(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else duration(seconds)

@@ -42,7 +42,7 @@ def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Ite
 
 
 def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
-    """What holds the clock down, as the GPU says, and in words; both empty when nothing does."""
+    """What holds the clock down, as the GPU states, and in words; both empty when nothing does."""
     shares = fast.throttle_pct or {}
     reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}
     for name, words in reasons.items():

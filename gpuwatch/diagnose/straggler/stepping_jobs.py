@@ -12,8 +12,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
 LEAST_S, GAPS = 10.0, 1.5
-"""A job steps when it told one within so long, or within so many of its usual gaps between told steps. One
-that does not is left to the hang verdict: the rank that loads or saves a checkpoint works alone, too."""
+"""A job steps when it reported one within so long, or within so many of its usual gaps between reported
+steps. One that does not is left to the hang verdict: the rank that loads or saves a checkpoint works
+alone, too."""
 RECENT_STEPS = 16
 
 
@@ -22,38 +23,38 @@ class SteppingPace:
     """How a job that steps now does it."""
 
     stepped_s: float
-    """Seconds since it told a step."""
+    """Seconds since it reported a step."""
     limit_s: float
     """After so long it would count as pausing."""
 
 
 def paces(fleet: Fleet, now: float) -> dict[str, SteppingPace]:
-    """The jobs that step now, by the voice that told a step last."""
+    """The jobs that step now, by the writer that reported a step last."""
     newest: dict[str, RankProgress] = {}
-    for voice in fleet.progress.voices.values():
-        job = None if voice.stepped_at is None else job_of(voice, fleet)
-        if job is not None and (job not in newest or _stepped(voice) > _stepped(newest[job])):
-            newest[job] = voice
-    found = {job: SteppingPace(now - _stepped(voice), limit_of(voice)) for job, voice in newest.items()}
+    for writer in fleet.progress.writers.values():
+        job = None if writer.stepped_at is None else job_of(writer, fleet)
+        if job is not None and (job not in newest or _stepped(writer) > _stepped(newest[job])):
+            newest[job] = writer
+    found = {job: SteppingPace(now - _stepped(writer), limit_of(writer)) for job, writer in newest.items()}
     return {job: pace for job, pace in found.items() if pace.stepped_s <= pace.limit_s}
 
 
-def _stepped(voice: RankProgress) -> float:
-    return -inf if voice.stepped_at is None else voice.stepped_at
+def _stepped(writer: RankProgress) -> float:
+    return -inf if writer.stepped_at is None else writer.stepped_at
 
 
-def job_of(voice: RankProgress, fleet: Fleet) -> str | None:
+def job_of(writer: RankProgress, fleet: Fleet) -> str | None:
     """Whose words those of a log are: of the job that it names, else of the only one on its node."""
-    if voice.job is not None or voice.node not in fleet.nodes:
-        return voice.job
-    here = {process.job for process in fleet.nodes[voice.node].processes} - {None}
+    if writer.job is not None or writer.node not in fleet.nodes:
+        return writer.job
+    here = {process.job for process in fleet.nodes[writer.node].processes} - {None}
     return here.pop() if len(here) == 1 else None
 
 
-def limit_of(voice: RankProgress) -> float:
-    """Seconds without a told step after which a job pauses."""
-    told = [voice.steps[n].at for n in range(-min(RECENT_STEPS, len(voice.steps)), 0)]
-    gaps = [later - before for before, later in pairwise(told)]
+def limit_of(writer: RankProgress) -> float:
+    """Seconds without a reported step after which a job pauses."""
+    reported = [writer.steps[n].at for n in range(-min(RECENT_STEPS, len(writer.steps)), 0)]
+    gaps = [later - before for before, later in pairwise(reported)]
     return max(LEAST_S, GAPS * median(gaps)) if gaps else LEAST_S
 
 
@@ -68,5 +69,5 @@ class Stepping:
         self._since = {job: self._since.get(job, now) for job in paces}
 
     def for_s(self, job: str, now: float) -> float:
-        """Seconds that a job has stepped; 0 for one that pauses, or never told a step."""
+        """Seconds that a job has stepped; 0 for one that pauses, or never reported a step."""
         return now - self._since.get(job, now)

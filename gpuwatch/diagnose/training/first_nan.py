@@ -15,13 +15,16 @@ IN_A_ROW = 3
 
 @dataclass(frozen=True)
 class Onset:
-    """Between two told steps of one voice: fast steps, or those of which each tenth is printed, have gaps."""
+    """Between two reported steps of one writer.
 
-    voice: RankProgress
+    Fast steps, or those of which each tenth is printed, have gaps.
+    """
+
+    writer: RankProgress
     step: LoggedStep
     """The first without a number."""
     before: int | None
-    """The last told step with one; None: none is known."""
+    """The last reported step with one; None: none is known."""
 
     @property
     def exact(self) -> bool:
@@ -35,9 +38,9 @@ class Onset:
 
 @dataclass(frozen=True)
 class FirstNan:
-    """The voice of a job that told it at the earliest step."""
+    """The writer of a job that reported it at the earliest step."""
 
-    voice: RankProgress
+    writer: RankProgress
     sign: Sign
     alone: bool
     """False: it may have begun on other ranks, so that it does not lead to one of them."""
@@ -45,22 +48,22 @@ class FirstNan:
     """When the first step without a number was written (monotonic); -inf: not known."""
 
 
-def first_nans(voices: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
+def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
     """By job, of those whose loss is no number now; compared by step, as clocks and logs lag."""
     jobs: dict[str | None, list[Onset]] = {}
-    for voice in voices:
-        began = onset(voice)
+    for writer in writers:
+        began = onset(writer)
         if began is not None:
-            jobs.setdefault(voice.job, []).append(began)
-    return {job: _first(told) for job, told in jobs.items()}
+            jobs.setdefault(writer.job, []).append(began)
+    return {job: _first(reported) for job, reported in jobs.items()}
 
 
-def onset(voice: RankProgress) -> Onset | None:
+def onset(writer: RankProgress) -> Onset | None:
     """When the loss became NaN or Inf; None while it is a number.
 
-    Where it was none before and became one again (an empty batch), only several in a row are told.
+    Where it was none before and became one again (an empty batch), only several in a row are reported.
     """
-    losses = [step for step in voice.curve() if step.loss is not None]
+    losses = [step for step in writer.curve() if step.loss is not None]
     since = len(losses)
     while since and not _is_number(losses[since - 1]):
         since -= 1
@@ -68,17 +71,17 @@ def onset(voice: RankProgress) -> Onset | None:
         return None
     if len(losses) - since < IN_A_ROW and not all(map(_is_number, losses[:since])):
         return None
-    return Onset(voice, losses[since], losses[since - 1].step if since else None)
+    return Onset(writer, losses[since], losses[since - 1].step if since else None)
 
 
 def _is_number(step: LoggedStep) -> bool:
     return step.loss is not None and math.isfinite(step.loss)
 
 
-def _first(told: list[Onset]) -> FirstNan:
-    first = min(told, key=lambda each: (each.step.step, each.step.at))
-    ranks = {first.voice.rank, *(each.voice.rank for each in told if each.may_precede(first))}
-    ranks.discard(None)  # a log of the whole job repeats what a rank's own says
+def _first(reported: list[Onset]) -> FirstNan:
+    first = min(reported, key=lambda each: (each.step.step, each.step.at))
+    ranks = {first.writer.rank, *(each.writer.rank for each in reported if each.may_precede(first))}
+    ranks.discard(None)  # a log of the whole job repeats what a rank's own states
     text = f"the loss is {first.step.loss} since step {first.step.step}"
     if not first.exact:
         known = "" if first.before is None else f" (a number at step {first.before})"
@@ -86,4 +89,4 @@ def _first(told: list[Onset]) -> FirstNan:
     if len(ranks) > 1:
         text += f"; {len(ranks)} ranks tell it, none of them surely first"
     sign = Sign(NAN_LOSS, "critical", text, step=first.step.step)
-    return FirstNan(first.voice, sign, len(ranks) <= 1, first.step.at)
+    return FirstNan(first.writer, sign, len(ranks) <= 1, first.step.at)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 EVERY_S = 2.0
 STEPPED_S = 600.0
-"""A run that has not stepped for so long has ended, or hangs: its numbers say nothing about now."""
+"""A run that has not stepped for so long has ended, or hangs: its numbers log nothing about now."""
 TITLES = {
     "num.nan_loss": "Loss is NaN or Inf",
     "num.grad_nan": "Gradient is NaN or Inf",
@@ -49,7 +49,7 @@ ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
 
 
 class TrainingWatch:
-    """Looks at the voice of every job that stepped lately."""
+    """Looks at the writer of every job that stepped lately."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._at = float("-inf")
@@ -67,51 +67,51 @@ class TrainingWatch:
             return False
         self._at = now
         moved = False
-        for job, voice in of_possible_jobs(speakers(fleet, now), lambda voice: voice.node).items():
-            for sign in (*numerics(voice), *pace(voice, busy(fleet, job), self._slow_step_s)):
-                alert = _alert(job, voice, sign, now, wall, of_one=False)  # it only speaks for the job
-                moved |= self._see(alert, sign, voice, now, wall)
-        nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.voice.node)
+        for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
+            for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):
+                alert = _alert(job, writer, sign, now, wall, of_one=False)  # it only speaks for the job
+                moved |= self._see(alert, sign, writer, now, wall)
+        nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.writer.node)
         for job, nan in nans.items():
-            alert = _alert(job, nan.voice, nan.sign, now, wall, of_one=nan.alone)
+            alert = _alert(job, nan.writer, nan.sign, now, wall, of_one=nan.alone)
             lasted_s = now - nan.at if isfinite(nan.at) else None
-            moved |= self._see(alert, nan.sign, nan.voice, now, wall, lasted_s)
+            moved |= self._see(alert, nan.sign, nan.writer, now, wall, lasted_s)
         return self._lasting.clear(now, wall) or moved
 
     def _see(
         self,
         alert: Alert,
         sign: Sign,
-        voice: RankProgress,
+        writer: RankProgress,
         now: float,
         wall: float,
         lasted_s: float | None = None,
     ) -> bool:
         since = now - self._lasting.seen(alert.id, now)
         before = self._lasting.firing(alert.id)
-        if (sign.hold_s and stepping_s(voice, since) < sign.hold_s) or (
+        if (sign.hold_s and stepping_s(writer, since) < sign.hold_s) or (
             before is not None and not _better(sign, before)
         ):
             return False
-        self._lasting.tell(alert, now, wall, lasted_s)
+        self._lasting.report(alert, now, wall, lasted_s)
         return True
 
 
 def _alert(
-    job: str | None, voice: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool
+    job: str | None, writer: RankProgress, sign: Sign, now: float, wall: float, *, of_one: bool
 ) -> Alert:
-    at = wall - (now - (voice.stepped_at or now))
-    proof = Proof("line", sign.text, at, node=voice.node, file=voice.file, offset=voice.offset)
+    at = wall - (now - (writer.stepped_at or now))
+    proof = Proof("line", sign.text, at, node=writer.node, file=writer.file, offset=writer.offset)
     return Alert(
-        id=f"{sign.code}@{job or voice.node}",
+        id=f"{sign.code}@{job or writer.node}",
         code=sign.code,
         severity=sign.severity,
         title=TITLES[sign.code],
         text=sign.text,
         proof=(proof,),
         role="root" if sign.code in ENDS_RUNS else "hint",
-        node=voice.node if of_one or job is None else None,
-        rank=voice.rank if of_one else None,
+        node=writer.node if of_one or job is None else None,
+        rank=writer.rank if of_one else None,
         job=job,
         fields={} if sign.step is None else {"step": sign.step},
     )
@@ -125,20 +125,20 @@ def _better(sign: Sign, before: Alert) -> bool:
     return sign.step < known or (sign.step == known and sign.text != before.text)
 
 
-def stepping_s(voice: RankProgress, since: float) -> float:
-    """For how long it has stepped: a pause confirms nothing of what was told before it."""
-    gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in voice.steps)]
+def stepping_s(writer: RankProgress, since: float) -> float:
+    """For how long it has stepped: a pause confirms nothing of what was reported before it."""
+    gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in writer.steps)]
     pause = PAUSE_FACTOR * median(gap for gap, _ in gaps[-RECENT_STEPS:]) if gaps else 0.0
     return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """The voice that speaks for each job: who stepped last."""
+    """The writer that speaks for each job: who stepped last."""
     found: dict[str | None, RankProgress] = {}
-    for voice in lately(fleet, now):
-        known = found.get(voice.job)
-        if known is None or (known.stepped_at or 0.0) < (voice.stepped_at or 0.0):
-            found[voice.job] = voice
+    for writer in lately(fleet, now):
+        known = found.get(writer.job)
+        if known is None or (known.stepped_at or 0.0) < (writer.stepped_at or 0.0):
+            found[writer.job] = writer
     return found
 
 
@@ -154,9 +154,9 @@ def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]
 
 
 def lately(fleet: Fleet, now: float) -> list[RankProgress]:
-    """The voices of runs that go on."""
-    voices = fleet.progress.voices.values()
-    return [each for each in voices if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
+    """The writers of runs that go on."""
+    writers = fleet.progress.writers.values()
+    return [each for each in writers if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
 
 
 def busy(fleet: Fleet, job: str | None) -> Sequence[float]:

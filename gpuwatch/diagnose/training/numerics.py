@@ -16,17 +16,17 @@ from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 WINDOW_STEPS = 64
 MIN_STEPS = 16
-"""Told steps before a median means anything."""
+"""Reported steps before a median means anything."""
 SPIKE, SPIKE_SPREADS = 1.5, 6.0
 """A loss spikes over so many times the running median, and so many spreads (median deviations of its
 logarithm) above it: small batches and diffusion jump by factors."""
 COMES_AND_GOES = 3
-"""A loss that rose so high, or a norm that was so low, this often before is made so: several tasks, say."""
+"""A loss that rose so high, or a norm that was so low, this often before is made so: several tasks, state."""
 EXPLOSION_FACTOR = 10.0
 VANISHED_GRADIENT = 1e-7
 IN_A_ROW = 3
 LASTING_STEPS = 32
-"""NaN for so many told steps is no overflow that passes."""
+"""NaN for so many reported steps is no overflow that passes."""
 PLATEAU_STEPS = 1000
 PLATEAU_PCT = 0.1
 PLATEAU_ERRORS = 2.0
@@ -36,16 +36,16 @@ SKIPPED_SHARE = 0.25
 RISEN, RISEN_NOISES = 1.5, 3.0
 """A loss has risen lastingly over so many times its best median, and so many of its noises above it."""
 RISEN_FAR, FAR_STEPS = 3.0, 8
-"""So far over its best a loss is lost, in so few told steps."""
+"""So far over its best a loss is lost, in so few reported steps."""
 DIVERGED, STAYS = 1.8, 0.9
 """A run has diverged whose loss stands over so many times its best, and does not fall below this share."""
 RISEN_STEPS = 100
-"""For so many told steps, or for the last quarter of the run."""
+"""For so many reported steps, or for the last quarter of the run."""
 
 
-def numerics(voice: RankProgress) -> Iterator[Sign]:
-    """What the newest steps of the rank that speaks for a job say; a NaN loss is `first_nan`'s."""
-    every = list(voice.steps) if voice.per_epoch else since_restart(voice.steps)
+def numerics(writer: RankProgress) -> Iterator[Sign]:
+    """What the newest steps of the rank that speaks for a job state; a NaN loss is `first_nan`'s."""
+    every = list(writer.steps) if writer.per_epoch else since_restart(writer.steps)
     if not every:
         return
     yield from spike([step.loss for step in every if step.loss is not None and math.isfinite(step.loss)])
@@ -53,10 +53,10 @@ def numerics(voice: RankProgress) -> Iterator[Sign]:
     yield from gradient_nan(every)
     norms = [step.grad_norm for step in steps if step.grad_norm is not None and math.isfinite(step.grad_norm)]
     yield from gradients(norms)
-    yield from scale(voice)
+    yield from scale(writer)
     yield from list(rising(every)) or risen_far(every)
     yield from plateau(every)
-    yield from skipped(voice)
+    yield from skipped(writer)
 
 
 def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
@@ -71,8 +71,8 @@ def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
 
 def gradient_nan(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """NaN and Inf of the gradient norm, when it repeats (one fp16 step is normal)."""
-    told = [step for step in steps if step.grad_norm is not None or step is steps[-1]]
-    nan = list(takewhile(_is_nan, reversed(told)))
+    reported = [step for step in steps if step.grad_norm is not None or step is steps[-1]]
+    nan = list(takewhile(_is_nan, reversed(reported)))
     if len(nan) < IN_A_ROW:
         return
     lasts = len(nan) >= LASTING_STEPS
@@ -85,7 +85,7 @@ def _is_nan(step: LoggedStep) -> bool:
 
 
 def spike(losses: Sequence[float]) -> Iterator[Sign]:
-    """The last two told losses stand far above the running median of a loss that is above zero.
+    """The last two reported losses stand far above the running median of a loss that is above zero.
 
     A loss that is around zero, or often at it (rewards, adversaries, masked batches), has no such median.
     """
@@ -118,11 +118,11 @@ def gradients(norms: Sequence[float]) -> Iterator[Sign]:
         yield Sign("num.grad_vanishes", "warning", text)
 
 
-def scale(voice: RankProgress) -> Iterator[Sign]:
+def scale(writer: RankProgress) -> Iterator[Sign]:
     """A loss scale at its floor: every step overflows, the run will not learn any more."""
-    value = voice.value("loss_scale")
-    skips = voice.value("skipped")
-    was_higher = voice.highest_scale is not None and voice.highest_scale > SCALE_FLOOR  # bf16 has always 1
+    value = writer.value("loss_scale")
+    skips = writer.value("skipped")
+    was_higher = writer.highest_scale is not None and writer.highest_scale > SCALE_FLOOR  # bf16 has always 1
     if value is not None and value <= SCALE_FLOOR and skips and (was_higher or skips >= IN_A_ROW):
         yield Sign(
             "num.scale_min", "critical", f"the loss scale is down to {value:g}, steps are skipped", 30.0
@@ -132,7 +132,8 @@ def scale(voice: RankProgress) -> Iterator[Sign]:
 def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     """The loss has not moved over the last thousand steps; a word, no alarm: it may have converged.
 
-    Told only where its noise allows to say so: late in a healthy run a loss falls by less than it jitters.
+    Reported only where its noise allows to state it: late in a healthy run a loss falls by less than it
+    jitters.
     """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
     recent = [s for s in recent if recent[-1].step - s.step <= PLATEAU_STEPS]
@@ -148,7 +149,7 @@ def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The loss stands lastingly above its best: medians of `MIN_STEPS` told steps each, of a loss above zero.
+    """The loss stands lastingly above its best: medians of `MIN_STEPS` logged steps each, of a loss above 0.
 
     The best median is that of two windows in a row, so that an easy batch or two does not set it. A loss that
     came back from such a height, or is often there (rewards, adversaries, tasks that take turns), is made so.
@@ -184,10 +185,10 @@ def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """A loss that is several times its best: that is told of a run too short for `rising`.
+    """A loss that is several times its best: that is reported of a run too short for `rising`.
 
-    Every one of the last `FAR_STEPS` told losses is over `RISEN_FAR` times the best median of as many, and
-    the run has not come back from such a height before.
+    Every one of the last `FAR_STEPS` reported losses is over `RISEN_FAR` times the best median of as many,
+    and the run has not come back from such a height before.
     """
     losses = [s.loss for s in steps[-4 * WINDOW_STEPS :] if s.loss is not None and math.isfinite(s.loss)]
     if len(losses) < 3 * FAR_STEPS or min(losses) <= 0:
@@ -207,9 +208,9 @@ def _level(losses: Sequence[float]) -> tuple[float, float]:
     return middle, 1.2533 * 1.4826 * deviation / math.sqrt(len(losses))
 
 
-def skipped(voice: RankProgress) -> Iterator[Sign]:
+def skipped(writer: RankProgress) -> Iterator[Sign]:
     """Of a counter that only grows: a large share of the last steps was skipped."""
-    count, step = voice.value("skipped"), voice.value("step")
+    count, step = writer.value("skipped"), writer.value("step")
     if count is None or not step or count > step or step < MIN_STEPS or count < MIN_STEPS:
         return
     if count / step > SKIPPED_SHARE:

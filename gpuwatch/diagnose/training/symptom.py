@@ -9,10 +9,10 @@ from gpuwatch.wire import Severity
 
 @dataclass(frozen=True)
 class Sign:
-    """True at this moment; whether it is told depends on how long it lasts."""
+    """True at this moment; whether it is reported depends on how long it lasts."""
 
     code: str
-    """A rule's id where a log line can say the same (num.nan_loss), else train.slow and the like."""
+    """A rule's id where a log line can state the same (num.nan_loss), else train.slow and the like."""
     severity: Severity
     text: str
     """What is wrong, with the numbers."""

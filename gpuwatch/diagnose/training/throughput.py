@@ -14,7 +14,7 @@ RECENT_STEPS, PAST_STEPS = 20, 200
 LEAST_PAST = 40
 LEAST_TIMINGS = 3
 SLOWER_FACTOR = 1.10
-"""A step time that is 10 % longer and stays so (the change that FALCON tells, arXiv 2410.12588)."""
+"""A step time that is 10 % longer and stays so (the change that FALCON reports, arXiv 2410.12588)."""
 COLLAPSED_FACTOR = 2.0
 """A step that takes so many times the usual one, to the end of a run."""
 LASTS_S = 60.0
@@ -29,16 +29,16 @@ NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-ti
 """A whole step, what ranks exchange, and what is done once: named by the same words."""
 
 
-def pace(voice: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.0) -> Iterator[Sign]:
-    """What a run's speed says.
+def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.0) -> Iterator[Sign]:
+    """What a run's speed states.
 
     Args:
-        voice: Of the rank that speaks for the job.
+        writer: Of the rank that speaks for the job.
         busy_pct: Utilisation of the job's GPUs now.
         slow_step_s: A step that takes longer is slow whatever was usual; 0: no such limit.
     """
-    yield from list(slower(voice.step_times(RECENT_STEPS + PAST_STEPS))) or over_limit(voice, slow_step_s)
-    yield from waits(voice)
+    yield from list(slower(writer.step_times(RECENT_STEPS + PAST_STEPS))) or over_limit(writer, slow_step_s)
+    yield from waits(writer)
     if busy_pct and median(busy_pct) < LOW_UTILISATION_PCT:
         text = f"half of the job's {len(busy_pct)} GPUs are under {median(busy_pct):.0f} % utilization"
         yield Sign("train.low_utilisation", "info", text, 300.0)
@@ -55,9 +55,9 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
         yield Sign("train.slow", "warning", text, LASTS_S)
 
 
-def over_limit(voice: RankProgress, slow_step_s: float) -> Iterator[Sign]:
-    """A run that was slow from its start has no faster past: only a limit tells."""
-    times = voice.step_times(RECENT_STEPS)
+def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
+    """A run that was slow from its start has no faster past: only a limit reports."""
+    times = writer.step_times(RECENT_STEPS)
     if slow_step_s and len(times) >= LEAST_TIMINGS and (now := step_s(times)) > slow_step_s:
         text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
         yield Sign("train.slow", "warning", text, LASTS_S)
@@ -111,22 +111,23 @@ def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 def step_s(times: Sequence[float]) -> float:
     """Seconds a step without pauses, of at least one time.
 
-    A mean: a log that tells whole seconds makes 1.4 s now 1, now 2, and a median leaps between them.
+    A mean: a log that reports whole seconds makes 1.4 s now 1, now 2, and a median leaps between them.
     """
     pause = PAUSE_FACTOR * median(times)
     return fmean(took for took in times if took <= pause)
 
 
-def waits(voice: RankProgress) -> Iterator[Sign]:
-    """The share of the step that told timers spend in communication or in loading data.
+def waits(writer: RankProgress) -> Iterator[Sign]:
+    """The share of the step that reported timers spend in communication or in loading data.
 
-    Medians of the last told ones: one hiccup of the loader, told before a pause, is not what a run waits for.
+    Medians of the last reported ones: one hiccup of the loader, reported before a pause, is not what a run
+    waits for.
     """
-    whole_s = step_s(voice.step_times(RECENT_STEPS) or [voice.value("step_time_s") or 0.0])
+    whole_s = step_s(writer.step_times(RECENT_STEPS) or [writer.value("step_time_s") or 0.0])
     if not whole_s:
         return
-    told = {name: [value.value for value in values] for name, values in voice.timings.items()}
-    phases = {name: median(seconds) for name, seconds in told.items() if len(seconds) >= LEAST_TIMINGS}
+    reported = {name: [value.value for value in values] for name, values in writer.timings.items()}
+    phases = {name: median(seconds) for name, seconds in reported.items() if len(seconds) >= LEAST_TIMINGS}
     for code, words, what in (
         ("train.communication_bound", COMMUNICATION, "communication"),
         ("train.data_bound", LOADING, "loading data"),

@@ -21,7 +21,7 @@ MOST_CHOICES = (512, 64, 8)
 
 
 class FilterPatternError(ValueError):
-    """A pattern that is wrong or too dear; the message says which."""
+    """A pattern that is wrong or too dear; the message states which."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

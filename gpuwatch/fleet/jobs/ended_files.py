@@ -23,7 +23,7 @@ _GENERAL = re.compile(
     r"(?:logs?|outputs?|out|runs?|results?|jobs?|work|tmp|exp(?:eriments?)?|default|version_\d{1,6}"
     r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2})"
 )
-"""Folders whose name alone says nothing about the job."""
+"""Folders whose name alone shows nothing about the job."""
 
 LAUNCHER_S = 120.0
 """So long before or after its ranks a launcher may write its last line: it waits for those that hang."""
@@ -136,7 +136,7 @@ def _stem(path: str) -> str:
 
 
 def _shown(folder: str) -> str:
-    """`run7`, or `run7/logs` where the last part says nothing."""
+    """`run7`, or `run7/logs` where the last part logs nothing."""
     parts = [part for part in folder.split("/") if part]
     kept = 1
     while kept < min(4, len(parts)) and _GENERAL.fullmatch(parts[-kept]):

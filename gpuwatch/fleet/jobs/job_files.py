@@ -71,13 +71,13 @@ class JobFiles:
             elif not known and file.source != "kernel":
                 unclear.append(file)
         living = {path: job for path, job in found.items() if path not in ended}
-        told = set(living.values())
+        reported = set(living.values())
         homes = {(home(path), job) for path, job in living.items()}
         for file in unclear:
             near = _near(home(file.path), homes)
             # a job that is not known to write anything may be the one that writes this
             others = silent_here if file.identity is None else silent
-            if len(near) == 1 and not others - told:
+            if len(near) == 1 and not others - reported:
                 found[file.path] = next(iter(near))
         self._listed[node] = found
         return [
@@ -88,7 +88,7 @@ class JobFiles:
     def _by_writer(
         self, node: str, file: LogFile, owners: Mapping[int, AbstractSet[str]]
     ) -> tuple[bool, str | None]:
-        """Whether anything tells who writes or wrote it, and the job if that is only one."""
+        """Whether anything shows who writes or wrote it, and the job if that is only one."""
         jobs = {job for pid in file.pids for job in owners.get(pid, ())}
         if jobs:
             job = next(iter(jobs)) if len(jobs) == 1 else None

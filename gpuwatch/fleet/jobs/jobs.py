@@ -26,7 +26,7 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 @dataclass(frozen=True, slots=True)
 class RunningRank:
-    """A rank that runs, and everything that tells its job from others."""
+    """A rank that runs, and everything that distinguishes its job from others."""
 
     host: str
     pid: int
@@ -47,7 +47,7 @@ class RunningRank:
 
 
 class Jobs:
-    """Names every job of a fleet; what one is called to be told from another, it is called to its end."""
+    """Names every job of a fleet; what one is called to be reported from another, it is called to its end."""
 
     def __init__(self) -> None:
         self._members: dict[str, list[RunningRank]] = {}
@@ -72,16 +72,17 @@ class Jobs:
         self._by_folder: dict[str, set[str]] = {}
         """Base -> trees that are several jobs, each with a folder of its own."""
         self._doubts: dict[str, set[tuple[str, int]]] = {}
-        """Host -> seats that were claimed elsewhere since it was heard last: who had them may have ended."""
+        """Host -> seats that were claimed elsewhere since it was received last: who had them may have
+        ended."""
         self._files = JobFiles()
 
-    def take(self, node: str, host: str, told: Iterable[Process]) -> tuple[bool, set[str]]:
+    def take(self, node: str, host: str, reported: Iterable[Process]) -> tuple[bool, set[str]]:
         """Take in the processes that a node lists now.
 
         Returns:
             Whether its ranks changed, and the nodes on which jobs got other names by that.
         """
-        found = [_member(self, process, host) for process in told if process.rank is not None]
+        found = [_member(self, process, host) for process in reported if process.rank is not None]
         before = self._members.get(node, [])
         doubted = self._doubts.pop(host, set())
         if found == before and not doubted:
@@ -96,12 +97,12 @@ class Jobs:
             others = [each for key, each in seat.items() if key != (member.host, member.pid)]
             seat[member.host, member.pid] = member
             sure = (member.base, member.rank) in doubted
-            new = [self._tell_apart(member, each, sure=sure) for each in others]
+            new = [self._distinguish(member, each, sure=sure) for each in others]
             if any(new):
                 renamed.update(self._nodes[member.base])
         for base in {member.base for member in before} - set(self._nodes):
             for marks in (self._by_master, self._apart, self._by_folder):
-                marks.pop(base, None)  # nobody is left from whom the next of this name had to be told
+                marks.pop(base, None)  # nobody is left from whom the next of this name had to be reported
         for each in {node, *renamed}:
             self._write(each)
         return True, renamed
@@ -119,11 +120,11 @@ class Jobs:
         """The nodes that have ranks of the jobs of this one."""
         return {each for member in self._members.get(node, ()) for each in self._nodes[member.base]}
 
-    def named(self, node: str, told: Sequence[Process]) -> list[Process]:
+    def named(self, node: str, reported: Sequence[Process]) -> list[Process]:
         """The processes of a node, which `take` has seen, with the names of their jobs."""
         names = {member.pid: self._name(member) for member in self._members.get(node, ())}
         found = []
-        for process in told:
+        for process in reported:
             ranked = process.rank is not None
             job = names.get(process.pid) if ranked else process.job or _whole(process.master)
             found.append(process if job == process.job else structs.replace(process, job=job))
@@ -143,11 +144,11 @@ class Jobs:
         """The nodes whose ended jobs have other names since this was asked last."""
         return self._files.same_path.take_renamed()
 
-    def of_line(self, node: str, file: str, told: str | None) -> str | None:
-        """The job of what stands in a file; `told`: as the agent, or we before, had it."""
+    def of_line(self, node: str, file: str, reported: str | None) -> str | None:
+        """The job of what stands in a file; `reported`: as the agent, or we before, had it."""
         job = self._files.of(node, file)
-        finer = told is not None and job is not None and job.startswith(f"{told}@")
-        return job if told is None or finer else told
+        finer = reported is not None and job is not None and job.startswith(f"{reported}@")
+        return job if reported is None or finer else reported
 
     def lasting(self, launcher: str, master: str) -> str:
         """The first rendezvous of a job: torchrun may open another port for every attempt."""
@@ -169,8 +170,8 @@ class Jobs:
         by_folder = member.folder and member.tree in self._by_folder.get(base, ())
         return f"{name}@{member.folder}" if by_folder else name
 
-    def _tell_apart(self, one: RunningRank, other: RunningRank, *, sure: bool) -> bool:
-        """Two claim one rank of one job: find what tells them apart; True when that is new.
+    def _distinguish(self, one: RunningRank, other: RunningRank, *, sure: bool) -> bool:
+        """Two claim one rank of one job: find what distinguish them; True when that is new.
 
         `sure`: the other one was seen on its node after this one was seen on its own.
         """

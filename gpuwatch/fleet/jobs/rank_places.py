@@ -25,7 +25,7 @@ def places_of(
     wall: float | None = None,
     logged: Mapping[tuple[str, str], Collection[int]] | None = None,
 ) -> Places:
-    """All that the nodes tell now, and what `before` knew of ranks that have ended meanwhile.
+    """All that the nodes report now, and what `before` knew of ranks that have ended meanwhile.
 
     A rank that two nodes claim has two places: `RankIndex` then names neither.
     A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
@@ -62,7 +62,7 @@ def _claims(
 ) -> tuple[Ranks, list[RankPlace]]:
     """Every rank's place by the first node that lists it, and the places that other nodes claim for it.
 
-    A node that has not said what it is (hello) has no claim to a rank of one that has.
+    A node that has not stated what it is (hello) has no claim to a rank of one that has.
     """
     ranks: Ranks = {}
     rivals: list[RankPlace] = []

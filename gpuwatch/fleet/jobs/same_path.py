@@ -10,7 +10,10 @@ from gpuwatch.wire import LogFile
 
 
 class SamePath:
-    """Tells jobs apart that have one name: `srv/run@n3`, `srv/run@n22`; a name once told apart stays so."""
+    """Reports jobs apart that have one name: `srv/run@n3`, `srv/run@n22`.
+
+    A name once distinguished stays so.
+    """
 
     def __init__(self) -> None:
         self._ranks: dict[str, dict[str, frozenset[int]]] = defaultdict(dict)
@@ -21,7 +24,7 @@ class SamePath:
     def names(self, node: str, files: Iterable[LogFile], names: Mapping[str, str]) -> dict[str, str]:
         """Path -> job of the ended files of a node, finer than `names` where that is needed.
 
-        Nothing is told apart before the files have been searched, which tells their ranks.
+        Nothing is distinguished before the files have been searched, which reports their ranks.
         """
         members: dict[str, list[LogFile]] = defaultdict(list)
         sure = {names[file.path] for file in files if file.path in names and has_own_id(file.path)}

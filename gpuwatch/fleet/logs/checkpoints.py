@@ -12,7 +12,7 @@ MAX_CHECKPOINTS = 10_000
 
 
 class SavedCheckpoint(msgspec.Struct, frozen=True):
-    """One line that says that a checkpoint was written, or begun."""
+    """One line that states that a checkpoint was written, or begun."""
 
     node: str
     file: str
@@ -27,7 +27,7 @@ class SavedCheckpoint(msgspec.Struct, frozen=True):
     done: bool
     """False: it was begun."""
     complete: bool | None = None
-    """By the files there; None: they were not seen, or do not tell."""
+    """By the files there; None: they were not seen, or do not report."""
     files: int | None = None
     size: int | None = None
     """Bytes of them."""
@@ -44,13 +44,13 @@ class FleetCheckpoints:
         self.version = 0
 
     def take(self, node: str, finding: Finding, job: str | None) -> None:
-        """Take in what a line told; another finding than of a checkpoint is a mistake of the caller."""
+        """Take in what a line reported; another finding than of a checkpoint is a mistake of the caller."""
         line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
         step, path = checkpoint_of(line)
         done = finding.rule == SAVED
-        told = finding.fields
-        complete, files, size = told.get("complete"), told.get("files"), told.get("bytes")
-        good, good_at = told.get("good"), told.get("good_at")
+        reported = finding.fields
+        complete, files, size = reported.get("complete"), reported.get("files"), reported.get("bytes")
+        good, good_at = reported.get("good"), reported.get("good_at")
         self.newest[node, finding.file, finding.rank, done] = SavedCheckpoint(
             node,
             finding.file,
@@ -71,6 +71,6 @@ class FleetCheckpoints:
         self.version += 1
 
 
-def tells_checkpoint(finding: Finding) -> bool:
+def names_checkpoint(finding: Finding) -> bool:
     """Whether a finding is such a line, and no failure."""
     return finding.rule in (SAVED, BEGUN)

@@ -46,5 +46,5 @@ def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
 
 
 def _is_log(file: LogFile) -> bool:
-    """One that may not be read is told as such."""
+    """One that may not be read is reported as such."""
     return file.source != "kernel"

@@ -103,12 +103,12 @@ class LogStream:
     def _goes_on(self, line: LogLine) -> bool:
         """Whether this is the last line of before the break, or what has become of it."""
         if self.seams and self.seams[-1].index == self.came:
-            return True  # what happened has been told
+            return True  # what happened has been reported
         last = self.lines[-1]
         same = line.text.startswith(last.text) or _has_states(line) or _has_states(last)
         return line.offset == last.offset and same
 
 
 def _has_states(line: LogLine) -> bool:
-    """Whether the line takes more bytes than its text: a bar, of which only the last state is told."""
+    """Whether the line takes more bytes than its text: a bar, of which only the last state is reported."""
     return line.end - line.offset > len(line.text.encode()) + 8

@@ -14,16 +14,16 @@ from typing import TypeAlias
 
 from gpuwatch.wire import Progress
 
-VoiceKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
+WriterKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
 """Node, file, rank, local rank, pid, host: who speaks, as far as is known."""
 
 KEPT_STEPS = 2_000
 KEPT_PAST = 400
-KEPT_VOICES = 10_000
+MAX_WRITERS = 10_000
 KEPT_OF_NODE = 4_096
-"""Voices of one node, as in four logs of 1,024 ranks each; its oldest go first."""
+"""Writers of one node, as in four logs of 1,024 ranks each; its oldest go first."""
 KEPT_PHASES = 256
-"""Timers of one voice; more names than that are not told apart."""
+"""Timers of one writer; more names than that are not distinguished."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
 """Fields of a step that are kept with it."""
 KEPT_TIMINGS = 5
@@ -36,7 +36,7 @@ OTHER_BAR_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number that a log has told."""
+    """A number that a log has reported."""
 
     value: float
     at: float
@@ -47,13 +47,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class LoggedStep:
-    """One told step."""
+    """One reported step."""
 
     step: int
     at: float
-    """Our monotonic clock; -inf: the log says no time, and we were not there."""
+    """Our monotonic clock; -inf: the log states no time, and we were not there."""
     took_s: float | None
-    """Seconds a step: as told, else from this step and the one told before."""
+    """Seconds a step: as reported, else from this step and the one reported before."""
     loss: float | None = None
     grad_norm: float | None = None
     tokens_per_s: float | None = None
@@ -62,7 +62,7 @@ class LoggedStep:
 
 @dataclass
 class RankProgress:
-    """What one voice has told."""
+    """What one writer has reported."""
 
     node: str
     file: str
@@ -79,19 +79,19 @@ class RankProgress:
     phases: dict[str, Value] = field(default_factory=dict)
     """Timer -> seconds, the newest."""
     timings: dict[str, Sequence[Value]] = field(default_factory=dict)
-    """Timer -> the last ones that were told live, oldest first."""
+    """Timer -> the last ones that were reported live, oldest first."""
     steps: deque[LoggedStep] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     """Steps that went forward, oldest first; at most one a tick, so of fast ones not each."""
     past: list[LoggedStep] = field(default_factory=list)
     """Steps from before we came, thinned: for curves, never for judgement."""
     offset: int = 0
     """Of its newest line in the file."""
-    heard_at: float = -math.inf
-    """When it last told anything (our monotonic clock)."""
+    received_at: float = -math.inf
+    """When it last reported anything (our monotonic clock)."""
     stepped_live: bool = False
     """Whether a step was seen as it was logged; a backlog that is read afterwards holds older ones."""
     stepped_at: float | None = None
-    """When a step other than the one before came; None: it never told one."""
+    """When a step other than the one before came; None: it never reported one."""
     highest_scale: float | None = None
     """Of the loss, so far."""
     version: int = 0
@@ -102,7 +102,7 @@ class RankProgress:
         return None if known is None else known.value
 
     def curve(self) -> list[LoggedStep]:
-        """The past and what was told live, oldest first."""
+        """The past and what was reported live, oldest first."""
         if not self.steps or self.per_epoch:
             return [*self.past, *self.steps]
         first = self.steps[0].step  # a link that was lost brings the past up to its return
@@ -115,93 +115,100 @@ class RankProgress:
         return min(1.0, step / total) if step is not None and total else None
 
     def step_times(self, last: int = KEPT_STEPS) -> list[float]:
-        """Seconds a step of the last told ones that are known."""
+        """Seconds a step of the last reported ones that are known."""
         return [step.took_s for step in list(self.steps)[-last:] if step.took_s is not None]
 
 
 class FleetProgress:
-    """The progress of all ranks; `version` moves when anything was told."""
+    """The progress of all ranks; `version` moves when anything was reported."""
 
     def __init__(self) -> None:
-        self.voices: dict[VoiceKey, RankProgress] = {}
+        self.writers: dict[WriterKey, RankProgress] = {}
         self._count: Counter[str] = Counter()
-        """Voices by node."""
+        """Writers by node."""
         self.version = 0
 
     def only(self, node: str) -> FleetProgress:
         """What is known of one node."""
         part = FleetProgress()
-        part.voices = {key: known for key, known in self.voices.items() if key[0] == node}
-        part._count[node] = len(part.voices)
+        part.writers = {key: known for key, known in self.writers.items() if key[0] == node}
+        part._count[node] = len(part.writers)
         part.version = self.version
         return part
 
     def forget(self, node: str) -> None:
         """Drop what is known of one node."""
-        for key in [key for key in self.voices if key[0] == node]:
-            del self.voices[key]
+        for key in [key for key in self.writers if key[0] == node]:
+            del self.writers[key]
         del self._count[node]
 
     def _make_room(self, node: str) -> None:
-        """Drop the oldest voice of the node that has too many, or of the one with most."""
-        if self._count[node] <= KEPT_OF_NODE and len(self.voices) <= KEPT_VOICES:
+        """Drop the oldest writer of the node that has too many, or of the one with most."""
+        if self._count[node] <= KEPT_OF_NODE and len(self.writers) <= MAX_WRITERS:
             return
         largest = node if self._count[node] > KEPT_OF_NODE else self._count.most_common(1)[0][0]
-        del self.voices[next(key for key in self.voices if key[0] == largest)]
+        del self.writers[next(key for key in self.writers if key[0] == largest)]
         self._count[largest] -= 1
 
-    def take(self, node: str, told: Progress, sent_at: float, arrived: float) -> RankProgress:
+    def take(self, node: str, reported: Progress, sent_at: float, arrived: float) -> RankProgress:
         """Take one frame in.
 
         Args:
-            node: Whose agent told it.
-            told: The frame; its times are of the node's clock.
+            node: Whose agent reported it.
+            reported: The frame; its times are of the node's clock.
             sent_at: That clock when the frame was made.
             arrived: Our monotonic clock when it came.
         """
-        key = (node, told.file, told.rank, told.local_rank, told.pid, told.host)
-        known = self.voices.pop(key, None)
+        key = (node, reported.file, reported.rank, reported.local_rank, reported.pid, reported.host)
+        known = self.writers.pop(key, None)
         if known is None:
-            known = RankProgress(node, told.file, told.rank, told.local_rank, host=told.host, pid=told.pid)
+            known = RankProgress(
+                node, reported.file, reported.rank, reported.local_rank, host=reported.host, pid=reported.pid
+            )
             self._count[node] += 1
-        self.voices[key] = known
+        self.writers[key] = known
         self._make_room(node)
-        at = arrived - max(0.0, sent_at - told.at)
-        if not _is_other_bar(known, told, at):
-            _take(known, told, at)
+        at = arrived - max(0.0, sent_at - reported.at)
+        if not _is_other_bar(known, reported, at):
+            _take(known, reported, at)
             known.version += 1
             self.version += 1
         return known
 
 
-def _is_other_bar(known: RankProgress, told: Progress, at: float) -> bool:
+def _is_other_bar(known: RankProgress, reported: Progress, at: float) -> bool:
     """Whether it is the bar of another loop within the training, such as an evaluation's."""
-    total, before = told.fields.get("total_steps"), known.values.get("total_steps")
-    if told.dialect != known.dialect or not told.dialect.endswith("bar") or total is None or before is None:
+    total, before = reported.fields.get("total_steps"), known.values.get("total_steps")
+    if (
+        reported.dialect != known.dialect
+        or not reported.dialect.endswith("bar")
+        or total is None
+        or before is None
+    ):
         return False
     step = known.value("step") or 0.0
     return float(total) != before.value and step < before.value and at - before.at < OTHER_BAR_S
 
 
-def _take(known: RankProgress, told: Progress, at: float) -> None:
-    sure = told.timed or not told.backlog
-    past = told.backlog and known.stepped_live
-    known.job = told.job or known.job
-    if told.past:
-        steps = [*known.past, *_past_steps(told, at - told.at)]
-        known.past = (steps if told.per_epoch else _one_way(steps))[-KEPT_PAST:]
+def _take(known: RankProgress, reported: Progress, at: float) -> None:
+    sure = reported.timed or not reported.backlog
+    past = reported.backlog and known.stepped_live
+    known.job = reported.job or known.job
+    if reported.past:
+        steps = [*known.past, *_past_steps(reported, at - reported.at)]
+        known.past = (steps if reported.per_epoch else _one_way(steps))[-KEPT_PAST:]
         return
     if not past:
-        known.offset, known.dialect, known.per_epoch = told.offset, told.dialect, told.per_epoch
-        known.heard_at = max(known.heard_at, at)
-    fields = {name: value for name, text in told.fields.items() if _is_sane(name, value := float(text))}
+        known.offset, known.dialect, known.per_epoch = reported.offset, reported.dialect, reported.per_epoch
+        known.received_at = max(known.received_at, at)
+    fields = {name: value for name, text in reported.fields.items() if _is_sane(name, value := float(text))}
     for name, value in fields.items():
         before = known.values.get(name)
         if before is None or (at >= before.at and (sure or not past)):
             known.values[name] = Value(value, at, sure)
     if (scale := fields.get("loss_scale")) is not None:
         known.highest_scale = max(scale, known.highest_scale or scale)
-    for name, seconds in told.phases_s.items():
+    for name, seconds in reported.phases_s.items():
         if name not in known.phases and len(known.phases) >= KEPT_PHASES:
             continue
         if not past or name not in known.phases:
@@ -210,7 +217,7 @@ def _take(known: RankProgress, told: Progress, at: float) -> None:
             earlier = known.timings.get(name, ())
             known.timings[name] = (*earlier, known.phases[name])[-KEPT_TIMINGS:]
     if not past and "step" in fields:
-        known.stepped_live = known.stepped_live or not told.backlog
+        known.stepped_live = known.stepped_live or not reported.backlog
         _step(known, fields, at, sure)
 
 
@@ -234,8 +241,8 @@ def _step(known: RankProgress, fields: Mapping[str, float], at: float, sure: boo
     known.steps.append(LoggedStep(step, at, took_s, *[fields.get(name) for name in CURVES]))
 
 
-def _past_steps(told: Progress, offset_s: float) -> Iterator[LoggedStep]:
-    for each in told.past:
+def _past_steps(reported: Progress, offset_s: float) -> Iterator[LoggedStep]:
+    for each in reported.past:
         if not _is_sane("step", each.step):
             continue
         at = -math.inf if each.at is None else each.at + offset_s

@@ -14,7 +14,7 @@ MAX_FINDINGS = 20_000
 
 
 class SharedFindings:
-    """Knows by which key a finding of a shared file was told first."""
+    """Knows by which key a finding of a shared file was reported first."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str, str, str, int, str], FindingKey] = {}
@@ -22,7 +22,7 @@ class SharedFindings:
         """By path instead of identity: the file may turn out to be one that another node sees too."""
 
     def first(self, key: FindingKey, node: Node, finding: Finding) -> FindingKey:
-        """The key of the same finding as another node has told it; else `key`, which is remembered.
+        """The key of the same finding as another node has reported it; else `key`, which is remembered.
 
         One of another severity or role is another one: no node can play down what others find.
         """

@@ -121,7 +121,7 @@ def power_pct(gpu: Gpu) -> float | None:
 
 
 def slowdown_c(gpu: Gpu) -> float | None:
-    """The temperature at which this GPU slows itself down, where it says so."""
+    """The temperature at which this GPU slows itself down, where it states it."""
     return None if gpu.info.temperature_slowdown_c is None else float(gpu.info.temperature_slowdown_c)
 
 

@@ -6,11 +6,14 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 
 
 def no_answer(gpu: Gpu, now: float) -> str:
-    """`no answer yet (nvmlDeviceGetUUID, 4 s)`: of a GPU that has told no values since the agent started."""
+    """`no answer yet (nvmlDeviceGetUUID, 4 s)`.
+
+    Of a GPU that has reported no values since the agent started.
+    """
     waited = gpu.stuck_s(now)
     parts = [gpu.stuck_in or "", "" if waited is None else f"{waited:.0f} s"]
-    told = ", ".join(filter(None, parts))
-    return f"no answer yet ({told})" if told else "no answer yet"
+    reported = ", ".join(filter(None, parts))
+    return f"no answer yet ({reported})" if reported else "no answer yet"
 
 
 UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded", "nvml_error"))
@@ -18,7 +21,7 @@ UNREADABLE = frozenset(("driver_mismatch", "library_missing", "driver_not_loaded
 
 
 def without_gpus(node: Node) -> str:
-    """Why a node that answers shows no GPU: only a driver that has answered says that there is none."""
+    """Why a node that answers shows no GPU: only a driver that has answered states that there is none."""
     if node.driver_starting is not None:
         return "GPUs not known yet"
     notices = node.hello.notices if node.hello is not None else ()

@@ -37,7 +37,7 @@ STARTING = "nvml_starting"
 
 
 class Tiers(NamedTuple):
-    """What a GPU has told of late; None: nothing, or too long ago to say anything about now."""
+    """What a GPU has reported of late; None: nothing, or too long ago to state anything about now."""
 
     fast: GpuFast | None = None
     medium: GpuMedium | None = None
@@ -70,7 +70,7 @@ class Gpu:
 
     @property
     def answers(self) -> bool:
-        """Whether the driver has told its values at least once, and does not call it lost."""
+        """Whether the driver has reported its values at least once, and does not call it lost."""
         return self.state != "lost" and self.fast_at is not None
 
     def age(self, now: float) -> float | None:
@@ -104,7 +104,7 @@ class Node:
     link: LinkStatus = field(default_factory=lambda: LinkStatus("connecting"))
     link_at: float | None = None
     """When the link status last changed."""
-    heard_at: float | None = None
+    received_at: float | None = None
     """When the last frame came, whatever it was."""
     hello: Hello | None = None
     gpus: dict[str, Gpu] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Node:
     host: HostSample | None = None
     host_at: float | None = None
     events_held: int = 0
-    """Xids that its agent knows and has not told yet: they wait for the kernel's line."""
+    """Xids that its agent knows and has not reported yet: they wait for the kernel's line."""
     disks_at: float | None = None
     """When `host.disks` was read: less often than the rest of `host`."""
     host_history: HostHistory = field(default_factory=HostHistory)
@@ -141,7 +141,7 @@ class Node:
     refused_at: float | None = None
     """When the newest one was refused."""
     dropped_at: float | None = None
-    """When the agent last said that it had dropped more frames."""
+    """When the agent last stated that it had dropped more frames."""
     bye: str | None = None
     version: int = 0
     own_host: str | None = None
@@ -160,8 +160,8 @@ class Node:
         return self.spec.name
 
     def age(self, now: float) -> float | None:
-        """Seconds since anything was heard; None: never."""
-        return None if self.heard_at is None else max(0.0, now - self.heard_at)
+        """Seconds since anything was received; None: never."""
+        return None if self.received_at is None else max(0.0, now - self.received_at)
 
     def state(self, now: float) -> NodeState:
         """Judged from the link and the age of the last frame, never from the link alone."""
@@ -199,7 +199,10 @@ class Node:
         return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))
 
     def gpus_expected(self) -> int:
-        """How many GPUs this node should show: the larger of what the bus, the hosts file and memory say."""
+        """How many GPUs this node should show.
+
+        The larger of what the bus, the hosts file and memory state.
+        """
         on_bus = self.hello.gpus_expected if self.hello and self.hello.gpus_expected else 0
         return max(on_bus, self.spec.slots or 0, len(self.gpus))
 

@@ -34,7 +34,7 @@ class LinkContext:
     interval_s: float = 1.0
     slots: ConnectSlots = field(default_factory=lambda: ConnectSlots(16))
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
-    crew: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("link crew"))
+    thread_pool: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("link crew"))
     timing: CallTiming = field(default_factory=CallTiming)
     retry: RetryPace = field(default_factory=RetryPace)
     logs: LogConfig | None = None
@@ -45,7 +45,7 @@ class LinkContext:
     def close(self) -> None:
         """End the shared threads, after every link was closed."""
         self.heartbeat.close()
-        self.crew.close(CLOSE_S)
+        self.thread_pool.close(CLOSE_S)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class AgentLink:
         attempt, reason = 0, ""
         while not self._closing.is_set():
             attempt += 1
-            self._tell(LinkStatus("connecting", reason=reason, attempt=attempt))
+            self._report(LinkStatus("connecting", reason=reason, attempt=attempt))
             outcome = self._attempt(attempt)
             if outcome.live_s:
                 attempt = 0
@@ -118,7 +118,7 @@ class AgentLink:
             reason = plain(outcome.ending.reason)
             retry_at = time.monotonic() + wait_s
             self._wake.clear()  # what was asked for while we dialled is done
-            self._tell(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
+            self._report(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
             if not self._closing.is_set():  # close sets it first, then wakes us
                 self._wake.wait(wait_s)
 
@@ -153,12 +153,12 @@ class AgentLink:
                 content = LinkStatus(
                     "live", attempt=attempt, noise=_noise(stream), start_s=took_s, login=login
                 )
-            self._tell(content)
+            self._report(content)
 
         timing = self._board.timing
         if way.ping_every_s is not None:
             timing = replace(timing, ping_every_s=way.ping_every_s)
-        call = Call(carrier, stream, deliver, self._board.crew, timing)
+        call = Call(carrier, stream, deliver, self._board.thread_pool, timing)
         with self._lock:
             self._call = call
             self._requests = way.requests
@@ -182,7 +182,7 @@ class AgentLink:
         }
         return agent_way(self._spec.python, settings, board.modules, self._kept)
 
-    def _tell(self, content: Content) -> None:
+    def _report(self, content: Content) -> None:
         if not self._closing.is_set():
             self._board.inbox.put(Arrival(self.node, time.monotonic(), content))
 

@@ -26,7 +26,7 @@ class RetryPace:
 
 
 class Backoff:
-    """Counts failures and says how long to wait. The jitter keeps 200 links from coming back as one."""
+    """Counts failures and states how long to wait. The jitter keeps 200 links from coming back as one."""
 
     def __init__(self, pace: RetryPace, chance: Callable[[], float] = random.random) -> None:
         self._pace = pace

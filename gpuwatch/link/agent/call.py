@@ -42,13 +42,13 @@ class Call:
         carrier: Carrier,
         stream: ItemStream,
         deliver: Callable[[Content | Started], None],
-        crew: DaemonThreadPool,
+        thread_pool: DaemonThreadPool,
         timing: CallTiming,
     ) -> None:
         self._carrier = carrier
         self._stream = stream
         self._deliver = deliver
-        self._crew = crew
+        self._thread_pool = thread_pool
         self._timing = timing
         self._clock = ClockComparison()
         self._lock = threading.Lock()
@@ -60,13 +60,13 @@ class Call:
         self._pings: dict[int, float] = {}
         self._ping_id = 0
         self._ping_due = 0.0
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         self._started_at: float | None = None
 
     def converse(self, first: bytes, python: str | None) -> Ending:
-        """Send what the far end reads first and read until the stream ends; says why it did."""
+        """Send what the far end reads first and read until the stream ends; states why it did."""
         # Sent beside the reading: a login shell that prints a lot must not wait for us while we wait for it.
-        self._crew.run(lambda: self._send_first(first))
+        self._thread_pool.run(lambda: self._send_first(first))
         try:
             while data := self._carrier.recv(READ_BYTES):
                 now = time.monotonic()
@@ -99,7 +99,7 @@ class Call:
             if self._sending:
                 return True
             self._sending = True
-        self._crew.run(self._send_all)
+        self._thread_pool.run(self._send_all)
         return True
 
     def watch(self, now: float, overslept_s: float) -> None:
@@ -109,8 +109,8 @@ class Call:
             now: Monotonic seconds.
             overslept_s: How much too late we come. If this process was stopped, the silence is our own.
         """
-        self._heard_at = min(now, self._heard_at + overslept_s)
-        silent_s = now - self._heard_at
+        self._received_at = min(now, self._received_at + overslept_s)
+        silent_s = now - self._received_at
         if self._verdict is not None:
             return
         if not self._stream.started:
@@ -131,12 +131,12 @@ class Call:
     def hang_up(self, verdict: Ending) -> None:
         """End the connection for this reason; returns at once."""
         self._verdict = verdict
-        self._crew.run(self._carrier.close)
+        self._thread_pool.run(self._carrier.close)
 
     def _send_first(self, first: bytes) -> None:
         with contextlib.suppress(
             OSError
-        ):  # a shell that refuses has gone already; the reader hears its words
+        ):  # a shell that refuses has gone already; the reader receives its words
             self._carrier.send(first)
 
     def _send_all(self) -> None:
@@ -155,7 +155,7 @@ class Call:
                 self._mute = True
 
     def _take(self, item: Item, now: float) -> None:
-        self._heard_at = now
+        self._received_at = now
         if isinstance(item, Started):
             self._started_at = now
         elif isinstance(item, Bye):

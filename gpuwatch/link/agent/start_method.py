@@ -38,7 +38,7 @@ def agent_way(
 
     Args:
         python: The interpreter; None: the first that is found.
-        settings: Of the agent's config: `interval_s`, `ping_deadline_s`, `host`, and what `LogConfig` says.
+        settings: Of the agent's config: `interval_s`, `ping_deadline_s`, `host`, and what `LogConfig` states.
         modules: As for `bundle`.
         kept: Of bytes of the node that are kept, over all its connections.
 

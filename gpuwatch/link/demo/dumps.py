@@ -41,11 +41,13 @@ class DemoDumps:
             world = next((each.world_size for each in processes if each.world_size), 0)
             for pid in asked:
                 self._written[ranks[pid]] = (t + WRITE_S, _dump(ranks[pid], world, second, t))
-            told = [
+            reported = [
                 wire.DumpResult(pid=pid, pipe=f"{PIPES}{ranks[pid]}.pipe", dump=f"{PREFIX}{ranks[pid]}")
                 for pid in asked
             ]
-            return msgspec.structs.replace(reply, data=msgspec.to_builtins(wire.DumpResults(processes=told)))
+            return msgspec.structs.replace(
+                reply, data=msgspec.to_builtins(wire.DumpResults(processes=reported))
+            )
         if isinstance(request, wire.AskDumpFiles):
             places = self._places([pid for pid in request.pids if pid in ranks], t)
             return msgspec.structs.replace(reply, data=msgspec.to_builtins(places))

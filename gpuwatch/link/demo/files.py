@@ -36,17 +36,17 @@ class DemoLine:
 class _Told:
     """A few lines in the order of time, with the bytes before each."""
 
-    def __init__(self, said: Sequence[ScenarioLine]) -> None:
-        self.said = said
-        self.seconds = [each.second for each in said]
-        self.ends = [0, *accumulate(len(each.text) + 1 for each in said)]
+    def __init__(self, stated: Sequence[ScenarioLine]) -> None:
+        self.stated = stated
+        self.seconds = [each.second for each in stated]
+        self.ends = [0, *accumulate(len(each.text) + 1 for each in stated)]
 
     def count(self, second: float) -> int:
         return bisect_right(self.seconds, second)
 
 
 class LogText:
-    """A text file. `head` and `tail` are told by a function each, called when they are first needed."""
+    """A text file. `head` and `tail` are reported by a function each, called when they are first needed."""
 
     def __init__(
         self,
@@ -83,16 +83,16 @@ class LogText:
 
     def count(self, second: float) -> int:
         """Lines that were written up to a second."""
-        said = self._head.count(second)
-        if said < len(self._head.said):
-            return said
+        stated = self._head.count(second)
+        if stated < len(self._head.stated):
+            return stated
         steps = max(0, scenario.step_at(second - self._lag_s))
-        said += min(self._steps_in_all, steps)
-        return said if second < scenario.FALL_AT else said + self._tail.count(second)
+        stated += min(self._steps_in_all, steps)
+        return stated if second < scenario.FALL_AT else stated + self._tail.count(second)
 
     def offset(self, number: int) -> int:
         """Where line `number` (from 0) begins, or would."""
-        head, steps = len(self._head.said), self._steps_in_all
+        head, steps = len(self._head.stated), self._steps_in_all
         if number <= head:
             return self._head.ends[number]
         begins = self._head.ends[head] + min(number - head, steps) * self._width
@@ -105,20 +105,20 @@ class LogText:
             return bisect_right(head.ends, offset) - 1
         past = offset - head.ends[-1]
         if past < steps * self._width:
-            return len(head.said) + past // self._width
-        return len(head.said) + steps + bisect_right(self._tail.ends, past - steps * self._width) - 1
+            return len(head.stated) + past // self._width
+        return len(head.stated) + steps + bisect_right(self._tail.ends, past - steps * self._width) - 1
 
     def line(self, number: int) -> DemoLine:
         """One line, whether or not it has been written yet."""
-        head, steps = len(self._head.said), self._steps_in_all
+        head, steps = len(self._head.stated), self._steps_in_all
         if number < head:
-            said = self._head.said[number]
+            stated = self._head.stated[number]
         elif self._step is not None and number < head + steps:
-            said = self._step(number - head + 1)
+            stated = self._step(number - head + 1)
         else:
-            said = self._tail.said[number - head - steps]
+            stated = self._tail.stated[number - head - steps]
         begins = self.offset(number)
-        return DemoLine(begins, begins + len(said.text) + 1, said.second, said.text)
+        return DemoLine(begins, begins + len(stated.text) + 1, stated.second, stated.text)
 
     def lines(self, first: int, stop: int) -> Iterator[DemoLine]:
         """Lines by number."""
@@ -145,5 +145,5 @@ class Records(LogText):
 
     def line(self, number: int) -> DemoLine:
         """One record."""
-        said = self._head.said[number]
-        return DemoLine(number, number + 1, said.second, said.text)
+        stated = self._head.stated[number]
+        return DemoLine(number, number + 1, stated.second, stated.text)

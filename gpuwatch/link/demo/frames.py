@@ -30,7 +30,7 @@ class NodeScript:
     def tick(self, count: int, t: float, before: float | None, greet: float | None) -> list[wire.AnyFrame]:
         """The frames of tick `count` at second `t`; `before` is the second of the tick before, None at first.
 
-        `greet` is the interval to say in a hello, None where none is due.
+        `greet` is the interval to state in a hello, None where none is due.
         """
         seq = count * FRAMES_PER_TICK
         frames: list[wire.AnyFrame] = []
@@ -192,7 +192,7 @@ def slow_tier(at: float) -> wire.GpuSlow:
 
 
 def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
-    """The lost GPU as an agent tells it: the Xid in the kernel's words, and what its next tick finds."""
+    """The lost GPU as an agent reports it: the Xid in the kernel's words, and what its next tick finds."""
     node, gpu = FALLEN
     uuid = machines.uuid(node, gpu)
     _, _, title, remedy = meaning(79)

@@ -26,8 +26,8 @@ def reply(
 ) -> wire.Reply:
     """The answer of one node at a second of the scenario; `t` is its clock."""
     if isinstance(request, wire.AskStacks):
-        told = [_stack(each, second) for each in processes if each.pid in request.pids]
-        data: wire.Stacks | wire.RasAnswers = wire.Stacks(processes=told, seconds=ANSWER_S)
+        reported = [_stack(each, second) for each in processes if each.pid in request.pids]
+        data: wire.Stacks | wire.RasAnswers = wire.Stacks(processes=reported, seconds=ANSWER_S)
     else:
         world = next((each.world_size for each in processes if each.world_size), 0)
         data = wire.RasAnswers(answers=[_ras(request, world, second)] if world else [])
@@ -61,11 +61,11 @@ def _ras(request: wire.AskRas, world: int, second: float) -> wire.RasAnswer:
         }
         for rank in range(world)
     ]
-    said = {
+    stated = {
         "nccl_version": "2.28.9-demo",
         "communicators": [{"hash": "0xd3e0", "size": world, "ranks": ranks}],
     }
-    packed = base64.b64encode(zlib.compress(json.dumps(said).encode())).decode()
+    packed = base64.b64encode(zlib.compress(json.dumps(stated).encode())).decode()
     return wire.RasAnswer(
         address="localhost:28028", packed=packed, format="json", protocol="2", pids=request.pids
     )

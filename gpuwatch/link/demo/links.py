@@ -85,7 +85,7 @@ class DemoLink:
             self.next = t
 
     def change_interval(self, seconds: float) -> None:
-        """Tick at another pace from the next tick on, and say so in a new hello."""
+        """Tick at another pace from the next tick on, and state it in a new hello."""
         self._interval_s, self._greet = min(60.0, max(0.1, seconds)), True
 
 
@@ -158,18 +158,18 @@ class Pump:
                 self._put(link, self._clock(), wire.Reply(t=self._epoch + now, seq=0, id=request.id))
             if isinstance(request, wire.AskRankSettings):
                 script = link.script
-                told = rank_settings.reply(
+                reported = rank_settings.reply(
                     request, script.number, list(script.processes(now)), self._epoch + now
                 )
-                self._put(link, self._clock(), through_the_wire(told))
+                self._put(link, self._clock(), through_the_wire(reported))
             if isinstance(request, wire.AskStacks | wire.AskRas):
                 ranks = list(link.script.processes(now))
-                told = hang.reply(request, ranks, now, self._epoch + now)
-                self._put(link, self._clock(), through_the_wire(told))
+                reported = hang.reply(request, ranks, now, self._epoch + now)
+                self._put(link, self._clock(), through_the_wire(reported))
             if isinstance(request, wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps):
                 ranks = list(link.script.processes(now))
-                told = link.dumps.answer(request, ranks, now, self._epoch + now)
-                self._put(link, self._clock(), through_the_wire(told))
+                reported = link.dumps.answer(request, ranks, now, self._epoch + now)
+                self._put(link, self._clock(), through_the_wire(reported))
             for frame in link.logs(now).answer(request, now):
                 self._put(link, self._clock(), through_the_wire(frame))
             self._changed.notify()

@@ -27,7 +27,8 @@ JOB = "418207"
 MOST_LINES = 500
 """In one frame."""
 STEPS_BEFORE = 200
-"""Of rank 0, told at once when somebody begins to watch: without them curves would take minutes to grow."""
+"""Of rank 0, reported at once when somebody begins to watch: without them curves would take minutes to
+grow."""
 SLICE_LINES = 250
 """Lines that a search looks at before others get their turn."""
 _GPU_OF = {machines.bus_id(gpu): gpu for gpu in range(GPUS_PER_NODE)}
@@ -60,7 +61,7 @@ class NodeLogs:
         self._began = {path: log.count(began) for path, log in self.files.items()}
         self._seen = dict(self._began)
         self._past = number == 0
-        """Whether `STEPS_BEFORE` are still to be told."""
+        """Whether `STEPS_BEFORE` are still to be reported."""
         self._numbers = itertools.count(1)
         self._scanners: dict[str, Scanner] = {}
         self._ruled: dict[tuple[str, int], str] = {}
@@ -102,10 +103,10 @@ class NodeLogs:
         scanned = [finding for log in self.files.values() for finding in self._scan(log, t)]
         found: list[wire.AnyFrame] = [self._finding(finding, t, next(numbers)) for finding in scanned]
         if self._past:
-            found += [self._told(told, t, next(numbers)) for told in self._watched_before()]
+            found += [self._reported(reported, t, next(numbers)) for reported in self._watched_before()]
             self._past = False
         for scanner in self._scanners.values():
-            found += [self._told(told, t, next(numbers)) for told in scanner.progress()]
+            found += [self._reported(reported, t, next(numbers)) for reported in scanner.progress()]
         for request, (log, first) in self._tails.items():
             stop = max(first, log.count(t))
             if stop > first:
@@ -132,15 +133,15 @@ class NodeLogs:
         return Scanner(ruleset, log.path, self._numbers.__next__, lambda: self._speakers[log.path], sieve)
 
     def _watched_before(self) -> Iterator[dict[str, Any]]:
-        """What rank 0 told in the last minutes, as to one who had been watching for so long."""
+        """What rank 0 reported in the last minutes, as to one who had been watching for so long."""
         log = next(iter(self.files.values()))
         scanner, stop = self._scanner(log), self._began[log.path]
         for line in log.lines(max(0, stop - STEPS_BEFORE), stop):
             scanner.feed(line.text.encode() + b"\n", line.offset, self._epoch + line.second)
             yield from scanner.progress()
 
-    def _told(self, told: dict[str, Any], t: float, seq: int) -> wire.Progress:
-        return msgspec.convert({**told, "t": self._epoch + t, "seq": seq}, wire.Progress)
+    def _reported(self, reported: dict[str, Any], t: float, seq: int) -> wire.Progress:
+        return msgspec.convert({**reported, "t": self._epoch + t, "seq": seq}, wire.Progress)
 
     def _finding(self, found: dict[str, Any], t: float, seq: int) -> wire.Finding:
         kernel = found["file"] == wire.KERNEL_LOG

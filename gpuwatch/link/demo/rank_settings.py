@@ -21,7 +21,7 @@ def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Proce
     variables = {
         k: v for k, v in VARIABLES.items() if k != "NCCL_IB_TIMEOUT" or number != NODE_WITHOUT_VARIABLE
     }
-    told = wire.NodeSettings(
+    reported = wire.NodeSettings(
         shm_total_bytes=512 << 30,
         shm_used_bytes=9 << 30,
         fabric_manager=True,
@@ -44,4 +44,4 @@ def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Proce
             if process.rank is not None
         ],
     )
-    return wire.Reply(t=t, seq=0, id=request.id, data=msgspec.to_builtins(told))
+    return wire.Reply(t=t, seq=0, id=request.id, data=msgspec.to_builtins(reported))

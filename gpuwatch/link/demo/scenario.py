@@ -126,7 +126,7 @@ def waits_from(seed: int, node: int, gpu: int) -> float:
 
 
 def reports_at(seed: int, node: int, gpu: int) -> float:
-    """When its watchdog says so in its log."""
+    """When its watchdog states it in its log."""
     return waits_from(seed, node, gpu) + TIMEOUT_S + 0.7 * REPORT_SPREAD_S * _share(seed, node, gpu, 9)
 
 

@@ -74,7 +74,7 @@ def launcher_path(name: str) -> str:
 
 
 def rank_log(writer: Writer) -> LogText:
-    """A rank's log: start-up, a line a step, and what its watchdog says at the end."""
+    """A rank's log: start-up, a line a step, and what its watchdog states at the end."""
     head, tail = partial(_rank_head, writer), partial(_rank_tail, writer)
     return LogText(rank_path(writer.rank), head, tail, partial(_step, writer), lag(writer))
 
@@ -98,9 +98,9 @@ def _rank_head(who: Writer) -> list[ScenarioLine]:
         f"{nccl} comm 0x5d{who.gpu:02x}e0 rank {who.rank} nranks {who.world} cudaDev {who.gpu} "
         f"nvmlDev {who.gpu} busId {bus}000 commId 0x7a11d3c0ffee - Init COMPLETE"
     )
-    said = [ScenarioLine(STARTED_AT + after, f"{log_stamp(who.epoch + STARTED_AT + after)} {text}")
+    stated = [ScenarioLine(STARTED_AT + after, f"{log_stamp(who.epoch + STARTED_AT + after)} {text}")
             for after, text in lines]  # fmt: skip
-    return [*said[:3], ScenarioLine(STARTED_AT + 8.0, joined), *said[3:]]
+    return [*stated[:3], ScenarioLine(STARTED_AT + 8.0, joined), *stated[3:]]
 
 
 def _step(who: Writer, number: int) -> ScenarioLine:
@@ -122,11 +122,11 @@ def _step(who: Writer, number: int) -> ScenarioLine:
 
 
 def _rank_tail(who: Writer) -> list[ScenarioLine]:
-    """A survivor's last words. The rank on the lost GPU hangs in the driver and says nothing more."""
+    """A survivor's last words. The rank on the lost GPU hangs in the driver and logs nothing more."""
     if who.place == FALLEN:
         return []
-    told, ends = scenario.reports_at(who.seed, *who.place), scenario.ends_at(who.seed, *who.place)
-    ran_ms = (told - scenario.waits_from(who.seed, *who.place)) * 1000.0
+    reported, ends = scenario.reports_at(who.seed, *who.place), scenario.ends_at(who.seed, *who.place)
+    ran_ms = (reported - scenario.waits_from(who.seed, *who.place)) * 1000.0
     hung = scenario.LAST_STEP + 1
     work = (
         f"[Rank {who.rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={hung}, "
@@ -143,9 +143,9 @@ def _rank_tail(who: Writer) -> list[ScenarioLine]:
     late = "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, "
     dead = f"{group} Process group watchdog thread terminated with exception: {work}"
     return [
-        logged(told, 688, work),
+        logged(reported, 688, work),
         logged(
-            told + 0.002,
+            reported + 0.002,
             2277,
             f"{group}  failure detected by watchdog at work sequence id: {hung} {status}",
         ),
@@ -179,37 +179,37 @@ def _elastic(epoch: float, second: float, letter: str, where: str, text: str) ->
 
 def _launcher_head(ranks: list[Writer]) -> list[ScenarioLine]:
     who = ranks[0]
-    tell = partial(_elastic, who.epoch)
+    report = partial(_elastic, who.epoch)
     nodes = who.world // GPUS_PER_NODE
     where = "launcher/api.py:202"
     return [
-        tell(STARTED_AT, "I", where, "DEMO: the simulated job helios-13b; nothing in this file is real"),
-        tell(STARTED_AT, "I", where, f"launching {SCRIPT}: {nodes} nodes, {GPUS_PER_NODE} ranks each"),
-        tell(STARTED_AT + 1, "I", "elastic/agent/server/api.py:525",
+        report(STARTED_AT, "I", where, "DEMO: the simulated job helios-13b; nothing in this file is real"),
+        report(STARTED_AT, "I", where, f"launching {SCRIPT}: {nodes} nodes, {GPUS_PER_NODE} ranks each"),
+        report(STARTED_AT + 1, "I", "elastic/agent/server/api.py:525",
              f"[default] rendezvous complete: group rank {who.node}, global ranks "
              f"{ranks[0].rank} to {ranks[-1].rank}, world size {who.world}"),
     ]  # fmt: skip
 
 
 def _launcher_tail(ranks: list[Writer]) -> Iterator[ScenarioLine]:
-    """It sees the first rank end, sends SIGTERM to those that still run, and tells which failed."""
+    """It sees the first rank end, sends SIGTERM to those that still run, and shows which failed."""
     end = {who: scenario.ends_at(who.seed, *who.place) for who in ranks}
     first = min(ranks, key=lambda who: end[who])
     seen = end[first] + 0.1
-    tell = partial(_elastic, first.epoch)
+    report = partial(_elastic, first.epoch)
     where = "elastic/multiprocessing/api.py"
     running = [who for who in ranks if end[who] > seen]
     for who in running:
-        yield tell(seen, "W", f"{where}:908", f"Sending process {who.pid} closing signal SIGTERM")
+        yield report(seen, "W", f"{where}:908", f"Sending process {who.pid} closing signal SIGTERM")
     over = seen + 0.3
     for who in running:
         if end[who] > over:
             over = end[who]
             text = f"Unable to shutdown process {who.pid} via Signals.SIGTERM, "
-            yield tell(over, "W", f"{where}:925", text + "forcefully exiting via Signals.SIGKILL")
+            yield report(over, "W", f"{where}:925", text + "forcefully exiting via Signals.SIGKILL")
     failed = [who for who in ranks if who not in running]
     text = f"failed (exitcode: -6) local_rank: {first.gpu} (pid: {first.pid}) of binary: /usr/bin/python3"
-    yield tell(over, "E", f"{where}:882", text)
+    yield report(over, "E", f"{where}:882", text)
     clock = time.strftime("%Y-%m-%d_%H:%M:%S", time.localtime(first.epoch + seen))
     for text in _summary(first, failed, clock):
         yield ScenarioLine(over + 0.05, text)
@@ -247,7 +247,7 @@ def _failure(who: Writer, number: int, clock: str) -> Iterator[str]:
 
 
 def kernel_log(node: int, name: str) -> LogText:
-    """A node's kernel log: on the one that loses its GPU, what the bus and the driver say of it.
+    """A node's kernel log: on the one that loses its GPU, what the bus and the driver state of it.
 
     A record's time stands beside it, not in it.
     """
@@ -276,7 +276,7 @@ def _records(node: int, name: str) -> Iterator[ScenarioLine]:
 
 
 def _fall(device: str, port: str) -> Iterator[ScenarioLine]:
-    """The GPU falls off the bus: the link goes down, the driver finds out, and says what would help."""
+    """The GPU falls off the bus: the link goes down, the driver finds out, and states what would help."""
     bus = device[:-2]
     yield ScenarioLine(
         FALL_AT - 0.06, f"{port}: AER: Uncorrected (Fatal) error message received from {device}"

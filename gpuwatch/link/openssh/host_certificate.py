@@ -35,12 +35,12 @@ _SIGNATURES = {
 
 
 class BadCertificateError(Exception):
-    """Not a certificate that can be read; the message says what is wrong."""
+    """Not a certificate that can be read; the message states what is wrong."""
 
 
 @dataclass(frozen=True)
 class HostCertificate:
-    """What a certificate says, in the wire format of keys (`blob`s)."""
+    """What a certificate states, in the wire format of keys (`blob`s)."""
 
     key: bytes
     """The certified key."""

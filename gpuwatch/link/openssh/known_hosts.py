@@ -23,7 +23,7 @@ _recording = threading.Lock()
 
 @dataclass(frozen=True)
 class HostKeyVerdict:
-    """What known_hosts says about a key."""
+    """What known_hosts states about a key."""
 
     trust: Literal["known", "unknown", "changed", "revoked"]
     entry: KnownHostsLine | None = None

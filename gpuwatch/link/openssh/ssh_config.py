@@ -49,7 +49,7 @@ class HostQuery:
 
 @dataclass(frozen=True)
 class ResolvedHost:
-    """One host with all that ssh_config says about reaching it; paths are absolute, tokens expanded."""
+    """One host with all that ssh_config states about reaching it; paths are absolute, tokens expanded."""
 
     query: HostQuery
     hostname: str
@@ -75,7 +75,7 @@ class ResolvedHost:
     address_family: str = "any"
     bind_address: str | None = None
     jump_override: str | None = None
-    """A jump host that the hosts file names; ssh would have to be told."""
+    """A jump host that the hosts file names; ssh would have to be reported."""
 
     def ssh_command(self, config_file: str | None, *options: str) -> str:
         """The ssh command line that reaches this host as we do, for a person to type."""

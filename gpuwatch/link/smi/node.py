@@ -114,7 +114,7 @@ class SmiNode:
     def _take_fact(self, key: str, rest: str, now: float) -> str | None:
         if key == "at":
             found = re.match(r"(\d{1,12})(\.\d{9})?", rest)
-            if found is not None:  # a busybox without %N says whole seconds
+            if found is not None:  # a busybox without %N states whole seconds
                 self._clock = float(found[0]), now
                 self._precise = found[2] is not None
             self._meminfo = []
@@ -195,7 +195,7 @@ class SmiNode:
             self._notices[bus_id] = notices.unknown(f"the GPU at {bus_id}", words)
 
     def _judge(self, uuid: str, reason: str | None, now: float) -> None:
-        """Say so once when a GPU is lost, and when it is back."""
+        """State so once when a GPU is lost, and when it is back."""
         before = self._lost.get(uuid)
         if (before is None) == (reason is None):
             return

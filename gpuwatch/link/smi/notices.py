@@ -30,12 +30,12 @@ def starting() -> Notice:
 
 
 def ended(words: list[str]) -> Notice:
-    """nvidia-smi left; `words` is what it said."""
-    said = " ".join(words) or "it said nothing"
+    """nvidia-smi left; `words` is what it stated."""
+    stated = " ".join(words) or "it said nothing"
     return Notice(
         code="nvidia_smi_failed",
         severity="critical",
-        text=f"nvidia-smi ended: {said}",
+        text=f"nvidia-smi ended: {stated}",
         remedy="Run nvidia-smi on the node and read the kernel log; it is started again by itself.",
     )
 

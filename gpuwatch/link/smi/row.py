@@ -64,18 +64,18 @@ class Row:
 
     @property
     def index(self) -> int | None:
-        """The driver's number of the GPU; None when the driver does not say it."""
+        """The driver's number of the GPU; None when the driver does not state it."""
         return self._whole("index")
 
     @property
     def uuid(self) -> str | None:
-        """None when the driver does not say it."""
+        """None when the driver does not state it."""
         text = self.values["uuid"]
         return text if _UUID.fullmatch(text) else None
 
     @property
     def bus_id(self) -> str | None:
-        """None when the driver does not say it."""
+        """None when the driver does not state it."""
         text = self.values["pci.bus_id"]
         return text if ":" in text else None
 

@@ -23,7 +23,7 @@ class NeedsAnswersError(CarrierError):
 
 @dataclass(frozen=True)
 class Answers:
-    """What may be told to a server that wants more than a key."""
+    """What may be instructed to a server that wants more than a key."""
 
     password: str | None = field(default=None, repr=False)
     respond: Responder | None = field(default=None, repr=False)

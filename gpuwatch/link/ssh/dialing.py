@@ -65,7 +65,7 @@ class SshDialing:
                 raise
 
     def dialer(self, spec: NodeSpec) -> Dialer:
-        """What opens a carrier to this node: an `SshCarrier`, whose `facts` tell how it got in."""
+        """What opens a carrier to this node: an `SshCarrier`, whose `facts` show how it got in."""
         return partial(self._dial, spec.name)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class SshDialing:
                 try:
                     self._jumps[chain].adopt(self._connect(chain[-1], chain[:-1], answers))
                 except CarrierError:
-                    person.raise_if_interrupted()  # else the first dial through it says what is wrong
+                    person.raise_if_interrupted()  # else the first dial through it states what is wrong
 
     def _open_jump(self, chain: Chain) -> bool:
         """Whether it wants answers from a person."""

@@ -35,7 +35,7 @@ class JumpHost:
         """Connect now.
 
         Raises:
-            CarrierError: as the login says it.
+            CarrierError: as the login states it.
         """
         self._living()
 

@@ -41,9 +41,9 @@ def before_start(noise: str, stderr: str, python: str | None, what: str = "agent
             f'instead of starting the {what} the node said "{_quote(words[:2])}"; '
             "the account must be allowed to run /bin/sh (no nologin, no forced command)"
         )
-    said = plain_lines(stderr, 2)
-    if said:
-        return Ending(f'the {what} could not be started: "{_quote(said)}"')
+    stated = plain_lines(stderr, 2)
+    if stated:
+        return Ending(f'the {what} could not be started: "{_quote(stated)}"')
     return Ending(
         f"the connection was closed before the {what} started, without a word; "
         "see whether the account may run a command there"
@@ -70,17 +70,19 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
         return Ending(_failed(stderr, what))
     if bye is not None:
         return Ending(f"the {what} left: {bye}")
-    said = plain_lines(stderr, 1)
-    heard = f' ("{_quote(said)}")' if said else ""
-    return Ending(f"the connection was closed from the other side{heard}; the session or the node went down")
+    stated = plain_lines(stderr, 1)
+    received = f' ("{_quote(stated)}")' if stated else ""
+    return Ending(
+        f"the connection was closed from the other side{received}; the session or the node went down"
+    )
 
 
 def not_started_in(seconds: float, noise: str) -> Ending:
     """The start marker did not come in time."""
     words = plain_lines(noise, 2)
-    heard = f'it said "{_quote(words)}" and then nothing' if words else "not a word came"
+    received = f'it said "{_quote(words)}" and then nothing' if words else "not a word came"
     return Ending(
-        f"the agent did not start within {seconds:.0f} s: {heard}; "
+        f"the agent did not start within {seconds:.0f} s: {received}; "
         "see whether a login there waits for something or is slow"
     )
 

@@ -23,7 +23,7 @@ class ShippedSources:
         self._sources = sources
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
-        """Say that a shipped module is ours, before the node's own modules are asked."""
+        """State that a shipped module is ours, before the node's own modules are asked."""
         if name not in self._sources:
             return None
         spec = ModuleSpec(name, self, origin=self._file(name), is_package=self._is_package(name))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Protocol
 class CarrierError(Exception):
     """The stream cannot be opened; the message is one sentence with the remedy, safe to show.
 
-    `final` says that trying again cannot help without a person (wrong key, changed host key, bad config).
+    `final` states that trying again cannot help without a person (wrong key, changed host key, bad config).
     """
 
     def __init__(self, message: str, *, final: bool = False) -> None:

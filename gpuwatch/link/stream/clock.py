@@ -15,7 +15,7 @@ class ClockComparison:
 
     def __init__(self) -> None:
         self._readings: list[tuple[float, ClockReading]] = []
-        self._told: ClockReading | None = None
+        self._reported: ClockReading | None = None
 
     def add(self, now: float, our_time: float, their_time: float, round_trip_s: float) -> ClockReading | None:
         """Take one reply in.
@@ -34,9 +34,9 @@ class ClockComparison:
         kept = ((at, each) for at, each in self._readings if at >= now - WINDOW_S and _agree(each, newest))
         self._readings = [*kept, (now, newest)]
         best = min((reading for _, reading in self._readings), key=lambda reading: reading.error_s)
-        if best == self._told:
+        if best == self._reported:
             return None
-        self._told = best
+        self._reported = best
         return best
 
 

@@ -100,7 +100,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._count, self._reason = 0, ""
-        self._told_at = float("-inf")
+        self._reported_at = float("-inf")
 
     def add(self, reason: str) -> None:
         """Count one."""
@@ -109,8 +109,8 @@ class Refusals:
 
     def due(self, now: float) -> list[Refused]:
         """The refusals since the last time, as one, at most once a second."""
-        if not self._count or now - self._told_at < self._EVERY_S:
+        if not self._count or now - self._reported_at < self._EVERY_S:
             return []
-        told = Refused(self._reason, self._count)
-        self._count, self._told_at = 0, now
-        return [told]
+        reported = Refused(self._reason, self._count)
+        self._count, self._reported_at = 0, now
+        return [reported]

@@ -12,10 +12,10 @@ from itertools import chain, zip_longest
 
 from gpuwatch.probe.judging.checks.alerts import NodeAlert, alerts, tcp_instead_of_rdma
 from gpuwatch.probe.judging.checks.baseline import Baseline, compare
-from gpuwatch.probe.judging.checks.collective_signs import told_waited_for, wrong
+from gpuwatch.probe.judging.checks.collective_signs import waited_for_alerts, wrong
 from gpuwatch.probe.judging.checks.expected import advice
-from gpuwatch.probe.judging.checks.gpu_peers import slow_checks, told_gpus
-from gpuwatch.probe.judging.checks.missing_ranks import told_gone
+from gpuwatch.probe.judging.checks.gpu_peers import gpu_alerts, slow_checks
+from gpuwatch.probe.judging.checks.missing_ranks import missing_alerts
 from gpuwatch.probe.judging.links.attribution import Attribution
 from gpuwatch.probe.judging.links.link_assessment import make_case
 from gpuwatch.probe.judging.links.links import BAD_RATIO, MeasuredLink
@@ -28,7 +28,7 @@ from gpuwatch.probe.judging.overall import (
     fine,
     nothing_measured,
 )
-from gpuwatch.probe.judging.text.verdict_text import NamedCulprit, told
+from gpuwatch.probe.judging.text.verdict_text import NamedCulprit, reported
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Status, Verdict
 
@@ -40,7 +40,7 @@ MAX_STATEMENTS = 2
 
 
 def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
-    """What all of it comes to; preliminary while the probe runs, and its sentence says so.
+    """What all of it comes to; preliminary while the probe runs, and its sentence states it.
 
     Args:
         results: Everything measured so far; it is only read.
@@ -48,11 +48,11 @@ def judge(results: Results, baseline: Baseline | None = None) -> Verdict:
     """
     compared = compare(results, baseline)
     case = make_case(results, compared.floors)
-    gone, slow, raised = told_gone(results), slow_checks(results), alerts(results)
+    gone, slow, raised = missing_alerts(results), slow_checks(results), alerts(results)
     ends = case.by_ends if case.blamed else {}
-    links = [_with_alerts(told(blame, ends), blame, raised) for blame in case.blamed]
-    found = one_each([*links, *told_gpus(slow, results)], results.seats)
-    waits = None if found or gone else told_waited_for(results)
+    links = [_with_alerts(reported(blame, ends), blame, raised) for blame in case.blamed]
+    found = one_each([*links, *gpu_alerts(slow, results)], results.seats)
+    waits = None if found or gone else waited_for_alerts(results)
     if waits is not None and not results.pairs:
         found = [waits]
     tcp = tcp_instead_of_rdma(results)
@@ -97,7 +97,7 @@ def _with_alerts(one: NamedCulprit, blame: Attribution, raised: Sequence[NodeAle
 
 
 def suspects(results: Results) -> list[tuple[int, int]]:
-    """The links to measure again alone, most telling first; those that have been are not among them.
+    """The links to measure again alone, most reporting first; those that have been are not among them.
 
     Of a culprit with many links a few stand for all. Rounds of many pairs can be slow by congestion alone.
     """
@@ -119,9 +119,9 @@ def _samples(blame: Attribution) -> list[MeasuredLink]:
     return mixed[:MAX_SAMPLE_LINKS]
 
 
-def _in_one(said: Sequence[str]) -> str:
-    more = len(said) - MAX_STATEMENTS
-    return "; and ".join(said[:MAX_STATEMENTS]) + (f"; and {more} more" if more > 0 else "")
+def _in_one(message: Sequence[str]) -> str:
+    more = len(message) - MAX_STATEMENTS
+    return "; and ".join(message[:MAX_STATEMENTS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _so_far(results: Results) -> str:

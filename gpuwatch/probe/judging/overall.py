@@ -85,19 +85,19 @@ def fine(case: LinkAssessment, results: Results) -> str:
         worst = min(link.ratio or 0.0 for link in links)
         return f"{every} within {percent(max(0.01, 1.0 - worst))} of the best tenth of their class"
     vary = [link for link in under if link.grade == "noisy"]
-    said = []
+    message = []
     if len(under) > len(vary):
         low = some(len(under) - len(vary), len(links), "link")
         most = f" (mostly {named(case.low[0].part)[1]})" if case.low else ""
-        said.append(f"{low} at {percent(BAD_RATIO)} to {percent(OK_RATIO)} of their peers{most}")
+        message.append(f"{low} at {percent(BAD_RATIO)} to {percent(OK_RATIO)} of their peers{most}")
     if vary:
         why = " between ranks that share a machine's cores" if all(link.shares_cores for link in vary) else ""
-        said.append(f"{some(len(vary), len(links), 'link')}{why} vary")
+        message.append(f"{some(len(vary), len(links), 'link')}{why} vary")
     if far:
-        said.append(
+        message.append(
             f"{some(len(far), len(links), 'link')} inside of a node slow both ways, as its layout may be"
         )
-    return f"no link is bad, {', '.join(said)}"
+    return f"no link is bad, {', '.join(message)}"
 
 
 def nothing_measured(results: Results) -> str | None:
@@ -142,11 +142,11 @@ def evidence(case: LinkAssessment) -> Iterator[str]:
 def _of_class(name: LinkClass, links: list[MeasuredLink]) -> Iterator[str]:
     grades = Counter(link.grade for link in links)
     best = max((link.reference or 0.0 for link in links), default=0.0)
-    said = [f"{grades['bad']} under {BAD_RATIO:g} of that"] if grades["bad"] else []
-    said += [f"{grades['low']} under {OK_RATIO:g} of that"] if grades["low"] else []
-    said += [f"{grades['noisy']} vary by over {percent(NOISY_SPREAD)}"] if grades["noisy"] else []
-    said += [f"{grades['dead']} let nothing through"] if grades["dead"] else []
-    if said:
+    message = [f"{grades['bad']} under {BAD_RATIO:g} of that"] if grades["bad"] else []
+    message += [f"{grades['low']} under {OK_RATIO:g} of that"] if grades["low"] else []
+    message += [f"{grades['noisy']} vary by over {percent(NOISY_SPREAD)}"] if grades["noisy"] else []
+    message += [f"{grades['dead']} let nothing through"] if grades["dead"] else []
+    if message:
         every = plural(len(links), f"{class_name(name)} link")
         tenth = f", the best tenth at {rate_text(best)}" if best else ""
-        yield f"{every}{tenth}: {', '.join(said)}"
+        yield f"{every}{tenth}: {', '.join(message)}"

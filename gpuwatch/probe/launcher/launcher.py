@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, NoReturn  # noqa: F401 - used in type comments
 
 DEADLINE_S = 3600.0
-"""Where the config does not say."""
+"""Where the config does not state."""
 STOP_S = 4.0
 """For the ranks to end in order; then they are killed."""
 _LOOK_S = 0.5
 _BEAT_S = 5.0
-"""So often it says that it is alive, to the conductor and to the worker."""
+"""So often it states that it is alive, to the conductor and to the worker."""
 _STOPPED_BEATS = 4
 """A worker that is found stopped so many times in a row does not go on by itself."""
 _WORKER_PATIENCE = 2
@@ -98,12 +98,12 @@ class Launcher(object):
     def _queue_orders(self, requests):
         # type: (Requests) -> None
         silence_s = self._silence_s or float("inf")
-        heard = time.monotonic()
+        received = time.monotonic()
         while not requests.ended:
-            silent = time.monotonic() - heard > silence_s
+            silent = time.monotonic() - received > silence_s
             # looked at last, so that a time in which we were stopped does not count when something has come
             if select.select([requests], [], [], 0.0 if silent else _LOOK_S)[0]:
-                heard = time.monotonic()
+                received = time.monotonic()
             elif silent:
                 self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
             for order in requests.read():
@@ -113,14 +113,14 @@ class Launcher(object):
 
     def serve(self):
         # type: () -> NoReturn
-        """Look, then do as told.
+        """Look, then do as reported.
 
         Raises:
             OSError: nobody listens any more.
         """
         self._outlet.begin(str(self._config["nonce"]))
         self._beside(self._beat)
-        self._outlet.say("ground", **self._survey.look())
+        self._outlet.emit("ground", **self._survey.look())
         while True:
             order = self._orders.get()
             if isinstance(order, ValueError):
@@ -148,7 +148,7 @@ class Launcher(object):
             if self._worker is None:
                 self._outlet.note("a step was asked for before the ranks were prepared")
             else:
-                self._worker.tell(order)
+                self._worker.send(order)
         elif wish == "stop":
             self._stop(order)
         else:
@@ -164,18 +164,18 @@ class Launcher(object):
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             error_text = "cannot listen on {}: {}".format(address, why)
-            self._outlet.say("listening", address=address, port=0, error=error_text)
+            self._outlet.emit("listening", address=address, port=0, error=error_text)
             return
-        self._outlet.say("listening", address=address, port=self._listener.port)
+        self._outlet.emit("listening", address=address, port=self._listener.port)
 
     def _reach(self, source, targets, timeout_s):
         # type: (str, list[dict[str, Any]], float) -> None
-        self._outlet.say("reached", tries=reach_all(source, targets, timeout_s))
+        self._outlet.emit("reached", tries=reach_all(source, targets, timeout_s))
 
     def _count(self):
         # type: () -> None
         with self._counting:
-            self._outlet.say("counters", values=self._counters.read())
+            self._outlet.emit("counters", values=self._counters.read())
 
     def _prepare(self, order):
         # type: (dict[str, Any]) -> None
@@ -191,7 +191,7 @@ class Launcher(object):
             self._listener = None
         interpreter = self._survey.interpreter
         if interpreter is None:
-            self._outlet.say("died", reason="no interpreter with torch was found on this node")
+            self._outlet.emit("died", reason="no interpreter with torch was found on this node")
             return
         config = {
             "nonce": self._config["nonce"],
@@ -202,21 +202,21 @@ class Launcher(object):
         try:
             self._worker = WorkerProcess(self._outlet, interpreter, config, store)
         except (OSError, RuntimeError) as error:
-            self._outlet.say("died", reason="the worker does not start: {}".format(error))
+            self._outlet.emit("died", reason="the worker does not start: {}".format(error))
             return
-        self._worker.tell(order)
+        self._worker.send(order)
 
     def _stop(self, order):
         # type: (dict[str, Any]) -> NoReturn
         if self._worker is not None:
-            self._worker.told_to_stop = True
-            self._worker.tell(order)
+            self._worker.stop_requested = True
+            self._worker.send(order)
             self._worker.wait(STOP_S)
         self._lifeline.leave("stopped")
 
     def _beat(self):
         # type: () -> None
-        """Say that we are alive, and what the worker does: an import may keep it from saying anything."""
+        """State that we are alive, and what the worker does: an import may keep it from stating anything."""
         stopped = 0
         while True:
             time.sleep(self._beat_s)
@@ -228,13 +228,13 @@ class Launcher(object):
                 if stopped == _STOPPED_BEATS:
                     worker.give_up("it was stopped (by SIGSTOP or a debugger) and did not go on")
             try:
-                self._outlet.say("alive", worker=state)
+                self._outlet.emit("alive", worker=state)
             except OSError:
                 self._lifeline.cut("nobody listens any more")
 
     def _beside(self, work):
         # type: (Callable[[], None]) -> None
-        """Do it in a thread of its own; what goes wrong there is told."""
+        """Do it in a thread of its own; what goes wrong there is reported."""
 
         def attempt():
             # type: () -> None

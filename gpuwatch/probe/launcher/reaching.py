@@ -104,12 +104,12 @@ def _settle(one, code, source):
     if code == 0:
         one.result["connect_s"] = round(time.monotonic() - one.since, 6)
         return
-    said = _WORDS.get(code, "{why}").format(
+    message = _WORDS.get(code, "{why}").format(
         source=source, target=one.target["address"], why=os.strerror(code).lower()
     )
     if code == errno.ECONNREFUSED and one.target["address"] == source:
-        said += " ({} is this node's own address too)".format(source)
-    one.result["error"] = said
+        message += " ({} is this node's own address too)".format(source)
+    one.result["error"] = message
 
 
 def _close(one):

@@ -53,7 +53,7 @@ class WorkerProcess(object):
             RuntimeError: we were not shipped, so there is nothing to ship on.
         """
         self._outlet = outlet
-        self.told_to_stop = False
+        self.stop_requested = False
         self._given_up = None  # type: str | None
         store_fd = None if store is None else store.fileno()
         first = _program() + json.dumps(dict(config, store_fd=store_fd)).encode("ascii") + b"\n"
@@ -89,7 +89,7 @@ class WorkerProcess(object):
         self._lines = _in_background(lambda: self._pass_on(outside_out), "from the worker")
         self._end = _in_background(self._see_it_end, "the worker")
 
-    def tell(self, order):
+    def send(self, order):
         # type: (dict[str, Any]) -> None
         """Hand an order on; returns at once."""
         self._orders.put(json.dumps(order).encode("ascii") + b"\n")
@@ -107,18 +107,18 @@ class WorkerProcess(object):
 
     def give_up(self, reason):
         # type: (str) -> None
-        """Kill it, for a reason that is told as that of its end."""
+        """Kill it, for a reason that is reported as that of its end."""
         self._given_up = reason
         self.process.kill()
 
     def wait(self, seconds):
         # type: (float) -> None
-        """Wait until it has ended, and all that it said was passed on."""
+        """Wait until it has ended, and all that it stated was passed on."""
         self._end.join(seconds)
 
     def _feed(self, descriptor):
         # type: (int) -> None
-        """Write what it is told; it may not read for long while it measures."""
+        """Write what it is reported; it may not read for long while it measures."""
         with os.fdopen(descriptor, "wb", 0) as pipe:
             while True:
                 data = self._orders.get()
@@ -126,7 +126,7 @@ class WorkerProcess(object):
                     while data:
                         data = data[pipe.write(data) or 0 :]
                 except OSError:
-                    return  # it has ended, which is told elsewhere
+                    return  # it has ended, which is reported elsewhere
 
     def _pass_on(self, descriptor):
         # type: (int) -> None
@@ -145,16 +145,16 @@ class WorkerProcess(object):
         end_others()
         self._lines.join(_DRAIN_S)
         self._words.join(_DRAIN_S)
-        if status != 0 or not self.told_to_stop:
-            self._outlet.say("died", reason=self._why(status))
+        if status != 0 or not self.stop_requested:
+            self._outlet.emit("died", reason=self._why(status))
 
     def _why(self, status):
         # type: (int) -> str
         if self._given_up is not None:
             return self._given_up
         words = list(self._last_words)
-        said = "; its last words: " + "\n".join(words) if words else "; it said nothing"
-        return ("the worker ended: {}".format(ending(status)) + said)[: 8 * MAX_TEXT]
+        message = "; its last words: " + "\n".join(words) if words else "; it said nothing"
+        return ("the worker ended: {}".format(ending(status)) + message)[: 8 * MAX_TEXT]
 
     def _listen(self):
         # type: () -> None
@@ -163,9 +163,9 @@ class WorkerProcess(object):
             line = self._stderr.readline(1 << 14)
             if not line:
                 return
-            said = clean(line.decode("utf-8", "replace"), MAX_TEXT)
-            if said:
-                self._last_words.append(said)
+            message = clean(line.decode("utf-8", "replace"), MAX_TEXT)
+            if message:
+                self._last_words.append(message)
 
 
 def _in_background(work, name):

@@ -38,7 +38,7 @@ CLOSE_S = 4.0
 RETEST_BUDGET_S = 120.0
 RETEST_ROUNDS = 3
 """What is fine alone may put the blame on others, which are then measured alone as well."""
-LEFT_OUT_TOLD = 8
+MAX_LEFT_OUT = 8
 
 
 class Conductor:
@@ -174,9 +174,9 @@ class Conductor:
         count(run)
         compare(run)
         if run.left_out:
-            told = ", ".join(run.left_out[:LEFT_OUT_TOLD])
-            more = len(run.left_out) - LEFT_OUT_TOLD
-            run.note(f"not measured for want of time: {told}" + (f" and {more} more" if more > 0 else ""))
+            reported = ", ".join(run.left_out[:MAX_LEFT_OUT])
+            more = len(run.left_out) - MAX_LEFT_OUT
+            run.note(f"not measured for want of time: {reported}" + (f" and {more} more" if more > 0 else ""))
 
     def _retest_suspects(self, pairs: Pairs) -> None:
         asked = self._links(pair for each in self._company.asked_retests() for pair in each.pairs)
@@ -207,7 +207,7 @@ class Conductor:
                 break
         self._keeps_ranks = False
         self._run.changed()
-        self._company.tell(self._company.present, Stop())
+        self._company.send(self._company.present, Stop())
         self._company.await_end(self._clock() + STOP_S)
 
     def _retest_again(self, pairs: Pairs, asked: Sequence[Pair]) -> None:

@@ -24,11 +24,11 @@ _WATCHDOG_S = 15.0
 
 
 _GRACE_S = 5.0
-"""Longer than torch's own limit, whose message says more than ours."""
+"""Longer than torch's own limit, whose message states more than ours."""
 
 
 class CannotJoinError(RuntimeError):
-    """This rank cannot take part; the message says why, in words."""
+    """This rank cannot take part; the message states why, in words."""
 
 
 class JoinedRank(NamedTuple):
@@ -79,7 +79,7 @@ def join(torch: Torch, prepare: PrepareFields, seat: SeatFields, arrived: Callab
 
     Args:
         torch: The module.
-        prepare: What all ranks were told.
+        prepare: What all ranks were reported.
         seat: This rank's place.
         arrived: Called when the store is reached, before the others are waited for.
 
@@ -190,7 +190,7 @@ def _able(member: JoinedRank, collectives: CollectiveRunner, prepare: PrepareFie
     """The same member, with the collectives that its group can do."""
     try:
         within(prepare.timeout_s + _GRACE_S, lambda: collectives.learn(prepare.timeout_s))
-    except words.TORCH_ERRORS as error:  # the pairs will tell which link it was
+    except words.TORCH_ERRORS as error:  # the pairs will show which link it was
         member.notes.append(f"a first small collective failed: {words.first_line(error)}")
     return member._replace(collectives=collectives)
 
@@ -203,12 +203,12 @@ def ready(
     Args:
         torch: The module.
         member: What this rank is.
-        prepare: What it was told.
+        prepare: What it was reported.
         seat: Its place.
         import_s: Of torch, once for all ranks of the node.
         began: `time.perf_counter()` when this rank began to join.
     """
-    said: Dict[str, Any] = {
+    message: Dict[str, Any] = {
         "kind": "ready",
         "rank": seat.rank,
         "pid": os.getpid(),
@@ -219,11 +219,11 @@ def ready(
         "lacks": member.collectives.lacks if member.collectives else list(CALLS),
     }
     if prepare.backend == "nccl":
-        said["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
-        said["nccl_backend"] = _implementation(torch)
-        said["device"] = torch.cuda.get_device_name(0)
-        said["gpu"] = seat.gpu
-    return said
+        message["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+        message["nccl_backend"] = _implementation(torch)
+        message["device"] = torch.cuda.get_device_name(0)
+        message["gpu"] = seat.gpu
+    return message
 
 
 def _implementation(torch: Torch) -> str:

@@ -9,13 +9,13 @@ from typing import NoReturn
 
 
 class LauncherWatchdog:
-    """Ends the whole process group, the launcher with it, when nothing was heard for too long.
+    """Ends the whole process group, the launcher with it, when nothing was received for too long.
 
     A timer of the kernel and no thread: it also ends a worker whose main thread waits for a line.
 
     Args:
         patience_s: Without a line, not even an empty one.
-        deadline_s: From now, whatever is heard; None: never.
+        deadline_s: From now, whatever is received; None: never.
     """
 
     def __init__(self, patience_s: float, deadline_s: float | None) -> None:
@@ -25,9 +25,9 @@ class LauncherWatchdog:
     def begin(self) -> None:
         """From now on silence counts. Call this in the main thread, after all forks."""
         signal.signal(signal.SIGALRM, lambda *_: _end_all())
-        self.heard()
+        self.received()
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """Something has come."""
         left_s = self._deadline - time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, max(0.1, min(self._patience_s, left_s)))

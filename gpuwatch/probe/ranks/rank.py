@@ -18,7 +18,7 @@ from gpuwatch.probe.ranks.joining import CannotJoinError, JoinedRank, join, read
 from gpuwatch.probe.ranks.measures import gpu_checks
 from gpuwatch.probe.ranks.measures.clocks import GpuStuckError
 
-SAID_WHY = 70
+LOGGED_REASON = 70
 """Exit status of a rank whose last line on stderr is the reason."""
 
 
@@ -27,44 +27,44 @@ class ProbeRank:
 
     Args:
         torch: The module, as the worker imported it; CUDA not yet touched.
-        prepare: What all ranks were told.
+        prepare: What all ranks were reported.
         seat: This rank's place.
         orders_fd: Lines for this rank; their end is its end.
-        said: Where its lines go.
+        message: Where its lines go.
     """
 
     def __init__(
-        self, torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, said: BinaryIO
+        self, torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, message: BinaryIO
     ) -> None:
         self._torch, self._prepare, self._seat = torch, prepare, seat
-        self._orders_fd, self._said = orders_fd, said
+        self._orders_fd, self._message = orders_fd, message
         self._stuck = ""
         """Why the GPU does nothing more."""
 
     def live(self, import_s: float) -> int:
-        """Take part until told to stop; gives the exit status."""
+        """Take part until instructed to stop; gives the exit status."""
         began = time.perf_counter()
         try:
             member = join(self._torch, self._prepare, self._seat, self._arrived)
         except CannotJoinError as error:
             sys.stderr.write(f"{error}\n")
-            return SAID_WHY
+            return LOGGED_REASON
         for note in member.notes:
-            self._say({"kind": "note", "text": note, "rank": self._seat.rank})
-        self._say(ready(self._torch, member, self._prepare, self._seat, import_s, began))
+            self._emit({"kind": "note", "text": note, "rank": self._seat.rank})
+        self._emit(ready(self._torch, member, self._prepare, self._seat, import_s, began))
         orders = self._obey()
         while True:
             order = orders.get()
             if order["do"] == "stop":
                 break
-            for said in self._answers(member, read(StepFields, order)):
-                self._say(said)
+            for message in self._answers(member, read(StepFields, order)):
+                self._emit(message)
         if self._torch.distributed.is_initialized() and not self._stuck:
             self._torch.distributed.destroy_process_group()
         return 0
 
     def _arrived(self) -> None:
-        self._say({"kind": "arrived", "rank": self._seat.rank})
+        self._emit({"kind": "arrived", "rank": self._seat.rank})
 
     def _obey(self) -> "Queue[Raw]":
         """Read orders in a thread: when they end, the worker is gone, and this rank with it."""
@@ -119,18 +119,18 @@ class ProbeRank:
             return {"error": "there is no group of all ranks: some cannot connect to each other"}
         return member.collectives.measure(step)
 
-    def _say(self, said: Raw) -> None:
-        self._said.write(json.dumps(said).encode() + b"\n")
-        self._said.flush()
+    def _emit(self, message: Raw) -> None:
+        self._message.write(json.dumps(message).encode() + b"\n")
+        self._message.flush()
 
 
 def enter(
-    torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, said_fd: int, import_s: float
+    torch: Torch, prepare: PrepareFields, seat: SeatFields, orders_fd: int, output_fd: int, import_s: float
 ) -> int:
     """Become a rank, in a process that was just forked; gives the exit status."""
     if seat.gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             seat.gpu
         )  # before CUDA starts: this rank sees one GPU, as number 0
-    with os.fdopen(said_fd, "wb") as said:
-        return ProbeRank(torch, prepare, seat, orders_fd, said).live(import_s)
+    with os.fdopen(output_fd, "wb") as message:
+        return ProbeRank(torch, prepare, seat, orders_fd, message).live(import_s)

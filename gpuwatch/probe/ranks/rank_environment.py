@@ -18,7 +18,7 @@ _OURS: Dict[str, str] = {
     "TORCH_FR_DUMP_ON_TIMEOUT": "0",
     "TORCH_NCCL_TRACE_BUFFER_SIZE": "0",
     "TORCH_FR_BUFFER_SIZE": "0",
-    # the lines "via NET/IB/0" say what it runs over
+    # the lines "via NET/IB/0" state what it runs over
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,NET",
     # its port is shared by all jobs of a node: who asks for the real job must not get the probe

@@ -17,14 +17,14 @@ from typing import BinaryIO, Callable, Deque, Dict, List, Set
 
 from gpuwatch.probe.ranks.base import words
 from gpuwatch.probe.ranks.base.orders import Raw, SeatFields, part_of
-from gpuwatch.probe.ranks.rank import SAID_WHY
+from gpuwatch.probe.ranks.rank import LOGGED_REASON
 
 _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 1 << 16
 _KEPT_WORDS = 8
 _LONGEST_WORD = 1 << 16
 """Bytes of a line on stderr that are kept."""
-_WARNINGS_TOLD = 5
+_MAX_WARNINGS = 5
 
 
 class RankProcess:
@@ -34,21 +34,21 @@ class RankProcess:
         self.rank = seat.rank
         self.pid = 0
         self.orders_in, self.orders = os.pipe()
-        self.said, self.said_out = os.pipe()
+        self.message, self.written_out = os.pipe()
         self.stderr, self.stderr_out = os.pipe()
         self.transports: Set[str] = set()
         self.warned = 0
         self.tail: Deque[str] = deque(maxlen=_KEPT_WORDS)
-        self.unread: Dict[int, bytes] = {self.said: b"", self.stderr: b""}
+        self.unread: Dict[int, bytes] = {self.message: b"", self.stderr: b""}
         """Of every pipe from the rank that is still open: what of a line has come."""
 
     def ours(self) -> List[int]:
         """The ends that the parent keeps."""
-        return [self.orders, self.said, self.stderr]
+        return [self.orders, self.message, self.stderr]
 
     def theirs(self) -> List[int]:
         """The ends that the rank keeps."""
-        return [self.orders_in, self.said_out, self.stderr_out]
+        return [self.orders_in, self.written_out, self.stderr_out]
 
 
 class RankSupervisor:
@@ -71,7 +71,7 @@ class RankSupervisor:
 
         Args:
             seat: Its place.
-            enter: Called in the child with its ends of the orders and said pipes; gives its exit status.
+            enter: Called in the child with its ends of the orders and stated pipes; gives its exit status.
         """
         place = RankProcess(seat)
         self._out.flush()
@@ -87,10 +87,10 @@ class RankSupervisor:
         self._places.append(place)
 
     def listen(self) -> None:
-        """Begin to pass on what the ranks say, and how they end."""
+        """Begin to pass on what the ranks state, and how they end."""
         self._funnel.start()
 
-    def tell(self, order: Raw) -> None:
+    def send(self, order: Raw) -> None:
         """Give every rank its part of an order."""
         self._stopping = self._stopping or order.get("do") == "stop"
         for place in self._places:
@@ -99,11 +99,11 @@ class RankSupervisor:
                 try:
                     os.write(place.orders, json.dumps(part).encode() + b"\n")
                 except BrokenPipeError:
-                    continue  # it has died; the funnel says so
+                    continue  # it has died; the funnel states it
 
-    def say(self, said: Raw) -> None:
+    def emit(self, message: Raw) -> None:
         """Write a line of the parent's own."""
-        self._write(json.dumps(said).encode() + b"\n")
+        self._write(json.dumps(message).encode() + b"\n")
 
     def leave(self, within_s: float) -> None:
         """Wait for the ranks to end, then kill what is left."""
@@ -115,7 +115,7 @@ class RankSupervisor:
                 os.kill(place.pid, signal.SIGKILL)
         if left and within_s:
             stuck = words.ranks([place.rank for place in left])
-            self.say(
+            self.emit(
                 {"kind": "note", "text": f"{stuck} did not end within {words.seconds(within_s)}: killed"}
             )
         self._funnel.join(1.0)
@@ -136,7 +136,7 @@ class RankSupervisor:
             os.dup2(place.stderr_out, 2)
             for fd in (null, place.stderr_out):
                 os.close(fd)
-            status = enter(place.orders_in, place.said_out)
+            status = enter(place.orders_in, place.written_out)
         except BaseException:  # the last words of this process
             traceback.print_exc()
         finally:
@@ -153,17 +153,17 @@ class RankSupervisor:
                     place, fd = key.data, key.fd
                     piece = os.read(fd, _READ_BYTES)
                     if piece:
-                        self._hear(place, fd, piece)
+                        self._receive(place, fd, piece)
                         continue
                     selector.unregister(fd)
                     del place.unread[fd]
                     if not place.unread:
                         self._bury(place)
 
-    def _hear(self, place: RankProcess, fd: int, piece: bytes) -> None:
+    def _receive(self, place: RankProcess, fd: int, piece: bytes) -> None:
         *lines, rest = (place.unread[fd] + piece).split(b"\n")
         place.unread[fd] = rest
-        if fd == place.said:
+        if fd == place.message:
             if lines:
                 self._write(b"".join(line + b"\n" for line in lines))
             return
@@ -174,26 +174,26 @@ class RankSupervisor:
             over = words.transport(line)
             if over is not None:
                 place.transports.add(over)
-            elif "NCCL WARN" in line and place.warned < _WARNINGS_TOLD:
+            elif "NCCL WARN" in line and place.warned < _MAX_WARNINGS:
                 place.warned += 1
-                self.say({"kind": "note", "text": words.plain(line), "rank": place.rank})
+                self.emit({"kind": "note", "text": words.plain(line), "rank": place.rank})
             if not words.is_noise(line):
                 place.tail.append(line)
         if len(place.transports) > known:
-            self.say({"kind": "transport", "rank": place.rank, "transports": sorted(place.transports)})
+            self.emit({"kind": "transport", "rank": place.rank, "transports": sorted(place.transports)})
 
     def _bury(self, place: RankProcess) -> None:
-        """Take the status of a rank that has ended, and say why if nobody told it to."""
+        """Take the status of a rank that has ended, and state why if nobody reported it to."""
         _, status = os.waitpid(place.pid, 0)
         place.pid = 0
         if self._stopping:
             return
-        told = words.last_words(place.tail)
-        if status >> 8 == SAID_WHY:
+        reported = words.last_words(place.tail)
+        if status >> 8 == LOGGED_REASON:
             reason = words.last_words(list(place.tail)[-1:])
         else:
-            reason = words.ending(status) + (f": {told}" if told else "")
-        self.say({"kind": "died", "rank": place.rank, "reason": reason})
+            reason = words.ending(status) + (f": {reported}" if reported else "")
+        self.emit({"kind": "died", "rank": place.rank, "reason": reason})
 
     def _write(self, lines: bytes) -> None:
         with self._writing:

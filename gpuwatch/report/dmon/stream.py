@@ -33,7 +33,7 @@ class DmonStream:
         self._sampled: dict[tuple[str, str], float] = {}
         self._due: dict[tuple[str, str], float] = {}
         self._printed: dict[tuple[str, str], int] = {}
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._reported: dict[str, tuple[str, ...]] = {}
         self._rows = 0
 
     def lines(self, fleet: Fleet, now: float, time: float) -> list[str]:
@@ -65,7 +65,7 @@ class DmonStream:
         return not arriving and all(self._full(gpu) for gpu in fleet.gpus())
 
     def unanswered(self, fleet: Fleet) -> bool:
-        """Whether a driver or a GPU has told no values."""
+        """Whether a driver or a GPU has reported no values."""
         nodes = fleet.nodes.values()
         return any(node.hello is None or node.driver_starting is not None for node in nodes) or any(
             gpu.fast_at is None for gpu in fleet.gpus()
@@ -82,12 +82,12 @@ class DmonStream:
         return self._count is not None and self._printed.get((gpu.node, gpu.info.uuid), 0) >= self._count
 
     def _about(self, node: Node, now: float) -> list[str]:
-        """Comments on a node, each once until it changes; a good start goes without saying."""
+        """Comments on a node, each once until it changes; a good start goes without stating."""
         if node.state(now) == "connecting":
             return []
         texts = node_texts(node, now)
-        before = self._told.get(node.name, QUIET)
-        self._told[node.name] = (*texts, *QUIET) if texts[0] in QUIET else tuple(texts)
+        before = self._reported.get(node.name, QUIET)
+        self._reported[node.name] = (*texts, *QUIET) if texts[0] in QUIET else tuple(texts)
         return [f"# {node.name}: {text}" for text in texts if text not in before]
 
     def _row(self, node: Node, gpu: Gpu, now: float, time: float) -> str | None:

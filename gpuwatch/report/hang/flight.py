@@ -19,7 +19,7 @@ from gpuwatch.runs.flight.dumps import RankDump
 from gpuwatch.runs.flight.files import FoundDumps
 
 MAX_LISTED_FILES = 8
-"""Dumps and folders that are left out, told one by one."""
+"""Dumps and folders that are left out, reported one by one."""
 
 
 def print_flight(read: FoundDumps, verdict: FlightVerdict, out: TextIO) -> None:
@@ -51,7 +51,7 @@ def summary(read: FoundDumps, verdict: FlightVerdict) -> str:
     """`64 dumps (ranks 0-63, nccl) of 3 groups; 2 files could not be read`."""
     backends = sorted({dump.backend for dump in read.dumps})
     whose = f" ({ranks_text(dump.rank for dump in read.dumps)}, {', '.join(backends)})" if read.dumps else ""
-    parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(verdict.crews), 'group')}"]
+    parts = [f"{plural(len(read.dumps), 'dump')}{whose} of {plural(len(verdict.process_groups), 'group')}"]
     unreadable = sum(each.unreadable for each in read.skipped)
     if unreadable:
         parts.append(f"{plural(unreadable, 'file')} not readable")
@@ -64,12 +64,12 @@ def flight_json(read: FoundDumps, verdict: FlightVerdict) -> str:
 
 
 def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:
-    """The report as plain data; `docs/json.md` tells every key."""
+    """The report as plain data; `docs/json.md` reports every key."""
     return {
         "gpuwatch": __version__,
         **testimony_facts(verdict.testimony),
         "problems": [problem_facts(each) for each in verdict.problems],
-        "groups": [crew_facts(each) for each in verdict.crews],
+        "groups": [process_group_facts(each) for each in verdict.process_groups],
         "dumps": [dump_facts(each) for each in read.dumps],
         "twice": sorted(read.twice),
         "apart": read.apart,
@@ -108,15 +108,15 @@ def problem_facts(problem: Problem) -> Facts:
     }
 
 
-def crew_facts(crew: ProcessGroup) -> Facts:
+def process_group_facts(process_group: ProcessGroup) -> Facts:
     """A process group."""
-    lasts = [lane.last for lane in crew.lanes.values()]
+    lasts = [lane.last for lane in process_group.lanes.values()]
     return {
-        "name": crew.name,
-        "desc": crew.desc,
-        "ranks": list(crew.members),
-        "ranks_known": crew.known,
-        "absent": list(crew.absent),
+        "name": process_group.name,
+        "desc": process_group.desc,
+        "ranks": list(process_group.members),
+        "ranks_known": process_group.known,
+        "absent": list(process_group.absent),
         "last": {"lowest": min(lasts, default=None), "highest": max(lasts, default=None)},
     }
 

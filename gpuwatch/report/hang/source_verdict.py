@@ -12,26 +12,26 @@ from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.output.renamed_keys import with_new_names
 
 
-def testimony_lines(said: SourceVerdict, before: Sequence[ReportLine] = ()) -> list[ReportLine]:
+def testimony_lines(stated: SourceVerdict, before: Sequence[ReportLine] = ()) -> list[ReportLine]:
     """The sentence first; `before` stands between it and the evidence."""
-    lines = [ReportLine(plain(said.sentence), "critical" if said.wrong else "ok"), *before]
-    if said.wrong:
-        lines.append(fact("confidence", said.confidence))
-    if said.evidence:
+    lines = [ReportLine(plain(stated.sentence), "critical" if stated.wrong else "ok"), *before]
+    if stated.wrong:
+        lines.append(fact("confidence", stated.confidence))
+    if stated.evidence:
         lines.append(heading("evidence"))
-        lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in said.evidence]
-    return lines + steps("to confirm", said.settle)
+        lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in stated.evidence]
+    return lines + steps("to confirm", stated.settle)
 
 
-def testimony_facts(said: SourceVerdict) -> Facts:
+def testimony_facts(stated: SourceVerdict) -> Facts:
     """The same for scripts."""
     return with_new_names(
         {
-            "wrong": said.wrong,
-            "sentence": plain(said.sentence),
-            "culprits": list(said.culprits),
-            "confidence": said.confidence if said.wrong else None,
-            "evidence": [plain(each) for each in said.evidence],
-            "settle": [plain(each) for each in said.settle],
+            "wrong": stated.wrong,
+            "sentence": plain(stated.sentence),
+            "culprits": list(stated.culprits),
+            "confidence": stated.confidence if stated.wrong else None,
+            "evidence": [plain(each) for each in stated.evidence],
+            "settle": [plain(each) for each in stated.settle],
         }
     )

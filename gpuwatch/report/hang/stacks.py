@@ -31,42 +31,42 @@ from gpuwatch.report.output.renamed_keys import with_new_names
 
 
 def print_stacks(
-    heard: HangReport, unasked: Mapping[str, str], out: TextIO, seen: Sequence[SeenProcess] = ()
+    hang_check: HangReport, unasked: Mapping[str, str], out: TextIO, seen: Sequence[SeenProcess] = ()
 ) -> None:
     """Write the report; colours follow the terminal."""
     with console_on(out) as console:
-        for line in stacks_lines(heard, unasked, seen):
+        for line in stacks_lines(hang_check, unasked, seen):
             show(console, line)
 
 
 def stacks_lines(
-    heard: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
+    hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
 ) -> Iterator[ReportLine]:
     """The sentence, then every job's ranks by place, the fewest first."""
-    if heard.verdict is None:
+    if hang_check.verdict is None:
         yield ReportLine(NO_RANK_SEEN, "plain" if seen else "warning")
     else:
-        yield from testimony_lines(heard.verdict)
-        yield from command_lines(heard)
-    for job in heard.jobs:
+        yield from testimony_lines(hang_check.verdict)
+        yield from command_lines(hang_check)
+    for job in hang_check.jobs:
         yield ReportLine("")
-        yield from job_lines(job, alone=len(heard.jobs) == 1)
-    if heard.dumps is not None:
+        yield from job_lines(job, alone=len(hang_check.jobs) == 1)
+    if hang_check.dumps is not None:
         yield ReportLine("")
-        yield from dumps_lines(heard.dumps)
+        yield from dumps_lines(hang_check.dumps)
     if seen:
         yield ReportLine("")
         yield from process_lines(seen)
     for node, why in unasked.items():
         yield ReportLine(plain(f"{node}: {why}"), "warning")
-    if heard.ras_trouble and not heard.ras:
-        node, why = next(iter(heard.ras_trouble.items()))
+    if hang_check.ras_trouble and not hang_check.ras:
+        node, why = next(iter(hang_check.ras_trouble.items()))
         yield ReportLine(plain(f"no answer from NCCL RAS ({node}: {why})"))
 
 
-def command_lines(heard: HangReport) -> list[ReportLine]:
+def command_lines(hang_check: HangReport) -> list[ReportLine]:
     """What to do, as commands to copy."""
-    return steps("what to do", [f"{what}: {command}" for what, command in heard.do])
+    return steps("what to do", [f"{what}: {command}" for what, command in hang_check.do])
 
 
 def dumps_lines(dumps: FlightEvidence) -> Iterator[ReportLine]:
@@ -119,24 +119,26 @@ def _ranks(ranks: Sequence[RankStack]) -> str:
 # --------------------------------------------------------------------------- JSON
 
 
-def stacks_json(heard: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
+def stacks_json(hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
     """The report as JSON text."""
-    return json.dumps(stacks_facts(heard, unasked, seen), indent=2, ensure_ascii=False)
+    return json.dumps(stacks_facts(hang_check, unasked, seen), indent=2, ensure_ascii=False)
 
 
-def stacks_facts(heard: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> Facts:
-    """The report as plain data; `docs/json.md` tells every key."""
+def stacks_facts(
+    hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
+) -> Facts:
+    """The report as plain data; `docs/json.md` reports every key."""
     nothing = SourceVerdict("stacks", wrong=False, sentence=NO_RANK_SEEN)
     return with_new_names(
         {
             "gpuwatch": __version__,
-            **testimony_facts(heard.verdict or nothing),
-            "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
-            "jobs": [job_facts(each) for each in heard.jobs],
+            **testimony_facts(hang_check.verdict or nothing),
+            "do": [{"what": plain(what), "command": plain(command)} for what, command in hang_check.do],
+            "jobs": [job_facts(each) for each in hang_check.jobs],
             "processes": [process_facts(each) for each in seen],
-            "dumps": None if heard.dumps is None else dumps_facts(heard.dumps),
-            "ras": None if heard.ras_said is None else ras_facts(heard),
-            "ras_trouble": {node: plain(why) for node, why in heard.ras_trouble.items()},
+            "dumps": None if hang_check.dumps is None else dumps_facts(hang_check.dumps),
+            "ras": None if hang_check.ras_verdicts is None else ras_facts(hang_check),
+            "ras_trouble": {node: plain(why) for node, why in hang_check.ras_trouble.items()},
             "unasked": {node: plain(why) for node, why in unasked.items()},
         }
     )
@@ -216,11 +218,11 @@ def rank_facts(each: RankStack) -> Facts:
     }
 
 
-def ras_facts(heard: HangReport) -> Facts:
-    """What NCCL told."""
-    assert heard.ras_said is not None  # noqa: S101 - asked for by the caller
+def ras_facts(hang_check: HangReport) -> Facts:
+    """What NCCL reported."""
+    assert hang_check.ras_verdicts is not None  # noqa: S101 - asked for by the caller
     return {
-        **testimony_facts(heard.ras_said),
+        **testimony_facts(hang_check.ras_verdicts),
         "answers": [
             {
                 "node": ras.node,
@@ -229,7 +231,7 @@ def ras_facts(heard: HangReport) -> Facts:
                 "timeouts": ras.timeouts,
                 "communicators": [communicator_facts(each) for each in ras.communicators],
             }
-            for ras in heard.ras
+            for ras in hang_check.ras
         ],
     }
 

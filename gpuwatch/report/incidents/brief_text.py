@@ -17,7 +17,7 @@ HANG = len(INDENT) + LABEL
 
 
 def brief_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportLine]:
-    """Class, key line, time, confidence and remedy; `place` says where a proof stands."""
+    """Class, key line, time, confidence and remedy; `place` states where a proof stands."""
     because = f": {incident.because}" if incident.because else ""
     return [
         ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),

@@ -27,7 +27,7 @@ MOST_FIELDS, MOST_FIELD_CHARS = 64, 4096
 
 
 def incident_facts(incident: Incident) -> Facts:
-    """Every key is always there; unknown is None. `docs/json.md` tells them."""
+    """Every key is always there; unknown is None. `docs/json.md` reports them."""
     cause = incident.cause
     return with_new_names(
         {
@@ -57,7 +57,7 @@ def incident_facts(incident: Incident) -> Facts:
             "timeline": [moment_facts(moment) for moment in incident.timeline],
             "explain": plain(incident.explain),
             "do": [plain(step) for step in incident.do],
-            "heard": None if incident.heard is None else heard_facts(incident.heard),
+            "heard": None if incident.hang_check is None else hang_check_facts(incident.hang_check),
         }
     )
 
@@ -86,24 +86,24 @@ def activity_facts(activity: Activity) -> Facts:
     return {"rank": activity.rank, "file": named(activity.file), "line": plain(activity.line)}
 
 
-def heard_facts(heard: HangCheck) -> Facts:
-    """Whom the ranks wait for, as they said when they were asked."""
+def hang_check_facts(hang_check: HangCheck) -> Facts:
+    """Whom the ranks wait for, as they stated when they were asked."""
     return with_new_names(
         {
-            "at": heard.at,
-            "wrong": heard.wrong,
-            "sentence": plain(heard.sentence),
-            "culprits": list(heard.culprits),
-            "confidence": heard.confidence if heard.wrong else None,
-            "evidence": [plain(each) for each in heard.evidence],
-            "settle": [plain(each) for each in heard.settle],
-            "do": [{"what": plain(what), "command": plain(command)} for what, command in heard.do],
+            "at": hang_check.at,
+            "wrong": hang_check.wrong,
+            "sentence": plain(hang_check.sentence),
+            "culprits": list(hang_check.culprits),
+            "confidence": hang_check.confidence if hang_check.wrong else None,
+            "evidence": [plain(each) for each in hang_check.evidence],
+            "settle": [plain(each) for each in hang_check.settle],
+            "do": [{"what": plain(what), "command": plain(command)} for what, command in hang_check.do],
         }
     )
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """All that the cause rests on, what its rank said besides, then one proof of each other kind.
+    """All that the cause rests on, what its rank stated besides, then one proof of each other kind.
 
     `MOST_EVIDENCE` at most, and no line twice.
     """

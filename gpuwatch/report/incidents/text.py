@@ -27,7 +27,7 @@ SHOWN_OUTSIDE = 12
 
 
 def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
-    """All but the sentence. `place` says where a proof stands: `file:line`, `node file +offset`."""
+    """All but the sentence. `place` states where a proof stands: `file:line`, `node file +offset`."""
     lines = [
         ReportLine(f"{incident.number:<{len(INDENT)}}{incident.code}", incident.severity),
         fact("first seen", first_seen(incident)),
@@ -44,19 +44,19 @@ def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
         lines.append(fact("why", incident.explain))
     lines += timeline_lines(incident.timeline)
     lines += evidence_lines(evidence(incident), place)
-    if incident.heard is not None:
-        lines += heard_lines(incident.heard)
+    if incident.hang_check is not None:
+        lines += hang_check_lines(incident.hang_check)
     lines += steps("what to do", incident.do)
     lines += steps("to confirm", incident.settle)
     return lines
 
 
-def heard_lines(heard: HangCheck) -> list[ReportLine]:
+def hang_check_lines(hang_check: HangCheck) -> list[ReportLine]:
     """Whom the ranks wait for, and what to do about it."""
-    sure = f" ({heard.confidence} confidence)" if heard.wrong else ""
-    lines = [heading(plain(f"hang analysis at {clock(heard.at)}: {heard.sentence}{sure}"))]
-    lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in heard.evidence]
-    return lines + steps("commands", [f"{what}: {command}" for what, command in heard.do])
+    sure = f" ({hang_check.confidence} confidence)" if hang_check.wrong else ""
+    lines = [heading(plain(f"hang analysis at {clock(hang_check.at)}: {hang_check.sentence}{sure}"))]
+    lines += [ReportLine(f"{INDENT}  {plain(each)}") for each in hang_check.evidence]
+    return lines + steps("commands", [f"{what}: {command}" for what, command in hang_check.do])
 
 
 def fact(label: str, text: str) -> ReportLine:
@@ -70,7 +70,7 @@ def heading(text: str) -> ReportLine:
 
 
 def first_seen(incident: Incident) -> str:
-    """The moment with date and zone; that it is only a bound is said."""
+    """The moment with date and zone; that it is only a bound is stated."""
     cause = incident.cause
     if not incident.first or undated_incident(incident):
         return "undated: no timestamp near this line"

@@ -28,11 +28,11 @@ class Standing:
     incidents: tuple[Incident, ...] = ()
     """In the order of their first cause."""
     alerts: tuple[Alert, ...] = ()
-    """Of lines and events, the gravest first; what values say is among the conditions."""
+    """Of lines and events, the gravest first; what values state is among the conditions."""
     unread: tuple[tuple[Node, LogFile], ...] = ()
-    """Files of which their agents have not said that they are searched."""
+    """Files of which their agents have not stated that they are searched."""
     silent: tuple[SilentJob, ...] = ()
-    """Jobs that may hang: a report does not look for long enough to tell."""
+    """Jobs that may hang: a report does not look for long enough to report."""
     checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
     """Job -> its last checkpoint."""
     ended: tuple[EndedJob, ...] = ()
@@ -40,10 +40,10 @@ class Standing:
     of_ended: tuple[Incident, ...] = ()
     """The incidents of these, also those that are over because a job was started since."""
 
-    def says(self, finding: PlacedCondition) -> bool:
-        """Whether an incident or alert here tells of this condition already."""
-        told = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
-        return AlertIndex(told).says(finding.node.name, finding.condition)
+    def states(self, finding: PlacedCondition) -> bool:
+        """Whether an incident or alert here reports of this condition already."""
+        reported = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
+        return AlertIndex(reported).states(finding.node.name, finding.condition)
 
 
 def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:

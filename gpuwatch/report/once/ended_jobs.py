@@ -32,7 +32,7 @@ def ended_facts(
     incidents: Iterable[Incident],
     checkpoints: Mapping[str | None, Checkpoint],
 ) -> list[Facts]:
-    """Every ended job with its outcome; `docs/json.md` tells the keys."""
+    """Every ended job with its outcome; `docs/json.md` reports the keys."""
     of_job = {incident.job: incident for incident in incidents}
     found: list[Facts] = []
     for job in jobs:

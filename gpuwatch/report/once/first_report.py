@@ -18,16 +18,17 @@ POLL_S = 0.05
 COLD_S = 10.0
 """A driver that nobody holds open takes so long to start; a report without --wait waits for it."""
 PATIENT_S = 15.0
-"""Who waits so long wants an answer of nodes that refuse at first, too; a short report says that they do."""
+"""Who waits so long wants an answer of nodes that refuse at first, too; a short report states that they
+do."""
 LAST_POLLS = 50
 """After the wait: what has come is judged to its end, as long as that takes no more updates than this."""
 
 Progress: TypeAlias = Callable[[Sequence[Node], float], None]
-"""Told the nodes that are waited for and the seconds left, at every poll."""
+"""Reported the nodes that are waited for and the seconds left, at every poll."""
 
 
 def silent(_nodes: Sequence[Node], _left_s: float) -> None:
-    """Say nothing while waiting."""
+    """State nothing while waiting."""
 
 
 class FirstReport:
@@ -103,7 +104,7 @@ def wait_for_first_report(
     Args:
         session: Where the nodes are.
         longest_s: Seconds to wait at most.
-        progress: Is told what is waited for.
+        progress: Is reported what is waited for.
         cold_s: Seconds to wait longer while the driver of a node is starting.
         clock: Monotonic seconds.
         pause: Sleeps.

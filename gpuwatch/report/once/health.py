@@ -65,7 +65,7 @@ def _missing(one: MissingRank) -> Condition:
 
 
 def unanswered(node: Node, now: float) -> list[Condition]:
-    """A screen lets a node connect in peace; a report that is due has to say that it does not know."""
+    """A screen lets a node connect in peace; a report that is due has to state that it does not know."""
     if node.state(now) != "connecting":
         return []
     since = None if node.link_at is None else round(max(0.0, now - node.link_at), 1)
@@ -74,7 +74,7 @@ def unanswered(node: Node, now: float) -> list[Condition]:
 
 
 def without_log(fleet: Fleet) -> dict[str, str]:
-    """Each `--log` that led to no file on any node, and why: the most telling reason of a node."""
+    """Each `--log` that led to no file on any node, and why: the most reporting reason of a node."""
     nodes = [node for node in fleet.nodes.values() if node.logs_complete]
     found = {}
     for option in fleet.plan.log_options:
@@ -104,5 +104,5 @@ def healthy(
         return False
     if incidents or pending(fleet.nodes.values(), now) or without_log(fleet):
         return False
-    all_heard = all(node.state(now) == "live" for node in fleet.nodes.values())
-    return all_heard and all(finding.condition.severity == "info" for finding in found)
+    all_received = all(node.state(now) == "live" for node in fleet.nodes.values())
+    return all_received and all(finding.condition.severity == "info" for finding in found)

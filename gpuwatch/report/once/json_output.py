@@ -35,7 +35,7 @@ from gpuwatch.wire import (
 __all__ = ["Facts", "as_data", "fleet_facts", "node_error", "processes_on", "rounded", "to_json"]
 
 FRAME_FIELDS = frozenset({"t", "seq", "v"})
-UNHEARD = {
+NOT_RECEIVED = {
     "connecting": "no answer yet: the node is down, behind a firewall, or slow to log in",
     "stale": f"no sample for more than {STALE_TICKS:.0f} intervals",
 }
@@ -148,7 +148,7 @@ def node_error(node: Node, now: float) -> str | None:
     state = node.state(now)
     if state == "live":
         return None
-    return node.link.reason or node.bye or UNHEARD.get(state)
+    return node.link.reason or node.bye or NOT_RECEIVED.get(state)
 
 
 def host_facts(node: Node, now: float) -> Facts:

@@ -35,7 +35,7 @@ GROWS_S = 3.0
 
 @dataclass(frozen=True)
 class Pending:
-    """One part of a node that a report is due of, and that has told nothing."""
+    """One part of a node that a report is due of, and that has reported nothing."""
 
     node: str
     part: Part
@@ -71,7 +71,7 @@ def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
 
 
 def pending_of(node: Node, now: float) -> Iterator[Pending]:
-    """What one node has not told. Of a lost or stale node nothing is waited for: that is a finding."""
+    """What one node has not reported. Of a lost or stale node nothing is waited for: that is a finding."""
     if node.state(now) == "connecting":
         waited = None if node.link_at is None else max(0.0, now - node.link_at)
         yield Pending(node.name, "node", "no answer yet", waited_s=waited)
@@ -81,7 +81,7 @@ def pending_of(node: Node, now: float) -> Iterator[Pending]:
         yield from _driver(node, now)
         if node.host_at is None:
             yield Pending(node.name, "host", "no host sample yet")
-        if tells_processes(node):
+        if lists_processes(node):
             yield from _agent(node)
 
 
@@ -94,7 +94,7 @@ def _driver(node: Node, now: float) -> Iterator[Pending]:
 
 
 def _agent(node: Node) -> Iterator[Pending]:
-    """What an agent tells besides GPUs and host; where its log reader cannot run, a notice says so."""
+    """What an agent reports besides GPUs and host; where its log reader cannot run, a notice states it."""
     notices = {notice.code for notice in node.hello.notices} if node.hello else set()
     if node.processes_at is None:
         yield Pending(node.name, "processes", "no process list yet")
@@ -126,7 +126,7 @@ def _without_start(file: LogFile) -> str:
 
 
 def unsearched(node: Node) -> list[LogFile]:
-    """The files that are followed and of which the agent has not said that they are searched to their end."""
+    """The files that are followed and that the agent has not reported as searched to their end."""
     return [
         file
         for file in node.logs
@@ -149,11 +149,14 @@ def unreadable(node: Node) -> list[LogFile]:
     return [file for file in node.logs if file.state == "unreadable" and file.source != "kernel"]
 
 
-def tells_processes(node: Node) -> bool:
-    """Whether an agent is there: nvidia-smi alone (the node has no Python) tells of no processes."""
+def lists_processes(node: Node) -> bool:
+    """Whether an agent is there: nvidia-smi alone (the node has no Python) reports of no processes."""
     return node.hello is not None and node.hello.python != NO_PYTHON
 
 
 def waited_for(gpu: Gpu) -> bool:
-    """Whether a GPU has told no values yet and still may: stuck at start is what a cold driver looks like."""
+    """Whether a GPU has reported no values yet and still may.
+
+    Stuck at start is what a cold driver looks like.
+    """
     return gpu.fast_at is None and gpu.state != "lost"

@@ -18,11 +18,11 @@ def waiting_line() -> Iterator[Progress]:
     """One line on stderr that follows the wait and is gone after it."""
     with Console(stderr=True).status("connecting") as status:
 
-        def tell(nodes: Sequence[Node], left_s: float) -> None:
+        def report(nodes: Sequence[Node], left_s: float) -> None:
             waited_for = names([node.name for node in nodes])
             status.update(Text(f"waiting for {waited_for}, at most {left_s:.0f} s"))
 
-        yield tell
+        yield report
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ NAMED_REMARKS = 4
 
 @dataclass(frozen=True)
 class NodeBlock:
-    """One node: its line, its GPUs as rows of cells, and what is to be said about it."""
+    """One node: its line, its GPUs as rows of cells, and what is to be stated about it."""
 
     heading: ReportLine
     rows: list[tuple[list[str], str]]
@@ -65,7 +65,7 @@ def report(
     left = [
         finding
         for finding in found
-        if not stands.says(finding) and finding.condition.code != "gpu_unanswered"  # it is pending
+        if not stands.states(finding) and finding.condition.code != "gpu_unanswered"  # it is pending
     ]
     return Report(
         title=title(fleet, time),
@@ -176,7 +176,7 @@ def notice_text(notice: Notice) -> str:
 
 
 def whereabouts(alerts: Sequence[Alert]) -> str:
-    """`ranks 0-3 (gpu-[001-002])` where several ranks say the same, else each place."""
+    """`ranks 0-3 (gpu-[001-002])` where several ranks state the same, else each place."""
     ranks = {alert.rank for alert in alerts if alert.rank is not None}
     nodes = {alert.node for alert in alerts if alert.node is not None}
     if len(ranks) > 1 and all(alert.rank is not None for alert in alerts):
@@ -219,7 +219,7 @@ def incident_sentences(stands: Standing) -> list[ReportLine]:
 
 
 def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
-    """What lines and events say that belongs to no incident, equal things of several places together."""
+    """What lines and events state that belongs to no incident, equal things of several places together."""
     kinds: dict[tuple[Severity, str], list[Alert]] = {}
     for alert in alerts:
         kinds.setdefault((alert.severity, alert.text), []).append(alert)
@@ -234,8 +234,8 @@ def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
     return lines
 
 
-def told_kinds(alerts: Sequence[Alert]) -> str:
-    """`2 warnings`: the kinds of what lines and events say, by severity."""
+def reported_kinds(alerts: Sequence[Alert]) -> str:
+    """`2 warnings`: the kinds of what lines and events state, by severity."""
     kinds = {(alert.severity, alert.text) for alert in alerts}
     counts = Counter(severity for severity, _ in kinds)
     return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
@@ -274,7 +274,7 @@ def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
 
 
 def unread_lines(stands: Standing) -> list[ReportLine]:
-    """The logs that were not searched to their ends: what they tell is missing here."""
+    """The logs that were not searched to their ends: what they report is missing here."""
     by_node: dict[str, list[str]] = {}
     for node, file in stands.unread:
         if file.searched_from:
@@ -297,7 +297,7 @@ def silent_lines(stands: Standing) -> list[ReportLine]:
 
 
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]:
-    """Jobs that ended before we connected; that none runs is said first."""
+    """Jobs that ended before we connected; that none runs is stated first."""
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]
     bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
     lines = [labelled("info", bounds)] if cut else []
@@ -305,8 +305,8 @@ def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]
     if text is None:
         return lines
     bad = {incident.job for incident in stands.incidents} & {job.name for job in stands.ended}
-    said = text if job_runs(fleet) else f"No running job. {text}"
-    return [labelled("warning" if bad else "info", said), *lines]
+    stated = text if job_runs(fleet) else f"No running job. {text}"
+    return [labelled("warning" if bad else "info", stated), *lines]
 
 
 def labelled(severity: Severity, text: str) -> ReportLine:
@@ -346,13 +346,13 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
     if healthy(fleet, found, now, stands.incidents, stands.alerts):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
-        told = ", ".join([*filter(None, [told_kinds(stands.alerts)]), *silent])
+        reported = ", ".join([*filter(None, [reported_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
-        end = (f"; {idle}" if idle else "") + (f", but see above: {told}" if told else "")
+        end = (f"; {idle}" if idle else "") + (f", but see above: {reported}" if reported else "")
         unseen = busy_unseen(fleet)
         seen = f"healthy, except that the jobs on {fold(unseen)} are not visible" if unseen else "all healthy"
         return ReportLine(f"{what}: {seen}{end}", "warning" if unseen else "ok")
-    severities = Counter(finding.condition.severity for finding in found if not stands.says(finding))
+    severities = Counter(finding.condition.severity for finding in found if not stands.states(finding))
     severities.update(alert.severity for alert in stands.alerts)
     counts = [
         f"{count} {severity}"

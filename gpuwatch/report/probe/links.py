@@ -41,7 +41,7 @@ class NodeLinks:
 
 
 def blamed(results: Results) -> set[str]:
-    """The nodes that a verdict's culprits are, or are part of: why their links are slow is told."""
+    """The nodes that a verdict's culprits are, or are part of: why their links are slow is reported."""
     nodes = {seat.node for seat in results.seats}
     culprits = results.verdict.culprits if results.verdict is not None else ()
     return {culprit.name.partition(" ")[0] for culprit in culprits if culprit.kind != "link"} & nodes
@@ -115,11 +115,13 @@ def slow_lines(links: Iterable[MeasuredLink], results: Results) -> list[ReportLi
     if not slow:
         return []
     sick = blamed(results)
-    told = [link for link in slow if not touches(link, sick)]
-    lines = [ReportLine(f"  {link_text(link, results)}", STYLES[link.grade]) for link in told[:SHOWN_LINKS]]
-    more = len(told) - SHOWN_LINKS
+    reported = [link for link in slow if not touches(link, sick)]
+    lines = [
+        ReportLine(f"  {link_text(link, results)}", STYLES[link.grade]) for link in reported[:SHOWN_LINKS]
+    ]
+    more = len(reported) - SHOWN_LINKS
     lines += [ReportLine(f"  and {more} more (--json has them)")] if more > 0 else []
-    of_sick = len(slow) - len(told)
+    of_sick = len(slow) - len(reported)
     lines += [ReportLine(f"  {counted(of_sick, 'link')} of {fold(sick)}")] if of_sick else []
     return [ReportLine("slow links"), *lines]
 
@@ -143,7 +145,7 @@ def ends_text(link: MeasuredLink) -> str:
 
 
 def error_lines(links: Iterable[MeasuredLink]) -> list[ReportLine]:
-    """What the failed links said; the same words of many once."""
+    """What the failed links stated; the same words of many once."""
     kinds: dict[str, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if (

@@ -21,20 +21,20 @@ from gpuwatch.report.probe.tables import padded
 MOST_RANKS = 16
 """More ranks than this are folded to nodes."""
 MOST_NODES = 16
-"""More nodes than this are told by their worst links and a line each."""
+"""More nodes than this are reported by their worst links and a line each."""
 LONGEST_NAME = 18
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one field of a matrix says."""
+    """What one field of a matrix states."""
 
     text: str
     grade: Grade = "ok"
 
 
 def pair_lines(results: Results, marks: Marks, width: int | None) -> list[ReportLine]:
-    """Everything about the pairs, from the matrix to what the failed ones said."""
+    """Everything about the pairs, from the matrix to what the failed ones stated."""
     if not results.pairs:
         return []
     links = graded(results)
@@ -117,7 +117,7 @@ def field(cells: dict[tuple[int, int], Cell], row: int, column: int) -> Cell:
 
 
 def clipped(text: str) -> str:
-    """The beginning and the end of a long name: the end tells nodes apart."""
+    """The beginning and the end of a long name: the end distinguish nodes."""
     if cell_len(text) <= LONGEST_NAME:
         return text
     return f"{text[:6]}..{text[-(LONGEST_NAME - 8) :]}"
@@ -131,6 +131,6 @@ def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:
         "low": f"under {percent_text(OK_RATIO)}",
         "noisy": f"slow, but repeats differ by over {percent_text(NOISY_SPREAD)}",
     }
-    told = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
-    if told:
-        yield ReportLine(f"of the 90th percentile of its link class: {', '.join(told)}", "old")
+    reported = [f"{marks[grade]} {text}" for grade, text in words.items() if grade in grades]
+    if reported:
+        yield ReportLine(f"of the 90th percentile of its link class: {', '.join(reported)}", "old")

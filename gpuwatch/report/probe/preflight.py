@@ -27,7 +27,7 @@ Row = tuple[str, str, str]
 
 
 def ground_lines(results: Results) -> list[ReportLine]:
-    """Each node; nodes that are alike are told once."""
+    """Each node; nodes that are alike are reported once."""
     groups: dict[tuple[Row, ...], list[NodeGround]] = defaultdict(list)
     for node in results.nodes:
         groups[tuple(node_rows(node, alone=False))].append(node)
@@ -135,7 +135,7 @@ def refused_lines(results: Results) -> list[ReportLine]:
 
 
 def plan_lines(results: Results) -> list[ReportLine]:
-    """What is going to happen, said before it does."""
+    """What is going to happen, stated before it does."""
     estimate = results.estimate
     if estimate is None:
         return []

@@ -13,8 +13,8 @@ from gpuwatch.plain import plain
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.report.probe.format import counted, rank_name, seats_by_rank
 
-Tell: TypeAlias = Callable[[Results], None]
-"""Told the results after every change."""
+Report: TypeAlias = Callable[[Results], None]
+"""Reported the results after every change."""
 
 WORDS: dict[Phase, str] = {
     "connecting": "connecting",
@@ -30,11 +30,11 @@ STAGE_COLUMNS = max(map(len, WORDS.values()))
 BAR = 12
 SHOWN_PAIRS = 2
 WIDE_COLUMNS = 120
-"""From this width on it also says which pairs are being measured."""
+"""From this width on it also states which pairs are being measured."""
 
 
 @contextlib.contextmanager
-def progress_bars() -> Iterator[Tell]:
+def progress_bars() -> Iterator[Report]:
     """Bars on stderr that are gone afterwards; drawn by the caller's calls alone, without a thread."""
     columns = (
         TextColumn("{task.elapsed:3.0f}s"),
@@ -44,23 +44,23 @@ def progress_bars() -> Iterator[Tell]:
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
-        task = bars.add_task("connecting", total=None, told="")
+        task = bars.add_task("connecting", total=None, reported="")
 
-        def tell(results: Results) -> None:
+        def report(results: Results) -> None:
             total = results.all_steps or None
             bars.update(
                 task,
                 description=f"{WORDS.get(results.phase, results.phase):{STAGE_COLUMNS}}",
                 total=total,
                 completed=min(results.done_steps, results.all_steps),
-                told=told(results, pairs=console.width >= WIDE_COLUMNS),
+                reported=reported(results, pairs=console.width >= WIDE_COLUMNS),
                 refresh=True,
             )
 
-        yield tell
+        yield report
 
 
-def told(results: Results, *, pairs: bool = True) -> str:
+def reported(results: Results, *, pairs: bool = True) -> str:
     """`12/86 steps, 14 rows, 23 links, 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`."""
     parts: list[str] = []
     if results.phase == "connecting" and results.nodes:

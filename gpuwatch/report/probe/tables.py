@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 GAP = 2
 MOST_GPUS = 32
-"""More GPUs than this are told by their median and the slowest of them."""
+"""More GPUs than this are reported by their median and the slowest of them."""
 SHOWN_SLOW = 8
 SHOWN_COUNTERS = 24
 
@@ -99,7 +99,7 @@ COLLECTIVE_COLUMNS: tuple[TableColumn[CollectiveResult], ...] = (
 
 
 def collective_lines(results: Results, width: int | None) -> list[ReportLine]:
-    """The table, then what is to be said about single rows."""
+    """The table, then what is to be stated about single rows."""
     rows = results.collectives
     if not rows:
         return []

@@ -82,7 +82,10 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
         ("", gpu_lines(results, width)),
         ("transport", transport_lines(results)),
         ("changed counters", counter_lines(results)),
-        ("notes", [ReportLine(plain(note)) for note in results.notes if not _is_told(note, results.verdict)]),
+        (
+            "notes",
+            [ReportLine(plain(note)) for note in results.notes if not _is_reported(note, results.verdict)],
+        ),
     )
     for title, lines in sections:
         if lines:
@@ -94,8 +97,8 @@ def result_lines(results: Results, marks: Marks, width: int | None) -> Iterator[
     yield from verdict_lines(results)
 
 
-def _is_told(note: str, verdict: Verdict | None) -> bool:
-    """Whether the verdict says why in the same words."""
+def _is_reported(note: str, verdict: Verdict | None) -> bool:
+    """Whether the verdict states why in the same words."""
     culprits = verdict.culprits if verdict is not None else ()
     return any(note.endswith(f": {why}") for culprit in culprits for why in culprit.evidence)
 
@@ -140,16 +143,19 @@ def sentence_lines(verdict: Verdict) -> Iterator[ReportLine]:
         yield ReportLine(f"  and {more} more (--json has them)")
 
 
-def _says(sentence: str, evidence: str) -> bool:
-    """Whether a sentence says this already, maybe without the rank in front of it."""
+def _states(sentence: str, evidence: str) -> bool:
+    """Whether a sentence states this already, maybe without the rank in front of it."""
     who, _, what = evidence.partition(": ")
     return evidence in sentence or (who.startswith("rank ") and bool(what) and what in sentence)
 
 
 def culprit_lines(culprit: Culprit, sentence: str) -> Iterator[ReportLine]:
-    """`  node gpu-003  25% of its peers`, then what it rests on that the verdict's sentence has not said."""
+    """`  node gpu-003  25% of its peers`.
+
+    Then what it rests on that the verdict's sentence has not stated.
+    """
     ratio = culprit.state if culprit.ratio is None else f"{percent_text(culprit.ratio)} of its peers"
     yield ReportLine(plain(f"  {culprit.kind} {culprit.name}  {ratio}"), "critical")
     for evidence in culprit.evidence:
-        if not _says(sentence, evidence):
+        if not _states(sentence, evidence):
             yield ReportLine(plain(f"    {evidence}"))

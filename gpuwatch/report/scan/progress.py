@@ -28,7 +28,7 @@ def progress_bar(total: int, files: int, stopping: Callable[[], bool]) -> Iterat
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("scanning", total=total or None, done=0, files=files)
 
-        def tell(size: int, done: int) -> None:
+        def report(size: int, done: int) -> None:
             bar.update(task, completed=min(size, total), done=done, refresh=True)
 
-        yield Watch(tell, stopping)
+        yield Watch(report, stopping)

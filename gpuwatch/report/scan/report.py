@@ -41,7 +41,7 @@ from gpuwatch.runs.files.line_numbers import line_numbers
 from gpuwatch.runs.scan.scan import LogScan, Scan
 
 LAST_LINES = 2
-"""Of a log: a program that says there how it goes on did not."""
+"""Of a log: a program that states there how it goes on did not."""
 UNKNOWN_END = JobEnd("unknown")
 PACE = ("train.", "slower_")
 """Classes that are about speed alone."""
@@ -51,7 +51,7 @@ Lines = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class ScanReport:
-    """Everything that is said."""
+    """Everything that is stated."""
 
     scan: Scan
     incidents: tuple[Incident, ...]
@@ -66,7 +66,7 @@ class ScanReport:
     jobs: tuple[NamedEnd, ...] = ()
     """How each of several jobs ended; empty: there is one."""
     checkpoint: Checkpoint | None = None
-    """The last one that the lines tell of."""
+    """The last one that the lines report of."""
 
     @property
     def found(self) -> bool:
@@ -75,7 +75,7 @@ class ScanReport:
 
     @property
     def unread(self) -> bool:
-        """Whether a part of a log was not searched: that nothing was found there says nothing."""
+        """Whether a part of a log was not searched: that nothing was found there logs nothing."""
         scan = self.scan
         damaged = any(file.trouble is not None for file in scan.files)
         return damaged or bool(scan.suspended) or any(each.unreadable for each in scan.skipped)
@@ -101,7 +101,7 @@ class ScanReport:
 
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     """Alerts and incidents of what was found; the lines of the evidence are counted in the files."""
-    found = [LocatedFinding(heard.node, heard.finding) for heard in scan.heard]
+    found = [LocatedFinding(hang_check.node, hang_check.finding) for hang_check in scan.located]
     tracks = tracks_of(scan.files)
     own = {file.name: file.rank for file in scan.files if file.rank is not None and not file.kernel}
     alerts = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)
@@ -138,7 +138,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
 
 
 def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
-    """The last checkpoint that the lines tell of, and what came after it."""
+    """The last checkpoint that the lines report of, and what came after it."""
     last = of_lines(scan.checkpoints)
     if last is None:
         return None
@@ -159,9 +159,9 @@ def around_in(files: Iterable[LogScan]) -> Callable[[str, int, int], Around | No
 
 
 def of_progress(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
-    """What the numbers say and no line does; a finished job's pace is a remark, a collapse is not."""
-    told = {(alert.code, alert.rank) for alert in alerts} | {(alert.code, None) for alert in alerts}
-    found = [each for each in progress_alerts(files) if (each.code, each.rank) not in told]
+    """What the numbers state and no line does; a finished job's pace is a remark, a collapse is not."""
+    stated = {(alert.code, alert.rank) for alert in alerts} | {(alert.code, None) for alert in alerts}
+    found = [each for each in progress_alerts(files) if (each.code, each.rank) not in stated]
     if end.state != "finished":
         return found
     return [
@@ -193,7 +193,7 @@ def scan_json(report: ScanReport) -> str:
 
 
 def scan_facts(report: ScanReport) -> Facts:
-    """The report as plain data; `docs/json.md` tells every key."""
+    """The report as plain data; `docs/json.md` reports every key."""
     scan = report.scan
     facts: Facts = {
         "gpuwatch": __version__,

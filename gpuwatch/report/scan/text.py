@@ -62,8 +62,8 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
     what = f"{count} incident{'s' * (count != 1)}" if report.reported else NOTHING[report.end.state]
     files = len(scan.files)
     size = scaled_text(scan.bytes, 1024)
-    unsaid = report.end.state == "unknown" and (report.end.step is None or report.incidents)
-    state = "" if unsaid else f"{report.end.text}; "
+    unstated = report.end.state == "unknown" and (report.end.step is None or report.incidents)
+    state = "" if unstated else f"{report.end.text}; "
     if report.jobs:
         state = "".join(f"{plain(each.name)}: {each.end.text}; " for each in report.jobs)
     parts = [f"{state}{what} in {files} file{'s' * (files != 1)} ({size}B, {report.seconds:.1f} s)"]

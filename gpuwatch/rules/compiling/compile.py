@@ -22,7 +22,7 @@ def compiled(rules: Iterable[Rule | Dialect]) -> list[dict[str, Any]]:
 
 
 def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
-    """For each pattern the ones derived from it, or those that the rule states where they tell more.
+    """For each pattern the ones derived from it, or those that the rule states where they report more.
 
     Empty where a pattern has neither.
     """
@@ -31,7 +31,7 @@ def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
     stated = tuple(declared(text, fold) for text in rule.literals)
     found: dict[Literal, None] = {}
     for pattern in patterns:
-        best = max((literals_of(pattern), stated), key=_tells)
+        best = max((literals_of(pattern), stated), key=_states)
         if not best:
             return ()
         found.update(dict.fromkeys(best))
@@ -50,7 +50,7 @@ def _led(literal: Literal, rule: Rule) -> list[dict[str, Any]]:
     return [literal.plain()]
 
 
-def _tells(literals: tuple[Literal, ...]) -> float:
+def _states(literals: tuple[Literal, ...]) -> float:
     return min((each.weight for each in literals), default=-1.0)
 
 

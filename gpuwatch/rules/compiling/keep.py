@@ -46,11 +46,11 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
 
 
 def _digest(rules: Sequence[Rule | Dialect]) -> str:
-    said = hashlib.sha256(sys.version.encode())
+    stated = hashlib.sha256(sys.version.encode())
     for name in _CODE:
-        said.update((Path(__file__).parent / name).read_bytes())
-    said.update(msgspec.json.encode(rules))
-    return said.hexdigest()[:32]
+        stated.update((Path(__file__).parent / name).read_bytes())
+    stated.update(msgspec.json.encode(rules))
+    return stated.hexdigest()[:32]
 
 
 def _seal(name: str, data: bytes) -> bytes:

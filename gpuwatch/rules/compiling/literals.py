@@ -12,7 +12,7 @@ from gpuwatch.rules.compiling.check import characters_of, op, parsed
 
 MAX_VARIANTS = 24
 MIN_WORD = 3
-"""Letters that a word needs to tell anything."""
+"""Letters that a word needs to report anything."""
 
 _WORD = re.compile(r"[A-Za-z]+")
 _DIGITS = re.compile(r"[0-9]")
@@ -33,16 +33,16 @@ class Literal:
 
     text: str
     words: tuple[str, ...]
-    """Telling words that stand there whole."""
+    """Reporting words that stand there whole."""
     parts: tuple[str, ...] = ()
-    """Telling words at an edge, which may go on beyond it; in small letters."""
+    """Reporting words at an edge, which may go on beyond it; in small letters."""
     also: tuple[str, ...] = ()
     """Common words that stand there whole."""
     fold: bool = False
 
     @property
     def weight(self) -> float:
-        """How telling it is."""
+        """How reporting it is."""
         whole = max((_weight(word) for word in self.words), default=0.0)
         part = max((_weight(word) for word in self.parts), default=0.0)
         return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
@@ -74,12 +74,12 @@ class _Run:
 
 @lru_cache(maxsize=4096)
 def literals_of(pattern: str) -> tuple[Literal, ...]:
-    """One of these stands in every line that the pattern matches; empty where no telling word is sure."""
+    """One of these stands in every line that the pattern matches; empty where no distinctive word is sure."""
     tree = parsed(pattern)
     fold = bool(tree.state.flags & re.IGNORECASE) or "(?i" in pattern
     best = _best(list(tree), False, False)
     found = tuple(_literal(text, run.left, run.right, fold) for run in best for text in sorted(run.texts))
-    return found if found and all(_tells(each) for each in found) else ()
+    return found if found and all(_states(each) for each in found) else ()
 
 
 def declared(text: str, fold: bool) -> Literal:
@@ -87,7 +87,7 @@ def declared(text: str, fold: bool) -> Literal:
     return _literal(text, False, False, fold)
 
 
-def _tells(literal: Literal) -> bool:
+def _states(literal: Literal) -> bool:
     return any(len(word) >= MIN_WORD for word in _WORD.findall(literal.text))
 
 
@@ -118,7 +118,7 @@ def _ranked(words: set[str]) -> tuple[str, ...]:
 
 
 def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, ...]:
-    """The most telling runs, of which one is in every match of the sequence."""
+    """The most reporting runs, of which one is in every match of the sequence."""
     options: list[tuple[_Run, ...]] = []
     stretches = [_Stretch(left)]
     flat = _opened(items)
@@ -141,7 +141,7 @@ def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, 
                 options.append(tuple(run for each in inner for run in each))
         apart = not characters_of(code, argument) & _LETTERS and _at_least_one(code, argument)
         going_on = [_Stretch(apart)]
-        if exact is not None:  # with its variants, and without: what stands behind it may tell enough
+        if exact is not None:  # with its variants, and without: what stands behind it may report enough
             known = [each for each in stretches[-3:] if len(each.texts) * len(exact) <= MAX_VARIANTS]
             going_on += [each.and_then(exact) for each in known]
         stretches = going_on
@@ -166,7 +166,7 @@ class _Stretch:
 
 def _value(runs: tuple[_Run, ...]) -> float:
     literals = [_literal(text, run.left, run.right, False) for run in runs for text in run.texts]
-    if not all(_tells(each) for each in literals):
+    if not all(_states(each) for each in literals):
         return -math.inf
     return min(each.weight for each in literals) * (1 - 0.03 * math.log2(len(literals)))
 

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 COMMON = "progress.common"
-"""The dialect whose words all others share, unless they say otherwise."""
+"""The dialect whose words all others share, unless they state otherwise."""
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,7 +27,7 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     """Whose lines these are."""
     match: tuple[str, ...]
-    """What tells them: any of these. Named groups are quantities."""
+    """What reports them: any of these. Named groups are quantities."""
     examples: tuple[Example, ...]
     kind: Literal["progress"] = "progress"
     literals: tuple[str, ...] = ()
@@ -41,9 +41,9 @@ class Dialect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plain: bool = False
     """Only the named groups are read."""
     needs: tuple[str, ...] = ()
-    """Fields without which a line tells nothing."""
+    """Fields without which a line reports nothing."""
     least: int = 1
-    """Fewer fields tell nothing."""
+    """Fewer fields report nothing."""
     phases: Literal["ms", "s"] | None = None
     """Every word with a number is a timer, in this unit."""
     per_epoch: bool = False

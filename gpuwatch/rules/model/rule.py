@@ -8,7 +8,7 @@ from gpuwatch.wire import Role, Severity
 
 
 class Flood(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing is told before `count` matches came within `seconds`; then one finding gathers them."""
+    """Nothing is reported before `count` matches came within `seconds`; then one finding gathers them."""
 
     count: int
     seconds: float
@@ -43,7 +43,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`family.name`; the classes of the failure taxonomy."""
     severity: Severity
     title: str
-    """What happened, in a few words, as a headline says it."""
+    """What happened, in a few words, as a headline states it."""
     match: tuple[str, ...]
     """Any of them. Named groups become fields, numbers where they look like one."""
     explain: str

@@ -17,7 +17,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 class PatternShape(Shape):
-    """A regular expression; what is wrong with it is told with the column inside it."""
+    """A regular expression; what is wrong with it is reported with the column inside it."""
 
     what = "a regular expression"
 
@@ -61,7 +61,7 @@ class RuleRecord(Record):
         """The entry with every value that could be read."""
         if not isinstance(problems, PackProblems) or not isinstance(node, yaml.MappingNode):
             return super().read(node, problems)
-        problems.rule = _said(node, "id") or "without an id"
+        problems.rule = _stated(node, "id") or "without an id"
         entry = super().read(node, problems)
         problems.rule = None
         return entry
@@ -74,7 +74,7 @@ class RuleOrDialect(Shape):
 
     def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
         """The entry of the one that it is."""
-        is_rule = not isinstance(node, yaml.MappingNode) or _said(node, "kind") is None
+        is_rule = not isinstance(node, yaml.MappingNode) or _stated(node, "kind") is None
         return (RULE if is_rule else DIALECT).read(node, problems)
 
     def schema(self) -> Schema:
@@ -82,7 +82,7 @@ class RuleOrDialect(Shape):
         return {"anyOf": [RULE.schema(), DIALECT.schema()]}
 
 
-def _said(node: yaml.MappingNode, name: str) -> str | None:
+def _stated(node: yaml.MappingNode, name: str) -> str | None:
     """The value of a key, as text."""
     return next((scalar(value) for key, value in node.value if scalar(key) == name), None)
 
@@ -91,7 +91,7 @@ class Passage(Text):
     """Text that may have several lines."""
 
     def refuse(self, node: yaml.Node, problems: Problems) -> None:
-        """Say what is wrong with it; `key: value` without quotes is a mapping to YAML."""
+        """State what is wrong with it; `key: value` without quotes is a mapping to YAML."""
         hint = "; text with ': ' in it needs quotes" if isinstance(node, yaml.MappingNode) else ""
         problems.refuse(place(node), f"must be {self.what}, not {described(node)}{hint}")
 

@@ -16,7 +16,7 @@ from gpuwatch.rules.model.time_limit import scanned
 BENIGN = "benign"
 ALARMING = frozenset({"warning", "error", "critical"})
 ARRIVAL_TIME = 1_750_000_000.0
-"""When the lines of an excerpt arrive; only lines without a time of their own are told so."""
+"""When the lines of an excerpt arrive; only lines without a time of their own are reported so."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Score:
     judged: list[ScoredExcerpt] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """As JSON tells it."""
+        """As JSON reports it."""
         return {
             "positives": self.positives,
             "negatives": self.negatives,

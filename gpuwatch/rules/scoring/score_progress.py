@@ -57,7 +57,7 @@ class FieldScore:
         return self.right / self.given if self.given else None
 
     def facts(self) -> dict[str, Any]:
-        """As JSON tells it."""
+        """As JSON reports it."""
         return {
             "lines": self.lines,
             "expected": self.expected,
@@ -78,7 +78,7 @@ class ProgressScore:
     """Lines with a field missed, wrong or made up, and what was read."""
 
     def facts(self) -> dict[str, Any]:
-        """As JSON tells it."""
+        """As JSON reports it."""
         dialects = {name: each.facts() for name, each in sorted(self.dialects.items())}
         return {**self.total.facts(), "dialects": dialects}
 
@@ -128,7 +128,7 @@ def read_labelled(file: Path) -> Iterator[Labelled]:
 def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
     """The fields that an agent reads in a file with this line alone; `phases_s` where there are timers.
 
-    Of two voices the one that comes first on the line counts.
+    Of two writers the one that comes first on the line counts.
     """
 
     def new() -> Scanner:
@@ -142,8 +142,11 @@ def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     offset = -1
     for frame in scanned(ruleset, "excerpt.log", new, scan) or []:
-        told = {**frame["fields"], **{name: frame[name] for name in ("rank", "phases_s") if name in frame}}
-        found = {**told, **found} if frame["offset"] == offset else {**found, **told}
+        reported = {
+            **frame["fields"],
+            **{name: frame[name] for name in ("rank", "phases_s") if name in frame},
+        }
+        found = {**reported, **found} if frame["offset"] == offset else {**found, **reported}
         offset = frame["offset"]
     return found
 

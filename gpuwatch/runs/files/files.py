@@ -34,7 +34,7 @@ ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in e
 PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".lzma", ".z")
 """Also of packings that are not read."""
 LOG_SUFFIXES = (".log", ".out", ".err")
-"""A file of this name that is no text is one that could not be read; others are told as skipped."""
+"""A file of this name that is no text is one that could not be read; others are reported as skipped."""
 JSON_BEGINS = (b"{", b"[", b'"')
 JSON_LOGS = {"error.json"}
 """What torchrun leaves of an exception; other .json files are settings and traces."""
@@ -77,8 +77,8 @@ class LogPath:
     dated: float | None = None
     """The last time with a year that was seen in its beginning or end."""
     until: float = 0.0
-    """Nothing in it is more than a day younger, as far as the lines of all files tell; the year of times
-    that have none follows from it. `mtime` where no line says otherwise: a copy's is that of copying."""
+    """Nothing in it is more than a day younger, as far as the lines of all files report; the year of times
+    that have none follows from it. `mtime` where no line states otherwise: a copy's is that of copying."""
     owner: int = -1
     """User id of the file's owner; -1: unknown, or others than the owner may write to it."""
 
@@ -110,7 +110,7 @@ def gather(paths: Sequence[Path]) -> Gathered:
     seen: set[tuple[int, int]] = set()
     for path, root in walked(paths, gathered.skipped, seen):
         if root is not None and path.is_symlink():
-            links.append((path, root))  # a name of its own says more than a link to it: those come last
+            links.append((path, root))  # a name of its own states more than a link to it: those come last
         else:
             take(path, root, gathered, seen)
     for path, root in links:

@@ -24,7 +24,7 @@ PACKED_BYTES = 2048
 PIECE_BYTES = 1 << 20
 """Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
 HEAD_BYTES = 256
-"""Behind a member that say whether another one, text or neither follows."""
+"""Behind a member that state whether another one, text or neither follows."""
 LEAST_UNPACKED = 128 << 20
 MAX_EXPANSION = 1000
 """A file may unpack to `LEAST_UNPACKED` bytes, which are read within seconds, or to this many times its size;
@@ -36,7 +36,7 @@ MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"\xfd7zXZ\x00"), "xz"),
     (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
 )
-"""What a file begins with says how it is packed; names lie (`dmesg.gz` that a copy has unpacked).
+"""What a file begins with states how it is packed; names lie (`dmesg.gz` that a copy has unpacked).
 What pzstd writes begins with a skippable frame."""
 
 
@@ -107,7 +107,7 @@ def packing_of(head: bytes) -> str | None:
 
 @dataclass
 class Contents:
-    """The bytes of a log file in order. `damage` says, at the end, what could not be unpacked."""
+    """The bytes of a log file in order. `damage` states, at the end, what could not be unpacked."""
 
     path: Path
     packing: str | None

@@ -23,7 +23,7 @@ def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
     share = max(LEAST_LINES, MOST_LINES // max(1, len(logs)))
     for log in logs:
         lines: list[bytes] = []
-        with contextlib.suppress(OSError):  # the scan itself has said why
+        with contextlib.suppress(OSError):  # the scan itself has stated why
             lines = sample(log, min(FIRST_LINES, share), min(LAST_LINES, share))
         yield log.name, lines
 

@@ -14,7 +14,7 @@ FIRST_USER = 1000
 def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset[str]:
     """Names of those that belong to the system or the person, and to no account that owns other files here.
 
-    Of a folder that one account wrote or copied nobody can tell who wrote which file.
+    Of a folder that one account wrote or copied nobody can determine who wrote which file.
 
     Args:
         logs: All that are scanned.

@@ -78,7 +78,7 @@ def stretches(offsets: Sequence[int], around: int, most: int) -> Iterator[list[i
 
 
 def likely_time(times: Times, mtime: float, job_end: float | None) -> float:
-    """When a line without time was written, as near as can be told (unix seconds)."""
+    """When a line without time was written, as near as can be reported (unix seconds)."""
     if times.below is not None:
         return times.below
     if job_end is None or mtime <= job_end + COPIED_S:
@@ -96,7 +96,7 @@ def needs_time(row: Mapping[str, Any], arrived: float) -> bool:
 def bound_of(times: Times, job_end: float | None) -> TimeBound:
     """What bounds the time of a line that carries none.
 
-    `job_end`: the last time that a line of the job carries; what file systems say is no bound.
+    `job_end`: the last time that a line of the job carries; what file systems state is no bound.
     """
     if times.below is not None:
         return "before"

@@ -34,7 +34,7 @@ ROOT_OR_SHARES = frozenset(
         "split",
     )
 )
-"""Names of collectives in which the members' sizes may differ, or say nothing."""
+"""Names of collectives in which the members' sizes may differ, or log nothing."""
 MAX_ENTRIES = 1_000_000
 MAX_RANKS = 1 << 20
 MAX_NAME = 120
@@ -98,8 +98,8 @@ class Lane:
     last: int
     """The last collective that it joined; 0: none."""
     open: int | None
-    """The first one that has not completed there; None: all have, or the backend tells no states."""
-    tells_states: bool
+    """The first one that has not completed there; None: all have, or the backend reports no states."""
+    has_states: bool
     """Gloo leaves every entry `scheduled`, also those that are long done."""
     p2p: tuple[Op, ...]
     """Sends and receives that have not completed, in order."""
@@ -125,7 +125,7 @@ class RankDump:
     newest: Op | None
     """What the rank came to last."""
     world: tuple[int, ...]
-    """All ranks of the job, where a backend without groups in its dump says them all the same (gloo)."""
+    """All ranks of the job, where a backend without groups in its dump states them all the same (gloo)."""
 
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
@@ -172,7 +172,7 @@ def read_dump(data: bytes, rank: int, file: str) -> RankDump:
     """One dump from the bytes of its file.
 
     Raises:
-        NoDumpError: the bytes are no dump; the message says why.
+        NoDumpError: the bytes are no dump; the message states why.
     """
     held = plain_data(data)
     if not isinstance(held, dict) or not ("entries" in held or "pg_config" in held):
@@ -222,13 +222,13 @@ def _lane(ops: list[Op]) -> Lane:
         elif op.name != COALESCED and batches.get(op.p2p_seq, op.state) != "completed":
             # the halves of a batch carry no state of their own
             p2p.append(replace(op, state=batches.get(op.p2p_seq, op.state)))
-    tells = any(op.state != "scheduled" for op in ops)
+    states = any(op.state != "scheduled" for op in ops)
     unfinished = (seq for seq, op in collectives.items() if op.state != "completed")
     return Lane(
         collectives=collectives,
         last=max(collectives, default=0),
-        open=min(unfinished, default=None) if tells else None,
-        tells_states=tells,
+        open=min(unfinished, default=None) if states else None,
+        has_states=states,
         p2p=tuple(p2p),
     )
 

@@ -42,7 +42,7 @@ class _Task:
 
 
 class Closed(str):
-    """Why a file was not read though it may hold a dump: that says nothing of its rank."""
+    """Why a file was not read though it may hold a dump: that shows nothing of its rank."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ class FoundDumps:
     twice: dict[int, int] = field(default_factory=dict)
     """Ranks with several dumps, of which the youngest counts, and how many they have."""
     apart: list[str] = field(default_factory=list)
-    """What is said of dumps that are another job's or an earlier attempt's, and left out."""
+    """What is stated of dumps that are another job's or an earlier attempt's, and left out."""
     closed: set[int] = field(default_factory=set)
     """Ranks whose dumps may be there, but could not be read. A dump that ends in the middle is none of these:
     its rank was ended while it wrote."""
@@ -65,14 +65,14 @@ class FoundDumps:
 
 def gather_dumps(
     paths: Sequence[Path],
-    tell: Callable[[int], None] = lambda _bytes: None,
+    report: Callable[[int], None] = lambda _bytes: None,
     file_cpu_s: int = FILE_CPU_S,
 ) -> FoundDumps:
     """Read every dump under the paths, over all cores where there are many.
 
     Args:
         paths: Files and folders.
-        tell: Called with the bytes read so far.
+        report: Called with the bytes read so far.
         file_cpu_s: A file that needs more CPU time than this is given up; the others are kept.
     """
     found = FoundDumps()
@@ -86,7 +86,7 @@ def gather_dumps(
     if len(tasks) > MAX_FILES:
         found.skipped.append(Skipped(f"{len(tasks) - MAX_FILES} files", "too many at once", unreadable=True))
         tasks = tasks[:MAX_FILES]
-    read = [(task, result) for task, result in _results(tasks, tell, file_cpu_s)]
+    read = [(task, result) for task, result in _results(tasks, report, file_cpu_s)]
     read.sort(key=lambda each: (each[0].mtime, each[0].rank, each[0].name))
     by_rank: dict[tuple[str, int], RankDump] = {}
     for task, result in read:
@@ -147,14 +147,14 @@ def _task(path: Path, root: Path | None, found: FoundDumps) -> _Task | None:
 
 
 def _results(
-    tasks: Sequence[_Task], tell: Callable[[int], None], file_cpu_s: int
+    tasks: Sequence[_Task], report: Callable[[int], None], file_cpu_s: int
 ) -> list[tuple[_Task, RankDump | str]]:
     count = min(usable_cores(), max(1, len(tasks) // MAX_FILES_IN_PROCESS))
     workers: Workers[_Task, RankDump | str] = Workers(count, _reader, file_cpu_s)
     try:
         return [
             (each.task, each.result if each.result is not None else Closed(each.fault or "not read"))
-            for each in workers.results(tasks, tell)
+            for each in workers.results(tasks, report)
         ]
     finally:
         workers.close()

@@ -15,7 +15,7 @@ PICKLE_BEGINS = b"\x80"
 
 
 class NoDumpError(ValueError):
-    """It is no dump; the message says why, in words."""
+    """It is no dump; the message states why, in words."""
 
 
 class UnreadableDumpError(NoDumpError):

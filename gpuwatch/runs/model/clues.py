@@ -60,7 +60,7 @@ MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One line's word on where something runs; None where it does not say."""
+    """One line's word on where something runs; None where it does not state."""
 
     file: str
     how: str
@@ -80,7 +80,10 @@ def is_clue(finding: dict[str, Any]) -> bool:
 
 
 def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
-    """What the findings of one file say about places; findings of the packs may tell host and rank, too."""
+    """What the findings of one file state about places.
+
+    Findings of the packs may report host and rank, too.
+    """
     for finding in findings:
         lines: list[str] = finding["lines"]
         line = lines[finding.get("key", 0)] if lines else ""

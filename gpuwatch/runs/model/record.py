@@ -128,7 +128,7 @@ class Recorder:
 def gathered(
     events: Iterable[Match | RecoveryLine], rules: dict[str, CompiledRule], steps_between: StepsBetween
 ) -> list[Row]:
-    """The findings of a whole file: equal ones counted, floods told once, closed by their recoveries.
+    """The findings of a whole file: equal ones counted, floods reported once, closed by their recoveries.
 
     The last match of a rule and speaker is a finding of its own where steps stand right above it, and none
     below.

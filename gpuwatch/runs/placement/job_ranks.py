@@ -31,7 +31,7 @@ def with_census(
     samples: Sequence[tuple[str, Sequence[bytes]]],
     rows: Mapping[str, list[Row]],
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
-    """Add what sample lines say of the ranks and their number; and which words count ranks."""
+    """Add what sample lines state of the ranks and their number; and which words count ranks."""
     found = census(samples)
     words = ranks_counted_by(found)
     more = [
@@ -51,7 +51,10 @@ def with_census(
 
 
 def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepSeries, ...]:
-    """The series of a file by rank: numbers after `words` are ranks, those after other words tell nothing."""
+    """The series of a file by rank.
+
+    Numbers after `words` are ranks, those after other words report nothing.
+    """
     found: dict[tuple[object, ...], StepSeries] = {}
     for each in series:
         rank = each.rank
@@ -67,5 +70,5 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
 
 
 def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
-    """The owner with the rank that its lines tell, where its path names none."""
+    """The owner with the rank that its lines report, where its path names none."""
     return owner if owner.rank is not None else replace(owner, rank=own.get(owner.file))

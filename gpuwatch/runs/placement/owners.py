@@ -88,7 +88,7 @@ WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{
 MIN_FAMILY_FILES = 2
 """So many files named alike, with other numbers, are of nodes: `n1.log`, `n2.log`."""
 LETTERED = re.compile(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
-"""Nodes that are told apart by a letter."""
+"""Nodes that are distinguished by a letter."""
 PADDED = re.compile(r"gpu[-_]?(?:0\d+|\d{3,})", re.IGNORECASE)
 HOST = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*?-?\d+(?:-[A-Za-z0-9]+)*(?:\.[A-Za-z][A-Za-z0-9-]*)*"
@@ -100,8 +100,8 @@ STAMP = re.compile(r"\d{4}-?\d\d-?\d\d(?:[T_-]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?Z?")
 
 
 @dataclass(frozen=True, slots=True)
-class PathSays:
-    """What a path says by itself."""
+class PathPlaces:
+    """What a path states by itself."""
 
     hosts: tuple[str, ...] = ()
     """What may be the name of the node, the likeliest first."""
@@ -111,7 +111,7 @@ class PathSays:
     """Its name is that of a kernel log."""
 
 
-def path_says(path: str) -> PathSays:
+def path_places(path: str) -> PathPlaces:
     """Read a path as it lies under the folder that was named, from the file name outwards."""
     found = ATTEMPT.search(path)
     attempt = None if found is None else int(found.group(1) or found.group(2))
@@ -120,7 +120,7 @@ def path_says(path: str) -> PathSays:
     for part in reversed(parts):
         hosts += [host for host in hosts_in(part) if host not in hosts]
     words = re.split(r"[^a-z]+", parts[-1].lower()) if parts else []
-    return PathSays(tuple(hosts), attempt, not KERNEL_WORDS.isdisjoint(words))
+    return PathPlaces(tuple(hosts), attempt, not KERNEL_WORDS.isdisjoint(words))
 
 
 def hosts_in(part: str) -> list[str]:

@@ -54,7 +54,7 @@ HOST_AFTER_RANK = re.compile(
     r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
     r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
 )
-"""The host behind the rank in a line: `rank 29 (gx-14) says`, `rank 3 on gpu-004: lost`."""
+"""The host behind the rank in a line: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
 """DeepSpeed prints the command of the last process that it started: there was only one."""
 LAUNCHER = re.compile(
@@ -103,7 +103,7 @@ MOST_TASKS = 100_000
 
 @dataclass
 class Census:
-    """What the lines of all files say of ranks, before anything is concluded."""
+    """What the lines of all files state of ranks, before anything is concluded."""
 
     numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Word -> the numbers that stand after it."""
@@ -118,11 +118,11 @@ class Census:
     """File -> the ranks in launchers' variables that a process prints there."""
     clues: set[Clue] = field(default_factory=set)
     hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Word and number -> the hosts on which lines say that this process is."""
+    """Word and number -> the hosts on which lines state that this process is."""
     own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """File -> the hosts that it states as its own."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Slurm task -> its node and the file that says so."""
+    """Slurm task -> its node and the file that states it."""
     numbered: dict[str, set[Clue]] = field(default_factory=lambda: defaultdict(set))
     """Word -> the processes that lines name after it, with the number as rank."""
     indexes: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -146,7 +146,7 @@ class Census:
 
     @property
     def world(self) -> int | None:
-        """Number of ranks, as far as lines tell."""
+        """Number of ranks, as far as lines report."""
         seen = max((rank for ranks in self.ranks.values() for rank in ranks), default=-1) + 1
         world = max(self.worlds, default=0)
         return max(world, seen) or None
@@ -263,15 +263,15 @@ def _count_process(found: Census, file: str, text: str, by: Speaker) -> None:
 
 def _count_tasks(found: Census, file: str, text: str) -> None:
     """Take in which tasks `srun` names, with their node."""
-    told = SRUN_TASKS.search(text)
-    if told is None:
+    reported = SRUN_TASKS.search(text)
+    if reported is None:
         return
-    for part in told[2].split(","):
+    for part in reported[2].split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last.isdecimal() or not last) and int(last or first) < MOST_TASKS:
             for task in range(int(first), int(last or first) + 1):
                 found.numbers["task"].add(task)
-                found.tasks[task] = (told[1], file)
+                found.tasks[task] = (reported[1], file)
 
 
 def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
@@ -300,9 +300,9 @@ def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
     stated = OWN_HOST.search(text)
     if stated is not None:
         found.own_hosts[file].add(stated[1])
-    told = set(VARIABLE.findall(text))
-    if len(told) == 1:
-        rank, host = int(told.pop()), NODE_VARIABLE.search(text)
+    reported = set(VARIABLE.findall(text))
+    if len(reported) == 1:
+        rank, host = int(reported.pop()), NODE_VARIABLE.search(text)
         found.variables[file].add(rank)
         if host is not None:
             found.hosts["rank", rank].add(host[1])
@@ -350,7 +350,7 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
 
 
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Say where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
+    """State where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
 
     They are where the whole job counts so, and where ranks of these very numbers write and no launcher does.
     """
@@ -362,7 +362,7 @@ def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Say where each rank ran, as the heads of lines name ranks and hosts."""
+    """State where each rank ran, as the heads of lines name ranks and hosts."""
     if found.is_local("rank"):
         return []
     return [
@@ -373,7 +373,7 @@ def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
 
 
 def clues_of_pods(found: Census) -> list[Clue]:
-    """Say which rank each pod is, by its ordinal, where no line says where a rank is."""
+    """State which rank each pod is, by its ordinal, where no line states where a rank is."""
     if any(word == "rank" for word, _ in found.hosts):
         return []
     ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
@@ -381,7 +381,7 @@ def clues_of_pods(found: Census) -> list[Clue]:
 
 
 def clues_of_own_hosts(found: Census) -> list[Clue]:
-    """Say of which host each file is, where several files each state another one."""
+    """State of which host each file is, where several files each state another one."""
     stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
     if len(stated) < 2 or len(set(stated.values())) < len(stated):
         return []  # a job's one log begins with the host of its first process

@@ -25,7 +25,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class FileOwner:
-    """What the path of a log file says of it."""
+    """What the path of a log file states of it."""
 
     file: str
     rank: int | None = None
@@ -49,7 +49,7 @@ class _Rank:
     how: str = ""
 
     def take(self, clue: Clue, node: str | None) -> None:
-        """Add what a clue says and no surer one has said."""
+        """Add what a clue states and no surer one has stated."""
         if self.node is None and node is not None:
             self.node, self.how = node, clue.how
         elif self.node is not None and node is not None and node != self.node:
@@ -69,7 +69,7 @@ class RankMap:
 
 
 def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
-    """Join what the lines say with what the paths say; lines win."""
+    """Join what the lines state with what the paths state; lines win."""
     clues = of_the_whole_job([replace(clue, host=value("node", clue.host)) for clue in clues])
     addresses = addresses_of(clues)
     nodes = nodes_of_files(owners, clues, addresses)
@@ -213,16 +213,16 @@ def own_ranks(owners: Sequence[FileOwner], clues: Iterable[Clue]) -> dict[str, i
     alone = len({owner.group for owner in owners if owner.local_rank is not None}) == 1
     alone = alone and len(own_world(clues)) <= len(local)
     for owner in owners:
-        said = local[owner.group, owner.local_rank] if owner.local_rank is not None else set()
+        stated = local[owner.group, owner.local_rank] if owner.local_rank is not None else set()
         if owner.rank is not None:
             own[owner.file] = owner.rank
-        elif len(said) == 1:
-            own[owner.file] = next(iter(said))
-        elif owner.local_rank is not None and alone and not said:
+        elif len(stated) == 1:
+            own[owner.file] = next(iter(stated))
+        elif owner.local_rank is not None and alone and not stated:
             own[owner.file] = owner.local_rank
     return own
 
 
 def own_world(clues: Iterable[Clue]) -> range:
-    """All ranks, as far as a line tells how many there are."""
+    """All ranks, as far as a line shows how many there are."""
     return range(max((clue.world for clue in clues if clue.world is not None), default=0))

@@ -30,7 +30,7 @@ KEPT_TIMINGS = 5
 MAX_LINE = 8_192
 MAX_SHAPES = 5_000
 RANK_LINES = 512
-"""In a file of many ranks so many lines at the end of a stretch are told apart by their prefix."""
+"""In a file of many ranks so many lines at the end of a stretch are distinguished by their prefix."""
 KNOWN_ENDS = 4
 """Of the shapes of earlier blocks so many are read to their last line in a block: a bar has dozens."""
 NEIGHBOUR_LINES = 2
@@ -38,7 +38,7 @@ NEIGHBOUR_LINES = 2
 ODD = re.compile(rb"(?i)nan|inf(?!o)")
 """In the shape of a line whose loss is no number; `INFO` is none."""
 WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
-"""Keys of `wire.Finding` by which the writers of a file are told apart."""
+"""Keys of `wire.Finding` by which the writers of a file are distinguished."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 
 _TAG = rb"[\[<({]?[\w. -]{0,20}[@/][\w.-]{1,40}[\]>)}:| ]"

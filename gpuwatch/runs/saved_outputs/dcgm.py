@@ -71,7 +71,7 @@ class Dcgm:
         found: list[ToolFinding] = []
         for test in self._tests:
             if test.failed or test.warned:
-                found += _told(test)
+                found += _reported(test)
         single = [each for each in found if each.fields["test"] != SUMMARY]
         return single or found
 
@@ -103,7 +103,7 @@ class Dcgm:
             test.text += f" {name} {value}".rstrip()
 
 
-def _told(test: _Test) -> list[ToolFinding]:
+def _reported(test: _Test) -> list[ToolFinding]:
     named = {int(each) for each in _GPU.findall(test.text)} & test.gpus or test.gpus
     gpus = named or {int(each) for each in _GPU.findall(test.text)}
     if not gpus and test.gpu is not None:

@@ -40,9 +40,9 @@ class ToolFinding:
     above: tuple[str, ...] = ()
     """Headings that the line stands under."""
     at: float | None = None
-    """When the tool ran, or when what it tells of happened (unix seconds)."""
+    """When the tool ran, or when what it reports of happened (unix seconds)."""
     host: str | None = None
-    """The node that it is about, where the output says so."""
+    """The node that it is about, where the output states it."""
     by_driver: bool = True
     """About a GPU, by its driver."""
 

@@ -33,7 +33,7 @@ _ONE_NODE = re.compile(r"[\w.-]{1,64}")
 
 
 class Sacct:
-    """The table of jobs and steps; a job is told once, by its first row."""
+    """The table of jobs and steps; a job is reported once, by its first row."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []

@@ -87,7 +87,7 @@ class SmiQuery:
             own: Fields = {"bus_id": gpu.bus_id, **({} if index is None else {"gpu": index})}
             found += [
                 ToolFinding(each.rule, each.severity, each.line, {**own, **each.fields}, each.above, self._at)
-                for each in _worth_telling(gpu.found)
+                for each in _worth_reporting(gpu.found)
             ]
         return found
 
@@ -175,7 +175,7 @@ def _state(name: str, value: str, sections: set[str]) -> Kind | None:
     return None
 
 
-def _worth_telling(found: dict[str, ToolFinding]) -> list[ToolFinding]:
-    """Without what a graver finding of the same GPU says already."""
+def _worth_reporting(found: dict[str, ToolFinding]) -> list[ToolFinding]:
+    """Without what a graver finding of the same GPU states already."""
     implied = {"aggregate": "volatile", "remap_pending": "remap_failed", "sw_slowed": "slowed"}
     return [each for kind, each in found.items() if implied.get(kind) not in found]

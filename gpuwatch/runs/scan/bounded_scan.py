@@ -29,7 +29,7 @@ class BoundedScan:
         self._limit = TimeLimit(ruleset)
 
     def feed(self, data: bytes, offset: int, arrived: float) -> None:
-        """Scan bytes of a backlog, whose first one is at `offset`, and the progress that they tell.
+        """Scan bytes of a backlog, whose first one is at `offset`, and the progress that they report.
 
         Raises:
             TooManySkippedError: the rest should be left.
@@ -45,7 +45,7 @@ class BoundedScan:
                 self._feed_line(line.group(), offset + line.start(), arrived, again=not error.rule)
 
     def finish(self) -> None:
-        """Tell what waits for more."""
+        """Report what waits for more."""
         try:
             with self._limit.of(PIECE_S):
                 self._scanner.end()

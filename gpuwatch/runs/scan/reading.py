@@ -93,7 +93,7 @@ def stored_parts(log: LogPath) -> list[int]:
                 starts.append(at // PART_BYTES * PART_BYTES)
                 at = starts[-1] + PART_BYTES
     except OSError:
-        return [0]  # who reads it tells why it cannot be read
+        return [0]  # who reads it shows why it cannot be read
     return starts
 
 
@@ -121,12 +121,12 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[F
 
 
 def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
-    """Who writes the file, as far as its path tells."""
+    """Who writes the file, as far as its path reports."""
     rank, local_rank = ranks_of_path(f"/{log.inner}")
     if rank is None and local_rank is None:
         return None
-    said = {"rank": rank, "local_rank": local_rank, "rank_from": "path" if rank is not None else None}
-    speaker = {name: value for name, value in said.items() if value is not None}
+    stated = {"rank": rank, "local_rank": local_rank, "rank_from": "path" if rank is not None else None}
+    speaker = {name: value for name, value in stated.items() if value is not None}
     return lambda: speaker
 
 
@@ -138,7 +138,7 @@ def read_part(
     sections: ToolSections,
     dial: Dial,
 ) -> PartRead:
-    """Scan a part; what cannot be read is told, and what came before it counts."""
+    """Scan a part; what cannot be read is reported, and what came before it counts."""
     read = PartRead()
     tail, tail_at = b"", 0
     packed: str | None = None
@@ -233,12 +233,12 @@ def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
         yield from plain_part(part)
         return
     contents = Contents(part.log.path, part.log.packing)
-    offset = told = 0
+    offset = reported = 0
     for piece in contents.pieces():
         for at in range(0, len(piece), FEED_BYTES):
             data = piece[at : at + FEED_BYTES]
-            yield data, offset, contents.read - told
-            offset, told = offset + len(data), contents.read
+            yield data, offset, contents.read - reported
+            offset, reported = offset + len(data), contents.read
     if contents.damage is not None:
         raise DamageError(contents.damage)
 

@@ -26,7 +26,7 @@ from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, ne
 from gpuwatch.runs.model.clues import CLUES, Clue, clues_of
 from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
 from gpuwatch.runs.placement.job_ranks import of_ranks, with_census
-from gpuwatch.runs.placement.owners import path_says
+from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.placement.step_series import (
     FIRST_LINES,
@@ -89,7 +89,7 @@ class ScanFinding:
 class Scan:
     """The whole result."""
 
-    heard: tuple[ScanFinding, ...]
+    located: tuple[ScanFinding, ...]
     """File by file, in the order of the files."""
     places: Places
     files: tuple[LogScan, ...]
@@ -113,9 +113,9 @@ class Scan:
 
 @dataclass
 class Watch:
-    """How a scan tells how far it is, and hears that it shall end."""
+    """How a scan shows how far it is, and receives that it shall end."""
 
-    tell: Callable[[int, int], None] = lambda _bytes, _files: None
+    report: Callable[[int, int], None] = lambda _bytes, _files: None
     """Bytes and files done."""
     stopping: Callable[[], bool] = lambda: False
 
@@ -203,7 +203,7 @@ class Begin:
 
     @classmethod
     def of(cls, rules: Iterable[Rule | Dialect], engine: Engine) -> Begin:
-        """The rules, and those that tell whose a file is."""
+        """The rules, and those that show whose a file is."""
         return cls(compiled_or_kept([*rules, *CLUES]), engine)
 
     @cached_property
@@ -222,17 +222,17 @@ def done_parts(
     """Parts as they are done, with the fault of those whose process died."""
     cores = min(cores or usable_cores(), len(parts))
 
-    def tell(size: int) -> None:
-        watch.tell(size, through.files)
+    def report(size: int) -> None:
+        watch.report(size, through.files)
 
     if cores <= 1 or sum(part.log.size for part in parts if part.start == 0) < SMALL_BYTES:
-        yield from in_this_process(parts, begin, watch, tell)
+        yield from in_this_process(parts, begin, watch, report)
         return
     workers: Workers[FilePart, PartRead] = Workers(cores, begin, memory=WORKER_MEMORY)
     try:
 
         def look(size: int) -> None:
-            tell(size)
+            report(size)
             if watch.stopping():
                 workers.stop()
 
@@ -243,7 +243,7 @@ def done_parts(
 
 
 def in_this_process(
-    parts: Sequence[FilePart], begin: Begin, watch: Watch, tell: Callable[[int], None]
+    parts: Sequence[FilePart], begin: Begin, watch: Watch, report: Callable[[int], None]
 ) -> Iterable[tuple[FilePart, PartRead | None, str | None]]:
     """The same without workers."""
     dial = Counter()
@@ -253,7 +253,7 @@ def in_this_process(
         if dial.stopping:
             return
         yield part, read(part, dial), None
-        tell(dial.bytes)
+        report(dial.bytes)
 
 
 def usable_cores() -> int:
@@ -287,14 +287,14 @@ def whole(
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
     from_tools = {log for log, found in rows.items() if any("tool" in row["fields"] for row in found)}
-    evidence = from_tools | {file.log.name for file in files if path_says(file.log.inner).kernel}
+    evidence = from_tools | {file.log.name for file in files if path_places(file.log.inner).kernel}
     of_job = known.places.job_logs | {log for log, parts in reads.items() if any(p.series for p in parts)}
     system = system_logs([file.log for file in files], evidence - of_job)
     known = replace(known, places=replace(known.places, system_logs=system))
     every = [read for parts in reads.values() for read in parts]
     suspended = {rule: why for read in every for rule, why in read.suspended.items()}
     return Scan(
-        tuple(each for file in files for each in heard_of(file.log, rows[file.log.name], known)),
+        tuple(each for file in files for each in located_findings(file.log, rows[file.log.name], known)),
         known.places,
         tuple(
             log_scan(file, owner, known, writers, counted, len(rows[file.log.name]))
@@ -318,7 +318,7 @@ def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequenc
     own = {log for place in known.places.ranks for log in place.logs}
     for file, owner in zip(files, owners, strict=True):
         reads = file.in_order()
-        if path_says(file.log.inner).kernel:
+        if path_places(file.log.inner).kernel:
             own.discard(file.log.name)
             firsts = [read.first_time for read in reads if read.first_time is not None]
             lasts = [read.last_time for read in reads if read.last_time is not None]
@@ -335,7 +335,7 @@ def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:
 
 
 def is_save(clue: Row) -> bool:
-    """Whether a line says, with its time, that a checkpoint was written."""
+    """Whether a line states, with its time, that a checkpoint was written."""
     return bool(clue["rule"] == SAVED and clue["timed"])
 
 
@@ -345,14 +345,14 @@ def rows_of(files: Sequence[_ScanFile], rules: dict[str, CompiledRule]) -> dict[
     spoke: dict[FileOwner, float] = {}
     for file in files:
         last = max((read.last_time for read in file.in_order() if read.last_time is not None), default=None)
-        if last is not None and not path_says(file.log.inner).kernel:
+        if last is not None and not path_places(file.log.inner).kernel:
             last_line = last if last_line is None else max(last_line, last)
             who = speaker(file.log)
             spoke[who] = max(last, spoke.get(who, last))
     job_end = last_line
     if stamps_are_the_writers(files):
         job_end = max(
-            (file.log.mtime for file in files if not path_says(file.log.inner).kernel), default=job_end
+            (file.log.mtime for file in files if not path_places(file.log.inner).kernel), default=job_end
         )
     rows: dict[str, list[Row]] = {}
     for file in files:
@@ -367,7 +367,7 @@ def rows_of(files: Sequence[_ScanFile], rules: dict[str, CompiledRule]) -> dict[
 
 
 def stamps_are_the_writers(files: Sequence[_ScanFile]) -> bool:
-    """Whether the files lie where they were written: most that tell times were changed at their last."""
+    """Whether the files lie where they were written: most that report times were changed at their last."""
     lasts = [
         abs(file.log.mtime - max(times))
         for file in files
@@ -377,7 +377,7 @@ def stamps_are_the_writers(files: Sequence[_ScanFile]) -> bool:
 
 
 def speaker(log: LogPath) -> FileOwner:
-    """Equal for the files of one rank (stdout.log and stderr.log), as far as their paths tell."""
+    """Equal for the files of one rank (stdout.log and stderr.log), as far as their paths report."""
     owner = owner_of(log)
     own = owner.rank is None and owner.local_rank is None
     return replace(owner, file=log.name if own else "", hosts=())
@@ -386,7 +386,7 @@ def speaker(log: LogPath) -> FileOwner:
 def dated(
     read: PartRead, log: LogPath, before: float | None, job_end: float | None, last_line: float | None
 ) -> Iterable[Match | RecoveryLine]:
-    """The matches of a part, with a likely time where no line near them tells one.
+    """The matches of a part, with a likely time where no line near them reports one.
 
     Args:
         read: The matches.
@@ -406,13 +406,13 @@ def dated(
 
 
 def owner_of(log: LogPath) -> FileOwner:
-    """What the path says, and the folder that all ranks of one launcher share."""
+    """What the path states, and the folder that all ranks of one launcher share."""
     rank, local_rank = ranks_of_path(f"/{log.inner}")
     group = log.name.rpartition("/attempt_")[0] or log.name.rpartition("/")[0]
-    return FileOwner(log.name, rank, local_rank, path_says(log.inner).hosts, group)
+    return FileOwner(log.name, rank, local_rank, path_places(log.inner).hosts, group)
 
 
-def heard_of(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[ScanFinding]:
+def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[ScanFinding]:
     """The findings of one file."""
     for row in rows:
         yield ScanFinding(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
@@ -438,13 +438,13 @@ def log_scan(
 
     Args:
         file: Its parts.
-        owner: What its path tells.
+        owner: What its path reports.
         known: Nodes of all files.
-        writers: File name -> its rank, where the lines tell it.
+        writers: File name -> its rank, where the lines report it.
         words: Those whose numbers are ranks.
         findings: Of the file.
     """
-    said = path_says(file.log.inner)
+    stated = path_places(file.log.inner)
     own = writers.get(file.log.name, owner.rank)
     node = known.nodes.get(file.log.name)
     return LogScan(
@@ -454,8 +454,8 @@ def log_scan(
         file.log.packing,
         node,
         own,
-        said.attempt,
-        said.kernel,
+        stated.attempt,
+        stated.kernel,
         findings,
         file.trouble,
         has_grown(file.log),

@@ -120,9 +120,9 @@ class Workers(Generic[Task, Result]):
         self._stop.value = 1
 
     def results(
-        self, tasks: Sequence[Task], tell: Callable[[int], None]
+        self, tasks: Sequence[Task], report: Callable[[int], None]
     ) -> Iterator[FinishedTask[Task, Result]]:
-        """The tasks as they end. `tell` hears how many bytes are done, about ten times a second.
+        """The tasks as they end. `report` receives how many bytes are done, about ten times a second.
 
         After `stop` the tasks that have not begun are left out, and those that do not end are given up.
         """
@@ -138,9 +138,9 @@ class Workers(Generic[Task, Result]):
                 if worker.task is None and waiting:
                     worker.task = waiting.pop()
                     worker.pipe.send(worker.task)
-            tell(self.read_bytes)
+            report(self.read_bytes)
             yield from self._ended()
-        tell(self.read_bytes)
+        report(self.read_bytes)
 
     def close(self) -> None:
         """End the processes."""

@@ -58,8 +58,8 @@ class DumpCollection:
             wall: Unix seconds.
         """
         self.phase: Phase = "listing"
-        self.heard: FlightEvidence | None = None
-        """What the dumps said last; None: nothing yet."""
+        self.hang_check: FlightEvidence | None = None
+        """What the dumps stated last; None: nothing yet."""
         self._session, self._seats, self._whole = session, dict(seats), whole
         self._clock, self._wall = clock, wall
         self._longest_s = longest_s
@@ -106,7 +106,7 @@ class DumpCollection:
         return words.get(self.phase, "")
 
     def update(self) -> bool:
-        """Take in what has come; True when there is more to tell."""
+        """Take in what has come; True when there is more to report."""
         before = self.phase
         if self.phase == "listing":
             self._take_lists()
@@ -143,9 +143,9 @@ class DumpCollection:
         late = self._clock() >= self._deadline
         for asked in [each for each in self._asked if each.done or late]:
             self._asked.remove(asked)
-            told, why = asked.read(DumpPlaces)
-            if told is not None:
-                self._places[asked.node] = told
+            reported, why = asked.read(DumpPlaces)
+            if reported is not None:
+                self._places[asked.node] = reported
             else:
                 self._silent[asked.node] = plain(why or f"no answer in {self._longest_s:.0f} s")
         if not self._asked:
@@ -158,7 +158,7 @@ class DumpCollection:
         if not writing.over:
             return
         self._places.update(writing.places)
-        told = Listed(
+        reported = Listed(
             self._seats,
             self._places,
             self._silent,
@@ -168,7 +168,7 @@ class DumpCollection:
             refused=writing.refused,
             late=NOT_WRITTEN,
         )
-        self._begin(told)
+        self._begin(reported)
 
     def _begin(self, listed: Listed) -> None:
         """Fetch what was chosen."""
@@ -226,15 +226,17 @@ class DumpCollection:
         judged = [None if judge is None else judge.take() for judge in self._judges]
         if any(judge is not None and each is None for judge, each in zip(self._judges, judged, strict=True)):
             return
-        said = [self._said(case, each) for case, each in zip(self._cases, judged, strict=True)]
+        stated = [self._stated(case, each) for case, each in zip(self._cases, judged, strict=True)]
         self.close()
-        said.sort(key=lambda each: not (each.testimony is not None and each.testimony.wrong))
-        places = {place.prefix for told in self._places.values() for place in told.places if place.named}
+        stated.sort(key=lambda each: not (each.testimony is not None and each.testimony.wrong))
+        places = {
+            place.prefix for reported in self._places.values() for place in reported.places if place.named
+        }
         writers = {self._seats[node, pid].rank for node, pids in self._writers().items() for pid in pids}
-        self.heard = FlightEvidence(tuple(said), tuple(sorted(writers)), tuple(sorted(places)))
+        self.hang_check = FlightEvidence(tuple(stated), tuple(sorted(writers)), tuple(sorted(places)))
         self.phase = "over"
 
-    def _said(self, case: DumpTargets, judged: IsolatedVerdict | str | None) -> JobDumps:
+    def _stated(self, case: DumpTargets, judged: IsolatedVerdict | str | None) -> JobDumps:
         unread = dict(case.unread)
         brought: Sequence[int] = ()
         if isinstance(judged, IsolatedVerdict):
@@ -261,7 +263,7 @@ class DumpCollection:
     def _writers(self) -> dict[str, list[int]]:
         """Node -> the processes that can be asked for a fresh dump."""
         found = {
-            node: [pipe.pid for pipe in told.pipes if pipe.there and (node, pipe.pid) in self._seats]
-            for node, told in self._places.items()
+            node: [pipe.pid for pipe in reported.pipes if pipe.there and (node, pipe.pid) in self._seats]
+            for node, reported in self._places.items()
         }
         return {node: pids for node, pids in found.items() if pids}

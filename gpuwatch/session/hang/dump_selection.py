@@ -45,17 +45,17 @@ class DumpTargets:
 
 @dataclass(frozen=True)
 class Listed:
-    """What all nodes have told."""
+    """What all nodes have reported."""
 
     seats: Mapping[Key, RankTarget]
     places: Mapping[str, DumpPlaces]
     """By node."""
     silent: Mapping[str, str]
-    """Node -> why it told nothing."""
+    """Node -> why it reported nothing."""
     whole: bool
     """Every node of the session was asked, and its processes are known."""
     at: float
-    """When they told, unix seconds on our clock."""
+    """When they reported, unix seconds on our clock."""
     only: Collection[File] | None = None
     """Dumps that count; None: all."""
     refused: Mapping[Key, str] = field(default_factory=dict)
@@ -78,8 +78,8 @@ def _case(job: str | None, seats: Mapping[int, Key], listed: Listed) -> DumpTarg
         job, min(MAX_WORLD, max((listed.seats[key].world or 0 for key in seats.values()), default=0))
     )
     found: dict[int, tuple[bool, float, str, DumpPlace, DumpFile]] = {}
-    for node, told in listed.places.items():
-        for place in told.places:
+    for node, reported in listed.places.items():
+        for place in reported.places:
             if {listed.seats[node, pid].job for pid in place.pids if (node, pid) in listed.seats} != {job}:
                 continue
             for file in place.files:
@@ -122,17 +122,17 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
             case.unread[rank] = NOT_ASKED
         return
     node, pid = key
-    told = listed.places.get(node)
-    if told is None:
+    reported = listed.places.get(node)
+    if reported is None:
         case.unread[rank] = f"{node}: {listed.silent.get(node, 'no answer')}"
         return
     if key in listed.refused:
         case.unread[rank] = listed.refused[key]
         return
-    if pid in told.unread:
+    if pid in reported.unread:
         case.unread[rank] = f"{node}: where it writes them cannot be read"
         return
-    places = [place for place in told.places if pid in place.pids]
+    places = [place for place in reported.places if pid in place.pids]
     shared = next((p for p in places if p.files and len(_jobs(node, p, listed)) > 1), None)
     trouble = next((place for place in places if place.error or place.left_out), None)
     if shared is not None:
@@ -142,7 +142,7 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
         why = trouble.error or f"{trouble.left_out} files too many lie there"
         case.unread[rank] = f"{node}: {trouble.prefix}: {why}"
     elif listed.only is not None:
-        case.unread[rank] = listed.late  # it may only be slow: that says nothing of it
+        case.unread[rank] = listed.late  # it may only be slow: that shows nothing of it
     else:
         case.none[rank] = NONE_LEFT + _before(places)
 
@@ -152,7 +152,7 @@ def _jobs(node: str, place: DumpPlace, listed: Listed) -> set[str | None]:
 
 
 def _before(places: list[DumpPlace]) -> str:
-    """Older dumps are told and not used."""
+    """Older dumps are reported and not used."""
     older = sum(place.older for place in places)
     if not older:
         return ""

@@ -93,8 +93,8 @@ class Writing:
             self._look(node, now)
 
     def _triggered(self, asked: Asked) -> None:
-        told, unread = asked.read(DumpResults)
-        by_pid = {each.pid: each for each in told.processes} if told is not None else {}
+        reported, unread = asked.read(DumpResults)
+        by_pid = {each.pid: each for each in reported.processes} if reported is not None else {}
         for key in [key for key in self._to_write if key[0] == asked.node]:
             answer = by_pid.get(key[1])
             why = unread or (answer.error if answer is not None else "no answer")
@@ -112,30 +112,30 @@ class Writing:
         if not asked.done:
             return
         del self._looks[node]
-        told, _ = asked.read(DumpPlaces)
-        if told is None:
+        reported, _ = asked.read(DumpPlaces)
+        if reported is None:
             return
-        self.places[node] = told
-        known = self._known(node, told)
+        self.places[node] = reported
+        known = self._known(node, reported)
         for file, now_is in known.items():
             if now_is[1] and now_is != self._before.get(file) and now_is == self._seen.get(file):
                 self.written.add(file)
         self._seen.update(known)
-        for place in told.places:
+        for place in reported.places:
             ranks = {each.rank for each in place.files if (node, place.prefix + each.name) in self.written}
             for pid in place.pids:
                 seat = self._seats.get((node, pid))
                 if seat is not None and seat.rank in ranks:
                     self._to_write.discard((node, pid))
 
-    def _known(self, node: str, told: DumpPlaces) -> dict[File, tuple[float, int]]:
+    def _known(self, node: str, reported: DumpPlaces) -> dict[File, tuple[float, int]]:
         """The dumps of a node's own ranks by path, and by what a change of one is seen.
 
         On a shared file system every node lists those of all others as well.
         """
         return {
             (node, place.prefix + file.name): (file.mtime, file.size_bytes)
-            for place in told.places
+            for place in reported.places
             for file in place.files
             if file.rank in self._ranks[node]
         }

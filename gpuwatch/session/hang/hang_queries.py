@@ -42,7 +42,7 @@ class AutomaticQuery:
 
     @property
     def settled(self) -> bool:
-        """Whether asking again would tell no more."""
+        """Whether asking again would report no more."""
         return self.asked >= MAX_QUERIES or (
             self.answer is not None and (self.answer.settles or self.answer.repeated)
         )
@@ -93,7 +93,9 @@ class HangQueries:
     def _take(self, job: str, query: AutomaticQuery) -> None:
         query.inquiry.update()
         query.over = query.inquiry.over
-        answer = answer_of(query.inquiry.hearing(self._session.fleet), job, query.at) if query.over else None
+        answer = (
+            answer_of(query.inquiry.hang_report(self._session.fleet), job, query.at) if query.over else None
+        )
         if answer is not None:
             query.answer = answer if query.answer is None else confirmed(query.answer, answer)
             query.kept = False
@@ -104,7 +106,7 @@ class HangQueries:
         name = f"{CODE}@{job}"
         for incident in self._book.incidents:
             if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):
-                if incident.heard is None or incident.heard.at < answer.heard.at:
-                    self._book.hear(incident.id, answer.heard)
+                if incident.hang_check is None or incident.hang_check.at < answer.hang_check.at:
+                    self._book.keep_hang_check(incident.id, answer.hang_check)
                 return True
         return False

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from gpuwatch.diagnose.hang.combined_verdict import HangReport, hear
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import outlived
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
@@ -33,7 +33,7 @@ MOST_PROCESSES = 64
 """Of a node; its agent looks at no more."""
 TOO_MANY = f"only {MOST_PROCESSES} processes of a node are looked at"
 RAS_NODES = 2
-"""Of a job: one answer tells all of it, and the first node may be the sick one."""
+"""Of a job: one answer reports all of it, and the first node may be the sick one."""
 
 
 class HangQuery:
@@ -68,7 +68,7 @@ class HangQuery:
         self._deadline = clock() + longest_s
         self._longest_s = longest_s
         self.stacks: dict[tuple[str, int], RankStack] = {}
-        """By node and pid; `missing` says why one has no stack (yet)."""
+        """By node and pid; `missing` states why one has no stack (yet)."""
         self.ras: list[Ras] = []
         self.ras_trouble: dict[str, str] = {}
         """Node -> why its NCCL did not answer."""
@@ -143,7 +143,7 @@ class HangQuery:
             self.version += 1
         return self.version != before
 
-    def hearing(self, fleet: Fleet) -> HangReport:
+    def hang_report(self, fleet: Fleet) -> HangReport:
         """What has come so far, judged."""
         addresses = places_of(fleet.nodes.values()).addresses
         ranks = {key: each.rank for key, each in self.stacks.items()}
@@ -153,11 +153,11 @@ class HangQuery:
                 return None
             return ranks.get((addresses.get(host, host), pid))
 
-        dumps = self.dumps.heard if self.dumps is not None else None
+        dumps = self.dumps.hang_check if self.dumps is not None else None
         if dumps is not None:
             dumps = outlived(dumps, self._stepped(fleet))
-        heard = hear(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
-        return advised(heard, fleet)
+        hang_check = analyze(list(self.stacks.values()), self.ras, self.ras_trouble, locate, dumps, addresses)
+        return advised(hang_check, fleet)
 
     @property
     def _lending(self) -> list[str]:
@@ -205,15 +205,15 @@ class HangQuery:
         return pids
 
     def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
-        """Job -> when its log told a step last (unix seconds), where that moment is sure."""
+        """Job -> when its log reported a step last (unix seconds), where that moment is sure."""
         by_node: dict[str, list[RankStack]] = {}
         for each in self.stacks.values():
             by_node.setdefault(each.node, []).append(each)
         found: dict[str | None, float] = {}
-        for voice in fleet.progress.voices.values():
-            step = voice.values.get("step")
-            own = by_node.get(voice.node, ())
-            jobs = {each.job for each in own if voice.rank in (None, each.rank)}
+        for writer in fleet.progress.writers.values():
+            step = writer.values.get("step")
+            own = by_node.get(writer.node, ())
+            jobs = {each.job for each in own if writer.rank in (None, each.rank)}
             if step is None or not step.sure or len(jobs) != 1:
                 continue
             at = time.time() - (self._clock() - step.at)
@@ -243,23 +243,28 @@ class HangQuery:
         return found
 
     def _take_stacks(self, asked: Asked) -> None:
-        told, why = asked.read(Stacks)
+        reported, why = asked.read(Stacks)
         program = self._session.py_spy if self._silent_job is None else None
-        if told is not None and told.lacks_py_spy and program is not None and asked.node not in self._loans:
+        if (
+            reported is not None
+            and reported.lacks_py_spy
+            and program is not None
+            and asked.node not in self._loans
+        ):
             self._loans[asked.node] = PySpyUpload(self._session, asked.node, program, self._clock)
-        by_pid = {stack.pid: stack for stack in told.processes} if told is not None else {}
+        by_pid = {stack.pid: stack for stack in reported.processes} if reported is not None else {}
         gone = why or ("the process has ended" if asked.done else self._no_answer())
         for key, each in self.stacks.items():
             if each.node == asked.node and each.missing != TOO_MANY:
-                stack = by_pid.get(each.pid) if told is not None else each.stack
+                stack = by_pid.get(each.pid) if reported is not None else each.stack
                 self.stacks[key] = replace(each, stack=stack, missing=None if stack is not None else gone)
 
     def _take_ras(self, asked: Asked) -> None:
-        told, why = asked.read(RasAnswers)
-        if told is None:
+        reported, why = asked.read(RasAnswers)
+        if reported is None:
             self.ras_trouble[asked.node] = why or self._no_answer()
             return
-        for answer in told.answers:
+        for answer in reported.answers:
             self._read_ras(answer, asked.node)
 
     def _read_ras(self, answer: RasAnswer, node: str) -> None:

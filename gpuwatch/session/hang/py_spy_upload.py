@@ -107,7 +107,7 @@ class PySpyUpload:
 
     def _take(self, asked: Asked) -> None:
         self._sent = min(self._sent + PIECE_BYTES, len(self._program.packed))
-        told, self.why = asked.read(UploadResult)
-        self.ready = told is not None and told.ready
+        reported, self.why = asked.read(UploadResult)
+        self.ready = reported is not None and reported.ready
         if not self.over and self._sent == len(self._program.packed):
             self.why = "the node did not take it"

@@ -40,8 +40,8 @@ class FollowedFolders:
 
     def _stored(self) -> dict[str, list[str]]:
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            told = _decoder.decode(read_own(self._path, MOST_BYTES))
-            return {node: list(filter(_lasts, folders)) for node, folders in told.items()}
+            reported = _decoder.decode(read_own(self._path, MOST_BYTES))
+            return {node: list(filter(_lasts, folders)) for node, folders in reported.items()}
         return {}
 
     def note(self, fleet: Fleet) -> None:

@@ -83,11 +83,11 @@ def worst(totals: Totals, look: StyleSet, width: int) -> list[Segment]:
     return [Segment(fit(text, room) if len(text) > room else text, style), Segment(more + " ", look.dim)]
 
 
-def quiet(told: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
-    """Of nodes and GPUs that are well: what the logs tell, or that nothing does."""
-    alert = told.loudest
-    if alert is None and told.error_lines:
-        text = f"{look.glyph('info')} {told.error_words} "
+def quiet(reported: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
+    """Of nodes and GPUs that are well: what the logs report, or that nothing does."""
+    alert = reported.loudest
+    if alert is None and reported.error_lines:
+        text = f"{look.glyph('info')} {reported.error_words} "
         return [Segment(fit(text, min(len(text), width)), look.severity["info"])] if width >= 12 else []
     if alert is None:
         text = f"{look.glyph('ok')} no problems detected "
@@ -96,9 +96,12 @@ def quiet(told: AlertSnapshot, look: StyleSet, width: int) -> list[Segment]:
     return [Segment(fit(text, min(len(text), width)), look.severity[alert.severity])] if width >= 12 else []
 
 
-def alert_counts(told: AlertSnapshot, look: StyleSet) -> list[Segment]:
+def alert_counts(reported: AlertSnapshot, look: StyleSet) -> list[Segment]:
     """How many kinds of alerts fire; nothing where none does."""
-    counts: tuple[tuple[int, Severity], ...] = ((told.criticals, "critical"), (told.warnings, "warning"))
+    counts: tuple[tuple[int, Severity], ...] = (
+        (reported.criticals, "critical"),
+        (reported.warnings, "warning"),
+    )
     out = [Segment(f"{look.glyph(sign)} {number} ", look.severity[sign]) for number, sign in counts if number]
     return [Segment("alerts ", look.dim), *out, Segment(" ")] if out else []
 
@@ -107,12 +110,12 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     """The incident in as much of its sentence as there is room for; 4 shows all of it."""
     if width < 12:
         return []
-    told = incident.sentence if len(incident.sentence) <= width else main_clause(incident)
+    reported = incident.sentence if len(incident.sentence) <= width else main_clause(incident)
     if incident.acknowledged:
         taken = acknowledged_text(incident.acknowledged_at)
-        told = f"{taken}: {told}" if len(taken) + len(told) + 2 <= width else told
+        reported = f"{taken}: {reported}" if len(taken) + len(reported) + 2 <= width else reported
     style = look.dim if incident.acknowledged else look.badge[incident.severity]
-    return [Segment(fit(told, min(width, len(told))), style)]
+    return [Segment(fit(reported, min(width, len(reported))), style)]
 
 
 def main_clause(incident: Incident) -> str:
@@ -163,30 +166,34 @@ class StatusLine(RebuiltPage, can_focus=False):
         return spread(left, [*hint, *right], width)
 
     def _links(self, room: int) -> list[Segment]:
-        """What the newest probe came to, where it is bad; the links screen says it itself."""
+        """What the newest probe came to, where it is bad; the links screen states it itself."""
         probes = self.scene.session.probes
         if not probes or self.cockpit.where == "links":
             return []
         from gpuwatch.tui.model.probe_text import hint  # noqa: PLC0415 - the first paint need not wait for it
 
-        if (told := hint(probes[-1].results)) is None:
+        if (reported := hint(probes[-1].results)) is None:
             return []
-        severity, text = told
+        severity, text = reported
         text = fit(text, min(len(text), room - 6))
         return (
             [self.look.mark(severity), Segment(f" {text}   ", self.look.severity[severity])] if text else []
         )
 
     def _second(self, width: int) -> Row:
-        look, totals, told = self.look, self.cockpit.totals, self.scene.told
-        nodes, gpus, alerts = node_counts(totals, look), gpu_counts(totals, look), alert_counts(told, look)
+        look, totals, reported = self.look, self.cockpit.totals, self.scene.snapshot
+        nodes, gpus, alerts = (
+            node_counts(totals, look),
+            gpu_counts(totals, look),
+            alert_counts(reported, look),
+        )
         left = [*nodes, *gpus, *alerts]
-        if incident := told.leading:
+        if incident := reported.leading:
             wanted = len(main_clause(incident)) + 1
             ways = left, [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts[1:]]
             left = next((way for way in ways if _width(way) + wanted <= width), [Segment(" ")])
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
         trouble = worst(totals, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
-            trouble = quiet(told, look, width - _width(left) - 1)
+            trouble = quiet(reported, look, width - _width(left) - 1)
         return spread(left, trouble, width)

@@ -80,7 +80,7 @@ class ActiveProblems(RebuiltPage):
     def incidents(self) -> Iterator[ProblemItem]:
         """Those whose cause is not gone, the newest first."""
         wall = self.scene.wall()
-        for incident in self.scene.told.incidents:
+        for incident in self.scene.snapshot.incidents:
             if not incident.over:
                 age = age_text(max(0.0, wall - incident.first))
                 taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
@@ -140,9 +140,9 @@ class ActiveProblems(RebuiltPage):
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
         """Those that ended before we connected; how, and what failed first."""
-        told, wall = self.scene.told, self.scene.wall()
-        of_job = {incident.job: incident for incident in told.incidents if not incident.over}
-        for job in islice(told.ended, MAX_LISTED):
+        reported, wall = self.scene.snapshot, self.scene.wall()
+        of_job = {incident.job: incident for incident in reported.incidents if not incident.over}
+        for job in islice(reported.ended, MAX_LISTED):
             incident = of_job.get(job.name)
             yield ProblemItem(
                 ("ended", job.name),
@@ -158,13 +158,13 @@ class ActiveProblems(RebuiltPage):
     def events(self) -> Iterator[ProblemItem]:
         """The newest first."""
         views = self.cockpit.overview.views
-        for number, told in enumerate(islice(reversed(self.scene.fleet.events), MAX_LISTED)):
-            event = told.event
-            gpu = views[told.node].node.gpus.get(event.gpu) if event.gpu else None
+        for number, reported in enumerate(islice(reversed(self.scene.fleet.events), MAX_LISTED)):
+            event = reported.event
+            gpu = views[reported.node].node.gpus.get(event.gpu) if event.gpu else None
             yield ProblemItem(
-                (told.node, told.at, event.title, number),
+                (reported.node, reported.at, event.title, number),
                 event.severity,
-                told.node,
+                reported.node,
                 gpu,
                 event_title(event),
                 (event.detail or "") if event.detail != event.title else "",
@@ -176,11 +176,11 @@ class ActiveProblems(RebuiltPage):
 
     def prepare(self) -> None:
         """Make the lines when something was added or went; once a second for ages and numbers."""
-        totals, told = self.cockpit.totals, self.scene.fleet.events
+        totals, reported = self.cockpit.totals, self.scene.fleet.events
         made_for = (
-            id(self.scene.told),
+            id(self.scene.snapshot),
             (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
-            (len(told), told[-1] if told else None),
+            (len(reported), reported[-1] if reported else None),
             int(self.scene.now),
             self.columns,
             id(self.look),
@@ -225,21 +225,21 @@ class ActiveProblems(RebuiltPage):
         return rows
 
     def _tally(self) -> str:
-        told = self.scene.told
-        counts = problem_text(told.criticals, told.warnings)
+        reported = self.scene.snapshot
+        counts = problem_text(reported.criticals, reported.warnings)
         return f"{counts}; 4 lists them" if counts else ""
 
     def _quiet(self) -> Row:
         states = self.cockpit.totals.states
         if states["connecting"]:
             return note(f"{states['connecting']} nodes connecting", self.look)
-        told = self.scene.told
-        if told.loudest is not None:
-            severity = told.loudest.severity
-            text = clean(f" {told.loudest.title}: {told.loudest.text}")
+        reported = self.scene.snapshot
+        if reported.loudest is not None:
+            severity = reported.loudest.severity
+            text = clean(f" {reported.loudest.title}: {reported.loudest.text}")
             return (self.look.mark(severity), Segment(text, self.look.severity[severity]))
-        if told.error_lines:
-            return (self.look.mark("info"), Segment(f" {told.error_words}", self.look.severity["info"]))
+        if reported.error_lines:
+            return (self.look.mark("info"), Segment(f" {reported.error_words}", self.look.severity["info"]))
         return (self.look.mark("ok"), Segment(" no problems detected", self.look.severity["ok"]))
 
     def _add_incident(self, rows: list[Row], entry: ProblemItem, index: int, width: int) -> None:
@@ -297,7 +297,7 @@ class ActiveProblems(RebuiltPage):
         return self.entries[self.at] if self.at < len(self.entries) else None
 
     def key(self, line: int) -> Hashable:
-        """A line depends on what it says: the cursor is painted into it."""
+        """A line depends on what it states: the cursor is painted into it."""
         return self._rows[line]
 
     def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already

@@ -14,7 +14,7 @@ CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
 """From roomy to dense: cells of a GPU, and whether every node or only the first of a line is named."""
 LONGEST_LABEL = 24
 USUAL_GPUS = 8
-"""Room that is kept for the GPUs of nodes that have not told of any yet."""
+"""Room that is kept for the GPUs of nodes that have not reported of any yet."""
 TALLEST = 3
 LEGIBLE_CELL = 3
 """Cells that hold a whole number; of these the layout that fills the width best is taken."""

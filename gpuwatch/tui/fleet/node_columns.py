@@ -70,7 +70,7 @@ def _state(view: NodeView, _now: float) -> Cell:
 
 
 DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
-"""Conditions whose evidence is as old as the trouble itself; others say in words how long they last."""
+"""Conditions whose evidence is as old as the trouble itself; others state in words how long they last."""
 
 
 def _trouble(view: NodeView, now: float) -> Cell:
@@ -134,7 +134,7 @@ def choose(width: int, name_width: int) -> list[tuple[NodeColumn, int]]:
     for column in sorted(COLUMNS, key=lambda c: -c.keep):
         need = (name_width if column.name == "node" else column.width) + 1
         if column.name == "state" and left < need + PROBLEM_EXTRA_COLUMNS:
-            continue  # a sentence about the trouble says more than the word for the state
+            continue  # a sentence about the trouble states more than the word for the state
         if need <= left or not chosen:
             chosen.append((column, min(need, max(2, left)) - 1))
             left -= need

@@ -42,7 +42,7 @@ class HangReportPage(ItemPage):
         self.question = question
 
     def made_for(self) -> Hashable:
-        """What was heard."""
+        """What was received."""
         return self.question.version, self.question.asking.over
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
@@ -50,63 +50,63 @@ class HangReportPage(ItemPage):
         look, question = self.look, self.question
         yield heading("Hang analysis (stacks)", width, look, "y copies")
         yield from self._progress(width)
-        heard = question.hearing
-        if heard is None:
+        hang_check = question.hang_report
+        if hang_check is None:
             return
-        if heard.verdict is not None:
-            yield from self._verdict(heard.verdict, width)
-            yield from self._commands(heard, width)
-            yield from self._grounds(heard.verdict, width)
-        if heard.dumps is not None:
-            yield from self._dumps(heard.dumps, width)
-        for job in heard.jobs:
-            yield from self._job(job, width, alone=len(heard.jobs) == 1)
-        yield from self._silent(heard, width)
+        if hang_check.verdict is not None:
+            yield from self._verdict(hang_check.verdict, width)
+            yield from self._commands(hang_check, width)
+            yield from self._grounds(hang_check.verdict, width)
+        if hang_check.dumps is not None:
+            yield from self._dumps(hang_check.dumps, width)
+        for job in hang_check.jobs:
+            yield from self._job(job, width, alone=len(hang_check.jobs) == 1)
+        yield from self._silent(hang_check, width)
 
     def _progress(self, width: int) -> Iterator[Row]:
         asking, look = self.question.asking, self.look
         age = age_text(max(0.0, self.scene.wall() - self.question.at))
         waiting = asking.waiting
-        told = f"{plural(asking.asked, 'rank')} sampled {age} ago"
+        reported = f"{plural(asking.asked, 'rank')} sampled {age} ago"
         if not asking.asked and not waiting:
-            told = f"no process to query: no rank of a job runs on these nodes ({age} ago)"
+            reported = f"no process to query: no rank of a job runs on these nodes ({age} ago)"
         if waiting:
             more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-            told += f", waiting for {', '.join(waiting[:3])}{more}"
+            reported += f", waiting for {', '.join(waiting[:3])}{more}"
         if asking.progress:
-            told += f"; {asking.progress}"
-        yield from wrapped(told + ("" if not asking.over else "; D: refresh"), width, look.dim, indent=3)
+            reported += f"; {asking.progress}"
+        yield from wrapped(reported + ("" if not asking.over else "; D: refresh"), width, look.dim, indent=3)
 
-    def _verdict(self, said: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
+    def _verdict(self, stated: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
         look = self.look
-        severity: Severity = "critical" if said.wrong else "ok"
+        severity: Severity = "critical" if stated.wrong else "ok"
         head = (Segment(" "), look.mark(severity), Segment(" "))
-        rows = hanging(head, said.sentence, width, look.severity[severity] if said.wrong else look.text)
-        yield PageItem("sentence", rows, text=clean(said.sentence))
-        if said.wrong:
-            mark, words = CONFIDENCE_TEXT[said.confidence]
+        rows = hanging(head, stated.sentence, width, look.severity[severity] if stated.wrong else look.text)
+        yield PageItem("sentence", rows, text=clean(stated.sentence))
+        if stated.wrong:
+            mark, words = CONFIDENCE_TEXT[stated.confidence]
             yield from hanging((Segment(" "), look.mark(mark), Segment(" ")), words, width, look.text)
 
-    def _grounds(self, said: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
+    def _grounds(self, stated: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
         """What it rests on, and what would take away the doubt: under what is to be done."""
         look = self.look
-        if said.evidence:
+        if stated.evidence:
             yield heading("Evidence", width, look)
-        for number, line in enumerate(said.evidence):
+        for number, line in enumerate(stated.evidence):
             dot = (Segment(f" {look.glyphs.dot} ", look.dim),)
             yield PageItem(("evidence", number), hanging(dot, line, width, look.text), text=clean(line))
-        if said.settle:
+        if stated.settle:
             yield heading("To confirm", width, look)
-        for number, line in enumerate(said.settle):
+        for number, line in enumerate(stated.settle):
             slope = (Segment(f" {look.glyphs.slope} ", look.dim),)
             yield PageItem(
                 ("settle", number), hanging(slope, line.replace("`", ""), width, look.dim), text=clean(line)
             )
 
-    def _commands(self, heard: HangReport, width: int) -> Iterator[Row | PageItem]:
-        if heard.do:
+    def _commands(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
+        if hang_check.do:
             yield heading("What to do", width, self.look, "y copies the command")
-        yield from command_things(heard.do, width, self.look)
+        yield from command_things(hang_check.do, width, self.look)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
         """What was read of the flight recorders, of whom nothing and why, and the choice of fresh ones."""
@@ -141,18 +141,18 @@ class HangReportPage(ItemPage):
         return PageItem(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
 
     def _job(self, job: JobStacks, width: int, *, alone: bool) -> Iterator[Row | PageItem]:
-        look, said = self.look, job.testimony
+        look, stated = self.look, job.testimony
         count = sum(len(spot.ranks) for spot in job.spots)
         named = f"job {job.job}: " if job.job else ""
         by = "Python stacks" if job.by == "python" else "kernel state"
         title = f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')} ({by})"
         yield heading(title, width, look)
         if not alone:  # the sentence on top is of one job
-            severity: Severity = "critical" if said.wrong else "ok"
+            severity: Severity = "critical" if stated.wrong else "ok"
             head = (Segment(" "), look.mark(severity), Segment(" "))
-            style = look.severity[severity] if said.wrong else look.text
+            style = look.severity[severity] if stated.wrong else look.text
             yield PageItem(
-                (job.job, "says"), hanging(head, said.sentence, width, style), text=clean(said.sentence)
+                (job.job, "says"), hanging(head, stated.sentence, width, style), text=clean(stated.sentence)
             )
         for number, spot in enumerate(job.spots[:MOST_SPOTS]):
             yield self._spot(job, number, spot, width)
@@ -175,10 +175,10 @@ class HangReportPage(ItemPage):
             rows += wrapped(frame, width, look.dim, indent=8)
         return PageItem((job.job, number), tuple(rows), text=clean(f"{spot.what}: rank {who}"))
 
-    def _silent(self, heard: HangReport, width: int) -> Iterator[Row | PageItem]:
+    def _silent(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
         """Who did not answer, and why."""
         look = self.look
-        unseen = [each for job in heard.jobs for each in job.unseen]
+        unseen = [each for job in hang_check.jobs for each in job.unseen]
         if unseen and not self.question.asking.waiting:
             yield heading(f"{plural(len(unseen), 'rank')} without an answer", width, look)
             reasons: dict[str, list[int]] = {}
@@ -187,6 +187,6 @@ class HangReportPage(ItemPage):
             for why, ranks in list(reasons.items())[:MOST_SPOTS]:
                 rows = tuple(wrapped(f"{why} (rank {ranges(ranks)})", width, look.text, indent=3))
                 yield PageItem(("unseen", why), rows, text=clean(why))
-        if heard.ras_trouble and not heard.ras:
-            node, why = next(iter(heard.ras_trouble.items()))
+        if hang_check.ras_trouble and not hang_check.ras:
+            node, why = next(iter(hang_check.ras_trouble.items()))
             yield from wrapped(f"no answer from NCCL RAS ({node}: {why})", width, look.dim, indent=3)

@@ -34,7 +34,7 @@ def place_of(alert: Alert) -> str:
 
 @dataclass(frozen=True)
 class Cells:
-    """What a line of the list says."""
+    """What a line of the list states."""
 
     severity: Severity
     standing: str
@@ -108,13 +108,13 @@ class AlertList(ItemPage):
         self._open: set[tuple[str, str]] = set()
 
     def made_for(self) -> Hashable:
-        """What was told, and what is shown of it."""
-        return id(self.scene.told), self.only_firing, frozenset(self._open)
+        """What was reported, and what is shown of it."""
+        return id(self.scene.snapshot), self.only_firing, frozenset(self._open)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A title, the columns' names, and a thing for each line."""
-        told, wall, look = self.scene.told, self.scene.wall(), self.look
-        shown = bundles(told.alerts, only_firing=self.only_firing)
+        reported, wall, look = self.scene.snapshot, self.scene.wall(), self.look
+        shown = bundles(reported.alerts, only_firing=self.only_firing)
         yield heading("Alerts", width, look, self._tally())
         yield self._columns(width)
         for bundle in shown:
@@ -125,13 +125,13 @@ class AlertList(ItemPage):
                     text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
                     yield PageItem(alert.id, (alert_row(alert, wall, width, look),), alert, clean(text))
         if not shown:
-            yield note("none firing; ! shows all" if self.only_firing and told.alerts else "none", look)
+            yield note("none firing; ! shows all" if self.only_firing and reported.alerts else "none", look)
 
     def _tally(self) -> str:
-        told = self.scene.told
+        reported = self.scene.snapshot
         only = "firing only, ! shows all  " if self.only_firing else ""
-        counts = problem_text(told.criticals, told.warnings)
-        parts = (counts, plural(len(told.alerts), "alert") if told.alerts else "")
+        counts = problem_text(reported.criticals, reported.warnings)
+        parts = (counts, plural(len(reported.alerts), "alert") if reported.alerts else "")
         return only + "; ".join(part for part in parts if part)
 
     def _columns(self, width: int) -> Row:
@@ -157,7 +157,7 @@ class AlertList(ItemPage):
         thing = self.chosen()
         if thing is None:
             return ()
-        for bundle in bundles(self.scene.told.alerts):
+        for bundle in bundles(self.scene.snapshot.alerts):
             if bundle.key == thing.key:
                 return bundle.alerts
         return () if thing.alert is None else (thing.alert,)

@@ -36,7 +36,9 @@ def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
     """What the incident rests on: alert, proof, and how many more of the kind there are."""
     cause, found, seen = incident.cause, [], set()
     if cause is not None:
-        by_text = {proof.text: proof for proof in reversed(cause.proof)}  # a line and its event say the same
+        by_text = {
+            proof.text: proof for proof in reversed(cause.proof)
+        }  # a line and its event state the same
         found = [(cause, proof, 0) for proof in cause.proof if by_text[proof.text] is proof]
         seen.add(cause.code)
     for alert in incident.alerts:
@@ -71,12 +73,12 @@ class IncidentHead(ItemPage):
         self.ident: str | None = None
 
     def made_for(self) -> Hashable:
-        """What was told, and which of it is shown."""
-        return id(self.scene.told), self.ident
+        """What was reported, and which of it is shown."""
+        return id(self.scene.snapshot), self.ident
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The sentence, and how sure it is."""
-        if (ident := self.ident) and (incident := self.scene.told.incident(ident)):
+        if (ident := self.ident) and (incident := self.scene.snapshot.incident(ident)):
             yield self._headline(incident, width)
             yield from self._sureness(incident, width)
 
@@ -123,12 +125,12 @@ class IncidentDetail(ItemPage):
 
     def incident(self) -> Incident | None:
         """What it is about."""
-        return None if self.ident is None else self.scene.told.incident(self.ident)
+        return None if self.ident is None else self.scene.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
-        """What was told, and which of it is shown."""
+        """What was reported, and which of it is shown."""
         question = self.scene.questions.get(self.ident)
-        return id(self.scene.told), self.ident, self.with_moments, question and question.version
+        return id(self.scene.snapshot), self.ident, self.with_moments, question and question.version
 
     def action_move(self, dx: int, dy: int) -> None:
         """Up from the first thing leads to the sentence."""
@@ -154,12 +156,12 @@ class IncidentDetail(ItemPage):
             yield from rank_rows(incident, self.scene.fleet, width, self.look)
 
     def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        heard, question = incident.heard, self.scene.questions.get(incident.id)
-        if question is not None and (heard is None or heard.at < question.at):
+        hang_check, question = incident.hang_check, self.scene.questions.get(incident.id)
+        if question is not None and (hang_check is None or hang_check.at < question.at):
             at, sentence, sure = question.at, question.sentence, ""
-        elif heard is not None:
-            at, sentence = heard.at, heard.sentence
-            sure = f"{CONFIDENCE_TEXT[heard.confidence][1].lower()}; " if heard.wrong else ""
+        elif hang_check is not None:
+            at, sentence = hang_check.at, hang_check.sentence
+            sure = f"{CONFIDENCE_TEXT[hang_check.confidence][1].lower()}; " if hang_check.wrong else ""
         else:
             return
         look = self.look
@@ -168,8 +170,8 @@ class IncidentDetail(ItemPage):
         age = age_text(max(0.0, self.scene.wall() - at))
         rows = hanging(head, f"{sentence} ({sure}sampled {age} ago)", width, look.text)
         yield PageItem("waited-for", rows, text=clean(sentence))
-        if heard is not None:
-            yield from command_things(heard.do, width, look, "waited-do")
+        if hang_check is not None:
+            yield from command_things(hang_check.do, width, look, "waited-do")
 
     def _steps(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         if not incident.do:

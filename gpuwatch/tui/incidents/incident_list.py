@@ -34,22 +34,24 @@ class IncidentList(ItemPage):
         super().__init__(id="incidents")
 
     def made_for(self) -> Hashable:
-        """What was told; where nothing was, also what is watched."""
-        told = self.scene.told
-        return id(told), None if told.incidents else watching(self.scene.fleet, self.scene.session.packs)
+        """What was reported; where nothing was, also what is watched."""
+        reported = self.scene.snapshot
+        return id(reported), None if reported.incidents else watching(
+            self.scene.fleet, self.scene.session.packs
+        )
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A line each."""
-        told, wall = self.scene.told, self.scene.wall()
-        if not told.incidents:
+        reported, wall = self.scene.snapshot, self.scene.wall()
+        if not reported.incidents:
             yield heading("Incidents", width, self.look)
             yield from nothing_wrong(watching(self.scene.fleet, self.scene.session.packs), width, self.look)
             return
-        resolved = sum(each.over for each in told.incidents)
-        tally = f"{len(told.incidents) - resolved} active, {resolved} resolved"
-        tally = tally if len(told.incidents) > 1 else ""
-        yield heading("Incidents" if len(told.incidents) > 1 else "Incident", width, self.look, tally)
-        for incident in told.incidents:
+        resolved = sum(each.over for each in reported.incidents)
+        tally = f"{len(reported.incidents) - resolved} active, {resolved} resolved"
+        tally = tally if len(reported.incidents) > 1 else ""
+        yield heading("Incidents" if len(reported.incidents) > 1 else "Incident", width, self.look, tally)
+        for incident in reported.incidents:
             yield PageItem(
                 incident.id, (self._line(incident, wall, width),), incident.cause, clean(incident.sentence)
             )
@@ -71,7 +73,7 @@ class IncidentList(ItemPage):
     def incident(self) -> Incident | None:
         """The one under the cursor."""
         thing = self.chosen()
-        return None if thing is None else self.scene.told.incident(str(thing.key))
+        return None if thing is None else self.scene.snapshot.incident(str(thing.key))
 
 
 ENDED = (

@@ -83,7 +83,7 @@ def parts_of(incident: Incident, world: int) -> list[Part]:
 
 
 def world_of(incident: Incident, fleet: Fleet) -> int:
-    """How many ranks the job has, as its processes say, or at least as its alerts show."""
+    """How many ranks the job has, as its processes state, or at least as its alerts show."""
     processes = [p for node in fleet.nodes.values() for p in node.processes if p.world_size is not None]
     sizes = [p.world_size or 0 for p in processes if incident.job is None or p.job == incident.job]
     ranks = [rank for moment in incident.timeline for rank in moment.ranks]
@@ -125,11 +125,11 @@ class IncidentMoments(ItemPage):
 
     def incident(self) -> Incident | None:
         """What it is about."""
-        return None if self.ident is None else self.scene.told.incident(self.ident)
+        return None if self.ident is None else self.scene.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
-        """What was told, and which of it is shown."""
-        return id(self.scene.told), self.ident
+        """What was reported, and which of it is shown."""
+        return id(self.scene.snapshot), self.ident
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The moments, then the ranks."""

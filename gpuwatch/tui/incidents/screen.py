@@ -32,7 +32,7 @@ LEAST_DETAIL = 8
 
 
 class IncidentsScreen(LiveScreen):
-    """The incidents; the cursor of the list says which one is shown whole."""
+    """The incidents; the cursor of the list states which one is shown whole."""
 
     kind = "incidents"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,7 +61,7 @@ class IncidentsScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the incident that was asked for, else on the one that matters most."""
-        leading = self.cockpit.scene.told.leading
+        leading = self.cockpit.scene.snapshot.leading
         if ident := self._asked or (leading.id if leading else None):
             self.incidents.go_to(ident)
         self.arrange_parts()
@@ -75,11 +75,11 @@ class IncidentsScreen(LiveScreen):
     def arrange_parts(self) -> None:
         """The chosen incident gets the room; the lists what they need of the rest."""
         room = self.size.height - FRAME_LINES
-        told = self.cockpit.scene.told
-        some = bool(told.incidents)
+        reported = self.cockpit.scene.snapshot
+        some = bool(reported.incidents)
         self.incidents.prepare()
-        self.incidents.display = len(told.incidents) != 1
-        listed = self.incidents.count() if not some else 1 + min(MAX_LISTED, len(told.incidents))
+        self.incidents.display = len(reported.incidents) != 1
+        listed = self.incidents.count() if not some else 1 + min(MAX_LISTED, len(reported.incidents))
         self.head.display = self.body.display = some
         self.moments.display = self.size.width >= BESIDE_COLUMNS
         self.detail.with_moments = not self.moments.display
@@ -155,7 +155,7 @@ class IncidentsScreen(LiveScreen):
         self.cockpit.pump()
 
     def action_silence(self) -> None:
-        """Tell no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
+        """Report no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
         session = self.cockpit.scene.session
         if self.focused is not self.alerts:
             self.notify("press tab to reach the alert list; x silences the alert under the cursor", timeout=4)

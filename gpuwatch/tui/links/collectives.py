@@ -57,8 +57,8 @@ class LinkTable(LinkPage):
             for each in own:
                 rates += self._rate(each, cell)
                 times.append(Segment(self._time(each).rjust(cell - 1) + " ", look.dim))
-            said = "  ".join(self._said(each) for each in own if each)
-            yield PageItem(op, (tuple(rates), tuple(times)), text=f"{op_text(op)}  {said}")
+            stated = "  ".join(self._stated(each) for each in own if each)
+            yield PageItem(op, (tuple(rates), tuple(times)), text=f"{op_text(op)}  {stated}")
         yield from self._beneath(results, width)
 
     def _rate(self, each: CollectiveResult | None, cell: int) -> list[Segment]:
@@ -78,7 +78,7 @@ class LinkTable(LinkPage):
             return ""
         return "failed" if each.error is not None else time_text(each.p50_s)
 
-    def _said(self, each: CollectiveResult) -> str:
+    def _stated(self, each: CollectiveResult) -> str:
         return f"{size_text(each.bytes)}: {rate_text(each.busbw_gb_per_s)} GB/s, {time_text(each.p50_s)}"
 
     def _beneath(self, results: Results, width: int) -> Iterator[Row]:

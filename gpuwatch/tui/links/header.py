@@ -65,11 +65,11 @@ class LinkHead(LinkPage):
         ]
         left = [Segment(f" {word} ", badge), Segment(f" probe {number} ", look.strong)]
         room = width - sum(part.cell_length for part in left) - 1
-        said = ""
+        stated = ""
         for fact in facts:
-            if fact and len(said) + len(fact) + 2 <= room:
-                said += f" {clean(fact)} {look.glyphs.dot}" if fact is not facts[-1] else f" {clean(fact)}"
-        return (*left, Segment(said.rstrip(f"{look.glyphs.dot} "), look.dim))
+            if fact and len(stated) + len(fact) + 2 <= room:
+                stated += f" {clean(fact)} {look.glyphs.dot}" if fact is not facts[-1] else f" {clean(fact)}"
+        return (*left, Segment(stated.rstrip(f"{look.glyphs.dot} "), look.dim))
 
     def _progress(self, results: Results, width: int) -> Row:
         look, glyphs = self.look, self.look.glyphs
@@ -95,12 +95,12 @@ class LinkHead(LinkPage):
 
     def _verdict(self, results: Results, width: int) -> Iterator[Row]:
         look = self.look
-        told = sentence_of(results)
-        if not told:
+        reported = sentence_of(results)
+        if not reported:
             return
         severity, _ = standing_of(results)
         if not results.over and results.verdict is not None:
             severity = SEVERITY[results.verdict.status]
         style = look.severity[severity] + look.strong if severity != "unknown" else look.strong
-        rows = hanging((Segment(" "), look.mark(severity), Segment(" ")), told, width, style)
+        rows = hanging((Segment(" "), look.mark(severity), Segment(" ")), reported, width, style)
         yield from rows[: MOST_LINES - 1]

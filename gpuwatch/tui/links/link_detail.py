@@ -126,7 +126,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         return tuple(row)
 
     def _rails(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
-        """Every rail's share, so that one bad NIC is told from a bad node; the others in one line."""
+        """Every rail's share, so that one bad NIC is reported from a bad node; the others in one line."""
         look = self.look
         local = {seat.rank: seat.local for seat in self.view.board.seats}
         rails = [[each for each in links if each.pair.link == "same_rail"] for links in (there, back)]
@@ -159,10 +159,10 @@ class LinkCell(RebuiltPage, can_focus=False):
         look = self.look
         ratios = sorted(each.ratio for each in links if each.ratio is not None)
         bad = sum(each.grade in ("bad", "dead") for each in links)
-        said = f"{share_text(ratios[0])} to {share_text(ratios[-1])}" if ratios else "no data gets through"
+        stated = f"{share_text(ratios[0])} to {share_text(ratios[-1])}" if ratios else "no data gets through"
         row = [
             Segment(fit(f" {name}", LABEL), look.dim),
-            Segment(f"{counted(len(links), 'link')}, {said}", look.text),
+            Segment(f"{counted(len(links), 'link')}, {stated}", look.text),
         ]
         if bad:
             row.append(Segment(f"  {sign('bad', look)} {bad} bad", look.severity["critical"]))
@@ -187,11 +187,11 @@ class LinkCell(RebuiltPage, can_focus=False):
                 for each in results.counters
                 if each.node == node and each.after > each.before and not each.name.startswith("=")
             ]
-            facts = [*moved, *over, _folded(list(nics))]  # what is cut off tells least
-            said = "  ".join(fact for fact in facts if fact)
-            if said:
+            facts = [*moved, *over, _folded(list(nics))]  # what is cut off reports least
+            stated = "  ".join(fact for fact in facts if fact)
+            if stated:
                 style = look.severity["warning"] if moved else look.dim
-                yield from hanging((Segment(fit(f" {node}", 12) + " ", look.text),), said, width, style)
+                yield from hanging((Segment(fit(f" {node}", 12) + " ", look.text),), stated, width, style)
 
 
 def _folded(names: list[str]) -> str:

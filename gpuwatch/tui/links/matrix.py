@@ -298,7 +298,7 @@ class LinkMatrix(SelectableLines):
 
 
 def axis_names(view: LinkView) -> tuple[list[str], list[str]]:
-    """The names of the rows, and what of them tells the columns apart."""
+    """The names of the rows, and what of them distinguish the columns."""
     board = view.board
     if view.view == "ranks":
         labels = [f"{seat.node} {seat.local}" for seat in board.seats]

@@ -230,7 +230,7 @@ class LinkBoard:
         return len(self.nodes) if view == "nodes" else len(self.seats)
 
     def kinds(self, view: View, number: int, columns: slice) -> list[int]:
-        """Part of a row as numbers that say how a cell looks (`kind_of`), NOTHING, or UNREACHED."""
+        """Part of a row as numbers that state how a cell looks (`kind_of`), NOTHING, or UNREACHED."""
         found: list[int] = self._all_kinds(view)[number, columns].tolist()
         return found
 

@@ -166,18 +166,18 @@ def _users_text(users: list[GpuUser]) -> str:
     for user in users:
         who = f" of {user.user}" if user.user else ""
         alike.setdefault(f"{user.name or 'a process'}{who}", []).append(user)
-    said = []
+    stated = []
     for who, own in alike.items():
         count = f"{len(own)}x " if len(own) > 1 else ""
         taken = sum(user.memory_bytes or 0 for user in own)
         memory = f", {scaled_text(taken, 1024)}B" if taken else ""
         pids = listed([str(user.pid) for user in own if user.pid])
-        said.append(f"{count}{who}{memory}" + (f" (pid {pids})" if pids else ""))
-    return "; ".join(said)
+        stated.append(f"{count}{who}{memory}" + (f" (pid {pids})" if pids else ""))
+    return "; ".join(stated)
 
 
 def _facts_of(node: NodeGround) -> Iterator[str]:
-    """What a node has, as `name NUL text`; nodes of one kind say the same."""
+    """What a node has, as `name NUL text`; nodes of one kind state the same."""
     ground = node.ground
     if ground is None:
         return

@@ -33,8 +33,8 @@ class LinkEvidence(LinkPage):
             yield from wrapped(text, width, self.look.dim)
         else:
             yield from self._culprits(verdict, width)
-            told = {sentence for culprit in verdict.culprits for sentence in culprit.evidence}
-            alerts = tuple(alert for alert in verdict.alerts if alert not in told)
+            reported = {sentence for culprit in verdict.culprits for sentence in culprit.evidence}
+            alerts = tuple(alert for alert in verdict.alerts if alert not in reported)
             yield from self._sentences("alert", alerts, width, "warning")
             yield from self._sentences("evidence", verdict.evidence, width, None)
             if verdict.advice:
@@ -47,12 +47,12 @@ class LinkEvidence(LinkPage):
     def _culprits(self, verdict: Verdict, width: int) -> Iterator[PageItem]:
         look = self.look
         for number, culprit in enumerate(verdict.culprits):
-            said = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
+            stated = culprit.state if culprit.ratio is None else f"{share_text(culprit.ratio)} of its peers"
             head = (Segment(" "), look.mark("critical"), Segment(" "))
-            rows = [*hanging(head, f"{culprit.name}: {said}", width, look.strong)]
+            rows = [*hanging(head, f"{culprit.name}: {stated}", width, look.strong)]
             for sentence in culprit.evidence:
                 rows += wrapped(sentence, width, look.text, indent=3)
-            yield PageItem(("culprit", number), tuple(rows), text=clean(f"{culprit.name}: {said}"))
+            yield PageItem(("culprit", number), tuple(rows), text=clean(f"{culprit.name}: {stated}"))
 
     def _sentences(
         self, kind: str, sentences: tuple[str, ...], width: int, severity: Severity | None
@@ -80,7 +80,7 @@ class LinkEvidence(LinkPage):
         moved = [
             each for each in results.counters if not each.name.startswith("=") and each.after > each.before
         ]
-        if not moved or results.verdict is not None:  # the verdict's alerts tell them
+        if not moved or results.verdict is not None:  # the verdict's alerts report them
             return
         yield heading("Changed counters", width, self.look, f"{len(moved)}" if len(moved) > 1 else "")
         moved.sort(key=lambda each: each.before - each.after)

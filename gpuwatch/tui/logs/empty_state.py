@@ -19,10 +19,10 @@ def why_empty(fleet: Fleet, now: float) -> list[str]:
     nodes = list(fleet.nodes.values())
     if not nodes:
         return ["No node is monitored."]
-    told = [node for node in nodes if node.logs_at is not None]
+    reported = [node for node in nodes if node.logs_at is not None]
     if not any(node.hello for node in nodes):
         return ["No node has answered yet; log files are listed as soon as one does."]
-    if not told:
+    if not reported:
         shell = [
             node for node in nodes if node.hello and any(n.code == "no_python" for n in node.hello.notices)
         ]
@@ -30,8 +30,8 @@ def why_empty(fleet: Fleet, now: float) -> list[str]:
             return ["No node has Python 3.6 or later, so logs cannot be read: only GPUs are monitored."]
         live = sum(node.state(now) == "live" for node in nodes)
         return [f"{live} of {len(nodes)} nodes are live; none has reported its log files yet."]
-    unreadable = [(node.name, file) for node in told for file in node.logs if file.state == "unreadable"]
-    out = [f"No readable log file on {len(told)} of {len(nodes)} nodes."]
+    unreadable = [(node.name, file) for node in reported for file in node.logs if file.state == "unreadable"]
+    out = [f"No readable log file on {len(reported)} of {len(nodes)} nodes."]
     out += [
         f"  {name} {clean(file.path)}: {clean(file.reason or 'unreadable')}"
         for name, file in unreadable[:MAX_LISTED]

@@ -170,11 +170,11 @@ class LogsScreen(LiveScreen):
             self._close_prompt()
 
     def _try(self, act: Callable[[], str | None]) -> bool:
-        """Do it, and tell beside what was typed what it comes to, or why it cannot be done."""
+        """Do it, and report beside what was typed what it comes to, or why it cannot be done."""
         try:
-            self.prompt.tell("", act() or "")
+            self.prompt.report("", act() or "")
         except WRONG as error:
-            self.prompt.tell(str(error))
+            self.prompt.report(str(error))
             return False
         return True
 

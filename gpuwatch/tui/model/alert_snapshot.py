@@ -57,14 +57,14 @@ class Book(Protocol):
         """Moves when anything above did."""
         ...
 
-    def hear(self, ident: str, heard: HangCheck, /) -> None:
+    def keep_hang_check(self, ident: str, hang_check: HangCheck, /) -> None:
         """Keep with an incident whom its ranks wait for."""
         ...
 
 
 @dataclass(frozen=True)
 class AlertSnapshot:
-    """All that is told at one moment. Alerts and incidents never change, so holding them is enough."""
+    """All that is reported at one moment. Alerts and incidents never change, so holding them is enough."""
 
     alerts: Mapping[str, Alert] = field(default_factory=dict)
     incidents: Sequence[Incident] = ()
@@ -109,13 +109,13 @@ class AlertSnapshot:
         return next((each for each in self.incidents if each.id == ident), None)
 
     def at(self, node: str, gpu: int | None = None) -> list[Alert]:
-        """What was told about a node, or about one of its GPUs: what fires first, then the newest."""
+        """What was reported about a node, or about one of its GPUs: what fires first, then the newest."""
         own = [a for a in self.alerts.values() if a.node == node and (gpu is None or a.gpu == gpu)]
         return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
 
 
-def told_by(book: Book, conditions: Mapping[str, Alert] = MappingProxyType({})) -> AlertSnapshot:
-    """What the book says now, and the conditions that no alert tells of."""
+def take_snapshot(book: Book, conditions: Mapping[str, Alert] = MappingProxyType({})) -> AlertSnapshot:
+    """What the book states now, and the conditions that no alert reports of."""
     alerts = {**book.alerts, **conditions}
     firing = sum(standing(each) in ACTIVE for each in alerts.values())
     ended = tuple(book.ended_jobs)
@@ -140,7 +140,7 @@ def problem_text(criticals: int, warnings: int) -> str:
 
 
 def standing(alert: Alert) -> Standing:
-    """How an alert stands; what the person said of it goes before what it does by itself."""
+    """How an alert stands; what the person stated of it goes before what it does by itself."""
     if alert.silenced:
         return "silenced"
     if alert.state == "resolved":

@@ -47,7 +47,7 @@ class Asking(Protocol):
         """Have the ranks write dumps; False: none can, or not now."""
         ...
 
-    def hearing(self, fleet: Fleet) -> HangReport:
+    def hang_report(self, fleet: Fleet) -> HangReport:
         """What has come so far, judged."""
         ...
 
@@ -67,17 +67,17 @@ class Question:
         self.incident = incident
         self.at = at
         self.version = 0
-        self.hearing: HangReport | None = None
+        self.hang_report: HangReport | None = None
         self._settled = False
 
     def update(self, fleet: Fleet) -> bool:
-        """Take in what came, and judge it anew; True when there is more to tell."""
+        """Take in what came, and judge it anew; True when there is more to report."""
         if self._settled:
             return False
         moved = self.asking.update()
         self._settled = self.asking.over
-        if moved or self.hearing is None or self._settled:
-            self.hearing = self.asking.hearing(fleet)
+        if moved or self.hang_report is None or self._settled:
+            self.hang_report = self.asking.hang_report(fleet)
             self.version += 1
             return True
         return False
@@ -95,6 +95,6 @@ class Question:
     @property
     def sentence(self) -> str:
         """What is known now."""
-        if self.hearing is None or self.hearing.verdict is None:
+        if self.hang_report is None or self.hang_report.verdict is None:
             return "no rank runs on these nodes" if self.asking.over else "querying the ranks"
-        return self.hearing.verdict.sentence
+        return self.hang_report.verdict.sentence

@@ -30,7 +30,7 @@ class Watching:
     backlog: int
     """Files of which what was there before is still being read."""
     silent: tuple[str, ...]
-    """Nodes that are heard but know no log file."""
+    """Nodes that are received but know no log file."""
     unlogged: tuple[str, ...]
     """Ranks of which no log is followed, job by job."""
     unreadable: tuple[tuple[str, tuple[str, ...]], ...]

@@ -33,13 +33,13 @@ def rank(severity: Severity) -> int:
 
 
 def gravity(condition: Condition) -> tuple[int, bool]:
-    """Sort key, the worst first; of two as bad an Xid, the driver's own word, says more than its effect."""
+    """Sort key, the worst first; of two as bad an Xid, the driver's own word, states more than its effect."""
     return -rank(condition.severity), condition.code != "xid"
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """What is said about one node. Figures are None when unknown."""
+    """What is stated about one node. Figures are None when unknown."""
 
     node: Node
     name: str
@@ -120,8 +120,8 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
     cpu, host_memory, rx, tx = (NODE_METRICS[name].read(node, now) for name in ("cpu", "hostmem", "rx", "tx"))
     running = state != "live" or len(answering) < len(gpus)  # their words count seconds
     until = now + (RUNNING_S if running else QUIET_S)
-    if state == "live" and node.heard_at is not None:
-        until = min(until, node.heard_at + STALE_TICKS * node.interval_s)
+    if state == "live" and node.received_at is not None:
+        until = min(until, node.received_at + STALE_TICKS * node.interval_s)
     return NodeView(
         node,
         node.name,

@@ -134,11 +134,11 @@ class Watched(LineRequests, Searcher, Protocol):
     def silence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Tell a code no more, at one place or anywhere; why later sessions will not know it, if so."""
+        """Report a code no more, at one place or anywhere; why later sessions will not know it, if so."""
         ...
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Tell it again; why later sessions will not know it, if so."""
+        """Report it again; why later sessions will not know it, if so."""
         ...

@@ -31,7 +31,7 @@ class Unalerted:
             self._index, self._indexed = AlertIndex(alerts.values()), book_version
         found: dict[str, Alert] = {}
         for node, condition in conditions:
-            if condition.severity == "info" or self._index.says(node, condition):
+            if condition.severity == "info" or self._index.states(node, condition):
                 continue
             name = key(node, condition)
             known = self.alerts.get(name)

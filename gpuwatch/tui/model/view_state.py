@@ -13,7 +13,7 @@ from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, told_by
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, take_snapshot
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.session_protocol import Watched
 from gpuwatch.tui.model.unalerted import Unalerted
@@ -52,8 +52,8 @@ class ViewState:
         self._frozen: Fleet | None = None
         self._frozen_at = 0.0
         self._frozen_wall = 0.0
-        self._told = AlertSnapshot()
-        self._told_version: tuple[int, int] | None = None
+        self._reported = AlertSnapshot()
+        self._snapshot_version: tuple[int, int] | None = None
         self.unalerted = Unalerted()
         """Conditions that are no alerts (yet)."""
         self.seats = RankPlacement()
@@ -68,12 +68,15 @@ class ViewState:
         return self._frozen or self.session.fleet
 
     @property
-    def told(self) -> AlertSnapshot:
+    def snapshot(self) -> AlertSnapshot:
         """The alerts and incidents to paint."""
         version = self.session.book.version, self.unalerted.version
-        if not self.frozen and version != self._told_version:
-            self._told, self._told_version = told_by(self.session.book, self.unalerted.alerts), version
-        return self._told
+        if not self.frozen and version != self._snapshot_version:
+            self._reported, self._snapshot_version = (
+                take_snapshot(self.session.book, self.unalerted.alerts),
+                version,
+            )
+        return self._reported
 
     @property
     def plan(self) -> Plan:
@@ -104,21 +107,24 @@ class ViewState:
         self.seats.refresh(self.session.fleet)
 
     def _follow(self, question: Question) -> None:
-        """Take in its answers, and keep them with the incident: also with one that was told only later."""
+        """Take in its answers, and keep them with the incident.
+
+        Also with one that was reported only later.
+        """
         moved = question.update(self.session.fleet)
-        heard = question.hearing
-        if heard is None:
+        hang_check = question.hang_report
+        if hang_check is None:
             return
-        about = self.told.leading if question.incident is None else None
-        if about and about.job in {job.job for job in heard.jobs} and about.id not in self.questions:
+        about = self.snapshot.leading if question.incident is None else None
+        if about and about.job in {job.job for job in hang_check.jobs} and about.id not in self.questions:
             question.incident, moved = about.id, True
             self.questions[about.id] = self.questions.pop(None)
-        answer = kept(heard, question.at) if moved else None
+        answer = kept(hang_check, question.at) if moved else None
         if answer is not None and question.incident is not None:
-            self.session.book.hear(question.incident, answer)
+            self.session.book.keep_hang_check(question.incident, answer)
 
     def take_conditions(self, conditions: Iterable[tuple[str, Condition]]) -> None:
-        """Take in what the nodes' and GPUs' values say now: every one is a row of the alerts."""
+        """Take in what the nodes' and GPUs' values state now: every one is a row of the alerts."""
         if not self.frozen:
             book = self.session.book
             self.unalerted.refresh(conditions, book.alerts, book.version, self._wall())
@@ -136,7 +142,7 @@ class ViewState:
         if self.frozen:
             self._frozen = None
         else:
-            self._told = self.told
+            self._reported = self.snapshot
             self._frozen_at, self._frozen_wall = self._clock(), self._wall()
             self._frozen = _still(self.session.fleet)
         self.tick()

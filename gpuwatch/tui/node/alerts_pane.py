@@ -14,7 +14,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet
 from gpuwatch.tui.toolkit.text import age_text
 
 
-def told_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Row]:
+def alert_rows(alert: Alert, wall: float, width: int, look: StyleSet) -> list[Row]:
     """An alert on the page of its GPU or node: whole, in as many lines as it takes."""
     fires = standing(alert) == "firing"
     sign = look.mark(alert.severity) if fires else Segment(look.glyph(alert.severity), look.dim)
@@ -36,6 +36,6 @@ class NodeAlerts(NodePane):
         super().__init__(name, self._rows_of, id=id)
 
     def _rows_of(self, view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
-        alerts, wall = self.scene.told.at(view.name), self.scene.wall()
-        rows = [row for alert in alerts for row in told_rows(alert, wall, width, look)]
+        alerts, wall = self.scene.snapshot.at(view.name), self.scene.wall()
+        rows = [row for alert in alerts for row in alert_rows(alert, wall, width, look)]
         return rows or [note("none", look)]

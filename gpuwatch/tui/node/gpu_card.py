@@ -97,7 +97,7 @@ def _temperature(subject: Subject) -> str:
 
 
 def _first_words(subject: Subject) -> tuple[str, Severity | None]:
-    """What must be said beside the numbers."""
+    """What must be stated beside the numbers."""
     if trouble := trouble_of(subject.gpu, subject.now):
         return trouble, trouble_severity(subject.gpu)
     if subject.view.state != "live":
@@ -220,9 +220,9 @@ def as_card(subject: Subject, width: int, look: StyleSet, *, chosen: bool) -> li
     ]
     room = width - sum(p.cell_length for p in title)
     loud = severity == "critical"
-    said = f" {clean(words)} " if loud else clean(words)
+    stated = f" {clean(words)} " if loud else clean(words)
     style = look.badge["critical"] if loud else look.severity[severity] if severity else look.dim
-    title.append(Segment(fit(said, min(room, len(said))) if room > 0 else "", style))
+    title.append(Segment(fit(stated, min(room, len(stated))) if room > 0 else "", style))
     limit = power_limit_w(subject.gpu) or 1.0
     low, high = METRICS["temp"].scale(subject.gpu) or (30.0, 90.0)
     clock_top = float(info.sm_clock_max_mhz or 2000)

@@ -105,7 +105,7 @@ class GpuPanels(RebuiltPage):
         return tuple(out)
 
     def key(self, line: int) -> object:
-        """A line depends on what it says: the cursor is painted into it."""
+        """A line depends on what it states: the cursor is painted into it."""
         return self._rows[line]
 
     def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.node.alerts_pane import told_rows
+from gpuwatch.tui.node.alerts_pane import alert_rows
 from gpuwatch.tui.node.gpu_card import Subject
 from gpuwatch.tui.node.gpu_details import WINDOWS, fact_rows, plot_rows
 from gpuwatch.tui.node.gpu_text import rank_text
@@ -87,10 +87,12 @@ class GpuValues(GpuPage):
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
         """Grouped by how often they are read; then the alerts and events of this GPU."""
         rows = fact_rows(subject, width, self.look)
-        alerts = self.scene.told.at(subject.node.name, subject.gpu.info.index)
+        alerts = self.scene.snapshot.at(subject.node.name, subject.gpu.info.index)
         if alerts:
             rows = [*rows, heading("Alerts", width, self.look, "4 shows all")]
-            rows += [row for alert in alerts for row in told_rows(alert, self.scene.wall(), width, self.look)]
+            rows += [
+                row for alert in alerts for row in alert_rows(alert, self.scene.wall(), width, self.look)
+            ]
         rows = [*rows, heading("Events", width, self.look)]
         own = [event for event in reversed(subject.node.events) if event.gpu == subject.gpu.info.uuid]
         for event in own:

@@ -72,8 +72,8 @@ def processes(view: NodeView, width: int, look: StyleSet, now: float) -> list[Ro
             )
         )
     if not node.processes:
-        said = "no process uses a GPU" if node.processes_at is not None else "no process list yet"
-        rows.append(note(said, look))
+        stated = "no process uses a GPU" if node.processes_at is not None else "no process list yet"
+        rows.append(note(stated, look))
     if node.processes_partial:
         rows.append((Segment(f" incomplete: {clean(node.processes_partial)}", look.severity["warning"]),))
     if node.processes_at is not None and now - node.processes_at > 15:
@@ -225,7 +225,7 @@ def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]
     hello = view.node.hello
     for notice in hello.notices if hello else ():
         if notice.code in (condition.code for condition in view.conditions):
-            continue  # said above
+            continue  # stated above
         rows += marked(notice.severity, notice.text, width, look)
         if notice.remedy:
             rows += wrapped(f"{look.glyphs.slope} {notice.remedy}", width, look.text, indent=3)
@@ -240,7 +240,7 @@ def notices(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]
 
 
 def event_row(event: Event, width: int, look: StyleSet, where: str = "") -> list[Row]:
-    """An event, what it says itself, and its remedy under it."""
+    """An event, what it states itself, and its remedy under it."""
     severity: Severity = event.severity
     head = f" {event_clock(event)} {where}"
     title = Segment(f" {clean(event_title(event))}", look.severity[severity])

@@ -90,7 +90,7 @@ class NodeScreen(LiveScreen):
         if view is None or len(self.query("ContentTab")) < len(TABS):  # not mounted yet
             return
         counts = {"processes": len(view.node.processes), "events": len(view.node.events)}
-        counts["alerts"] = sum(kinds(self.cockpit.scene.told.at(self._node)))
+        counts["alerts"] = sum(kinds(self.cockpit.scene.snapshot.at(self._node)))
         for id_, title in TABS:
             label = f"{title} {counts[id_]}" if counts.get(id_) else title
             tab = self.tabs.get_tab(id_)

@@ -31,7 +31,7 @@ class Cockpit(Protocol):
         ...
 
     def report_fault(self, part: str, error: Exception) -> str:
-        """Count a fault that a part survived; returns the line that says so."""
+        """Count a fault that a part survived; returns the line that states it."""
         ...
 
     def pump(self) -> None:

@@ -47,7 +47,7 @@ def command_things(
 
 
 class ItemPage(RebuiltPage):
-    """Subclasses tell their lines and things; the cursor stays on its thing while others come and go."""
+    """Subclasses report their lines and things; the cursor stays on its thing while others come and go."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
@@ -137,7 +137,7 @@ class ItemPage(RebuiltPage):
         return self.things[self.at] if self.at < len(self.things) else None
 
     def key(self, line: int) -> Hashable:
-        """A line depends on what it says: the cursor is painted into it."""
+        """A line depends on what it states: the cursor is painted into it."""
         return self._rows[line]
 
     def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
@@ -145,6 +145,6 @@ class ItemPage(RebuiltPage):
         return self._rows[line]
 
     def copy_text(self) -> str:
-        """What the thing under the cursor says."""
+        """What the thing under the cursor states."""
         thing = self.chosen()
         return "" if thing is None else thing.text or super().copy_text()

@@ -39,7 +39,7 @@ def text_of(row: Sequence[Segment]) -> str:
 class LineView(ErrorBoundary, ScrollView):
     """A scrolling stack of lines, the first `pinned` of which stay.
 
-    Subclasses say how many lines there are, what each depends on (`key`) and how it is painted (`row`).
+    Subclasses state how many lines there are, what each depends on (`key`) and how it is painted (`row`).
     """
 
     DEFAULT_CSS = """
@@ -311,7 +311,7 @@ class RebuiltPage(SelectableLines):
         return len(self._rows)
 
     def key(self, line: int) -> Hashable:
-        """A line depends on what it says and on the cursor."""
+        """A line depends on what it states and on the cursor."""
         return (self._rows[line], line == self.first_line(self.at), self.has_focus)
 
     def row(self, line: int, width: int) -> Row:

@@ -16,7 +16,10 @@ from gpuwatch.wire import Event
 
 
 def since_s(gpu: Gpu, now: float) -> float | None:
-    """How long a GPU that does not answer has been so, as far as its call or values tell; None: not known."""
+    """How long a GPU that does not answer has been so, as far as its call or values report.
+
+    None: not known.
+    """
     stuck = gpu.stuck_s(now) if gpu.state in ("stuck", "unanswered") else None
     return gpu.age(now) if stuck is None else stuck
 
@@ -34,7 +37,7 @@ def evidence_text(evidence: Evidence, late_s: float) -> str:
 
 
 def trouble_severity(gpu: Gpu) -> Severity:
-    """How grave what `trouble_of` says is."""
+    """How grave what `trouble_of` states is."""
     return "unknown" if gpu.state == "unanswered" else "critical"
 
 

@@ -21,7 +21,7 @@ from gpuwatch.tui.training.job_view import TrainingView
 GAP_CELLS, MIN_CURVE_CELLS = 2, 22
 """Cells between two curves, and of the narrowest one."""
 AXIS_ROWS = 6
-"""From so many lines on one of them says which steps they are."""
+"""From so many lines on one of them states which steps they are."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ CURVES = (
 """In the order in which they are kept where there is little room."""
 
 
-def told(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None]]]:
-    """The curves of which any value is known; samples only where no tokens are told."""
+def reported(steps: Sequence[LoggedStep]) -> list[tuple[Curve, list[float | None]]]:
+    """The curves of which any value is known; samples only where no tokens are reported."""
     found = [(curve, [curve.read(step) for step in steps]) for curve in CURVES]
     some = [(curve, values) for curve, values in found if any(value is not None for value in values)]
     names = {curve.name for curve, _ in some}
@@ -65,7 +65,7 @@ def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
 
 
 class TrainingCurves(RebuiltPage, can_focus=False):
-    """The curves of the voice that speaks for the job; `lines` is the height."""
+    """The curves of the writer that speaks for the job; `lines` is the height."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingCurves { height: 4; overflow-y: hidden; }"
     can_focus = False
@@ -74,18 +74,18 @@ class TrainingCurves(RebuiltPage, can_focus=False):
         super().__init__(id="training-curves")
         self.view = view
         self.lines = 4
-        self._told, self._asked, self._seen = False, -1, -1
+        self._reported, self._asked, self._seen = False, -1, -1
         self._made_for: tuple[int, int, StyleSet, int] | None = None
         self._made: list[Row] = []
 
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether there is anything to draw."""
         if self._asked != self.view.version:
             self._asked = self.view.version
-            voice = self.view.facts.speaker if self.view.facts else None
-            steps = () if voice is None else (*voice.past, *voice.steps)
-            self._told = any(curve.read(step) is not None for step in steps for curve in CURVES)
-        return self._told
+            writer = self.view.facts.speaker if self.view.facts else None
+            steps = () if writer is None else (*writer.past, *writer.steps)
+            self._reported = any(curve.read(step) is not None for step in steps for curve in CURVES)
+        return self._reported
 
     def build(self, width: int) -> list[Row]:
         """A title and the plot under it, for each curve; drawn a frame after the numbers are."""
@@ -100,7 +100,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
 
     def _draw(self, facts: JobFacts, width: int) -> list[Row]:
         look, steps = self.look, facts.speaker.curve() if facts.speaker else []
-        curves = told(steps)[: max(1, (width - 2 + GAP_CELLS) // (MIN_CURVE_CELLS + GAP_CELLS))]
+        curves = reported(steps)[: max(1, (width - 2 + GAP_CELLS) // (MIN_CURVE_CELLS + GAP_CELLS))]
         if not curves:
             return []
         cells = (width - 2 - GAP_CELLS * (len(curves) - 1)) // len(curves)
@@ -124,7 +124,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
 def drawn(
     curve: Curve, values: Sequence[float | None], width: int, height: int, look: StyleSet, late: bool
 ) -> list[list[Segment]]:
-    """One curve: a line that says between which values it runs, and the plot."""
+    """One curve: a line that states between which values it runs, and the plot."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     odd = sum(value is not None for value in values) - len(known)
     if not known:

@@ -38,7 +38,7 @@ def seconds_long(value: float) -> str:
 
 
 class JobHeader:
-    """Writes the numbers of a job; what is late looks stale and says how old it is."""
+    """Writes the numbers of a job; what is late looks stale and states how old it is."""
 
     def __init__(self, facts: JobFacts, look: StyleSet, now: float) -> None:
         self._facts, self._look, self._now = facts, look, now
@@ -59,22 +59,22 @@ class JobHeader:
             parts.append(Segment(f" {age_text(fact.age_s(self._now))} ago", look.dim))
         return [*parts, Segment(" ")]
 
-    def told(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
-        """A told field by a format of its value, or a dash."""
+    def reported(self, title: str, name: str, form: str, *, first: bool = False) -> list[Segment]:
+        """A reported field by a format of its value, or a dash."""
         fact = self._facts.facts.get(name)
         return self.number(title, fact, "" if fact is None else form.format(fact.value), first=first)
 
     def rarely(self, title: str, name: str, form: str) -> list[Segment]:
-        """A field that few logs tell: nothing where this one does not."""
-        return self.told(title, name, form) if name in self._facts.facts else []
+        """A field that few logs report: nothing where this one does not."""
+        return self.reported(title, name, form) if name in self._facts.facts else []
 
 
 def whose(facts: JobFacts) -> str:
     """Who speaks for the job, in words."""
-    voice = facts.speaker
-    if voice is None:
+    writer = facts.speaker
+    if writer is None:
         return "no progress in its logs"
-    who = voice.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
+    who = writer.file.rpartition("/")[2] if facts.speaker_rank is None else f"rank {facts.speaker_rank}"
     others = f"; the {facts.speaking - 1} others log steps, too" if facts.speaking > 1 else ""
     return f"steps from the log of {who}{others}"
 
@@ -145,10 +145,10 @@ class TrainingHead(RebuiltPage, can_focus=False):
             late = facts.late(facts.stepped_at, now)
             age = step.age_s(now) if facts.stepped_at is None else now - facts.stepped_at
             stopped = late and facts.gap_s is not None
-            told = f"no step for {span_text(age)} " if stopped else f"{age_text(max(0.0, age))} ago "
+            reported = f"no step for {span_text(age)} " if stopped else f"{age_text(max(0.0, age))} ago "
             if stopped:
                 row.append(Segment(f"{look.glyph('warning')} ", look.severity["warning"]))
-            row.append(Segment(told, look.severity["warning"] if stopped else look.dim))
+            row.append(Segment(reported, look.severity["warning"] if stopped else look.dim))
         if facts.speaker is not None and (done := facts.speaker.done) is not None:
             style: Style = look.dim if facts.late(facts.stepped_at, now) else look.severity["ok"]
             row += [
@@ -158,7 +158,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
             ]
         eta = facts.facts.get("eta_s")
         row += sheet.number("ETA", eta, "" if eta is None else span_text(eta.value))
-        last = self.scene.told.checkpoints.get(facts.job)
+        last = self.scene.snapshot.checkpoints.get(facts.job)
         if last is not None and last.step is not None:
             when = "" if last.at is None else f", {age_text(max(0.0, self.scene.wall() - last.at))} ago"
             broken = last.complete is False
@@ -170,9 +170,9 @@ class TrainingHead(RebuiltPage, can_focus=False):
     @staticmethod
     def _losses(sheet: JobHeader) -> Row:
         return (
-            *sheet.told("loss", "loss", "{:.4g}", first=True),
-            *sheet.told("grad norm", "grad_norm", "{:.3g}"),
-            *sheet.told("lr", "lr", "{:.2e}"),
+            *sheet.reported("loss", "loss", "{:.4g}", first=True),
+            *sheet.reported("grad norm", "grad_norm", "{:.3g}"),
+            *sheet.reported("lr", "lr", "{:.2e}"),
             *sheet.rarely("loss scale", "loss_scale", "{:g}"),
             *sheet.rarely("skipped", "skipped", "{:.0f}"),
             *sheet.rarely("epoch", "epoch", "{:g}"),

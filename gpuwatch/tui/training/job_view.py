@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
-from gpuwatch.diagnose.training.job_view.build import heard_of, jobs_of, overview
+from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
 from gpuwatch.diagnose.training.job_view.rank_placement import Job
 from gpuwatch.tui.model.alert_snapshot import standing
@@ -58,12 +58,12 @@ class TrainingView:
 
     def _begin(self) -> Iterator[JobFacts | None]:
         scene = self._scene
-        heard = heard_of(scene.fleet, scene.seats)
-        self.jobs = jobs_of(scene.seats, heard)
+        hang_check = received_from(scene.fleet, scene.seats)
+        self.jobs = jobs_of(scene.seats, hang_check)
         if not self._by_hand or self._chosen not in self.jobs:
             self._chosen = self.jobs[0] if self.jobs else None
         self._seen = (scene.frozen, self._chosen, self._by_hand)
-        return overview(scene.fleet, scene.seats, heard, self._chosen, scene.now, scene.wall())
+        return overview(scene.fleet, scene.seats, hang_check, self._chosen, scene.now, scene.wall())
 
     def _take(self, facts: JobFacts) -> None:
         self.facts = facts
@@ -73,7 +73,7 @@ class TrainingView:
     def _own_alerts(self) -> list[Alert]:
         return [
             alert
-            for alert in self._scene.told.alerts.values()
+            for alert in self._scene.snapshot.alerts.values()
             if alert.code.startswith(CODES)
             and standing(alert) in ("firing", "acknowledged")
             and (alert.job == self._chosen or (alert.job is None and self._is_ours(alert)))

@@ -103,7 +103,7 @@ class RankTable(SelectableLines):
         name = UNKNOWN if rank.rank is None else f"{'~' * rank.inferred}{rank.rank}"
         place = rank.node if rank.gpu is None else f"{rank.node}:{rank.gpu}"
         trouble = trouble_of(rank)
-        ground = look.text if rank.alive or rank.voice is not None else look.stale
+        ground = look.text if rank.alive or rank.writer is not None else look.stale
         parts = [
             Segment(" "),
             look.mark(severity),
@@ -129,7 +129,7 @@ class RankTable(SelectableLines):
         if column.flag and column.flag in rank.flags:
             style = look.severity["warning"]
             return ((text + look.glyph("warning"), style),)
-        late = rank.told_late if column.source == "log" else rank.gpu_late and column.source == "gpu"
+        late = rank.reported_late if column.source == "log" else rank.gpu_late and column.source == "gpu"
         return ((text + " ", look.stale if late else look.text),)
 
     def _trends(self, rank: RankRow) -> list[Segment]:
@@ -255,11 +255,11 @@ def severity_of(row: RankRow) -> Severity:
         return "unknown"
     if row.flags:
         return "warning"
-    return "ok" if row.alive or (row.voice is not None and not row.told_late) else "unknown"
+    return "ok" if row.alive or (row.writer is not None and not row.reported_late) else "unknown"
 
 
 def trouble_of(row: RankRow) -> str:
-    """In a word what no number of the row says: its GPU is gone or mute, or its process is."""
+    """In a word what no number of the row states: its GPU is gone or mute, or its process is."""
     if row.gpu_state in ("lost", "stuck"):
         return row.gpu_state
     return "ended" if row.ended else "stale" if row.gpu_at is not None and row.gpu_late else ""

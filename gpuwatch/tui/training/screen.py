@@ -65,7 +65,7 @@ class TrainingScreen(LiveScreen):
         return painted
 
     def arrange_parts(self) -> None:
-        """The job says all it has to say; curves, spread and ranks share what is left."""
+        """The job states all it has to state; curves, spread and ranks share what is left."""
         if (jobs := len(self.view.jobs)) != self._jobs:
             self._jobs = jobs
             self.refresh_bindings()
@@ -77,7 +77,7 @@ class TrainingScreen(LiveScreen):
         self.ranks.statistics = 0 if ranks < 2 else 1 if room < 20 else len(STATISTICS)
         least = 1 + self.ranks.statistics + min(LEAST_RANKS, max(1, ranks))
         lines = min(MOST_CURVE, room - least, max(5, room // 4))
-        self.curves.display = lines >= 3 and self.curves.is_told()
+        self.curves.display = lines >= 3 and self.curves.is_reported()
         self.curves.lines = max(3, lines)
         set_height(self.curves, self.curves.lines)
 
@@ -101,12 +101,12 @@ class TrainingScreen(LiveScreen):
     # ---- gestures
 
     def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
-        """The log of the rank, at the line that told its newest step."""
+        """The log of the rank, at the line that reported its newest step."""
         row = self.ranks.chosen()
         if row is None or row.file is None:
             self.notify("no log file of this rank is known", timeout=3)
             return
-        offset = None if row.voice is None else row.voice.offset
+        offset = None if row.writer is None else row.writer.offset
         ranks = () if row.rank is None else (row.rank,)
         self.cockpit.show_logs(row.node, row.file, offset=offset, ranks=ranks)
 

@@ -68,7 +68,7 @@ def rank(folder: Path, named: str = "s") -> Iterator[int]:
         process.communicate()
 
 
-def told(pid: int, seconds: float = 20.0) -> tuple[list[PythonThread], str | None]:
+def reported(pid: int, seconds: float = 20.0) -> tuple[list[PythonThread], str | None]:
     threads, why = own_stacks("/proc", [pid], seconds)[pid]
     return msgspec.convert(threads, list[PythonThread]), why
 
@@ -77,18 +77,18 @@ def test_the_main_thread_comes_first_also_from_a_deep_folder(tmp_path: Path, sen
     folder = tmp_path / ("d" * 120)
     folder.mkdir()
     with rank(folder) as pid, rank(tmp_path, str(folder / "s")) as liar:
-        threads, why = told(pid)
+        threads, why = reported(pid)
         assert why is None
         assert [(thread.name, thread.main) for thread in threads[:1]] == [("MainThread", True)]
         assert [frame.function for frame in threads[0].frames] == ["data_loader_next", "<module>"]
         assert len(threads) >= 2  # those that serve
-        sentences(told(liar), but=r"(?<=process )\d+")
+        sentences(reported(liar), but=r"(?<=process )\d+")
 
 
 def test_a_process_without_one_is_left_out(tmp_path: Path, sentences: Sentences) -> None:
     assert own_stacks("/proc", [os.getpid()], 1.0) == {}
     with rank(tmp_path, "none") as pid:
-        sentences(told(pid))
+        sentences(reported(pid))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_process_without_one_is_left_out(tmp_path: Path, sentences: Sentences)
 def test_an_answer_that_tells_nothing_says_so(tmp_path: Path, answer: bytes, why: str) -> None:
     (tmp_path / "answer").write_bytes(answer)
     with rank(tmp_path) as pid:
-        assert told(pid) == ([], why)
+        assert reported(pid) == ([], why)
 
 
 def test_what_a_rank_says_of_itself_is_bounded_and_harmless(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_what_a_rank_says_of_itself_is_bounded_and_harmless(tmp_path: Path) -> N
     named = b"Thread 0x0000000000000002 [feeder] (most recent call first):\n"
     (tmp_path / "answer").write_bytes(OK + (named + frame) * 50 + HEAD + frame * 500)
     with rank(tmp_path) as pid:
-        threads, why = told(pid)
+        threads, why = reported(pid)
     assert why is None
     assert len(threads) <= 16
     assert len(threads[0].frames) == MAX_FRAMES
@@ -124,6 +124,6 @@ def test_what_a_rank_says_of_itself_is_bounded_and_harmless(tmp_path: Path) -> N
 def test_a_rank_that_is_stopped_is_not_waited_for(tmp_path: Path) -> None:
     with rank(tmp_path) as pid:
         os.kill(pid, signal.SIGSTOP)
-        threads, why = told(pid, seconds=0.3)
+        threads, why = reported(pid, seconds=0.3)
     assert threads == []
     assert "silent" in str(why)

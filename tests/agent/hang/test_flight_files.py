@@ -138,8 +138,8 @@ def test_where_nothing_is_named_torchs_own_places_are_looked_at(tmp_path: Path) 
 def test_a_folder_that_is_not_there_and_a_process_that_is_gone_are_told(
     rank: int, tmp_path: Path, sentences: Sentences
 ) -> None:
-    told = listed(rank)
-    assert told.places[0].files == []
+    reported = listed(rank)
+    assert reported.places[0].files == []
     tmp_path.rename(tmp_path.with_name("moved"))
     sentences(str(place_of(rank).error))
     tmp_path.with_name("moved").rename(tmp_path)

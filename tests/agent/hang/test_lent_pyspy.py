@@ -41,8 +41,8 @@ def test_it_is_run_from_memory_once_it_is_whole(sentences: Sentences) -> None:
     assert lent.take(last) == {"ready": True}
     assert lent.path is not None
     assert not os.path.lexists(Path(lent.path).readlink())  # no folder holds it
-    said = subprocess.run([lent.path, "me"], capture_output=True, text=True, check=False).stdout
-    sentences(said)
+    output = subprocess.run([lent.path, "me"], capture_output=True, text=True, check=False).stdout
+    sentences(output)
     assert lent.take(first[0]) == {"ready": True}  # it is here already
 
 

@@ -49,10 +49,10 @@ def asked(address: str, seconds: float = 20.0) -> RasAnswer:
 
 @pytest.mark.parametrize("speaks_json", [True, False])
 def test_both_formats_come_whole(speaks_json: bool) -> None:
-    said = (
+    output = (
         ras_server.answer([ras_server.rank(n, 7) for n in range(2000)]) if speaks_json else ras_server.text()
     )
-    with ras_server.ras_server(said, speaks_json=speaks_json) as address:
+    with ras_server.ras_server(output, speaks_json=speaks_json) as address:
         found = asked(address)
     assert (found.error, found.format, found.protocol) == (None, "json" if speaks_json else "text", "2")
     assert read_ras(found, "gpu-001").version == ("2.28.9" if speaks_json else "2.24.3")
@@ -62,8 +62,8 @@ def test_the_address_is_that_of_the_process_and_asked_once(process: Start) -> No
     with ras_server.ras_server(ras_server.answer([]), speaks_json=True) as address:
         pids = [process(NCCL_RAS_ADDR=address), process(NCCL_RAS_ADDR=address)]
         off = process(NCCL_RAS_ENABLE="0")
-        told = msgspec.convert(ras({"pids": [*pids, off, 1 << 30]}), RasAnswers)
-    assert [(each.address, each.pids, each.error) for each in told.answers] == [(address, pids, None)]
+        reported = msgspec.convert(ras({"pids": [*pids, off, 1 << 30]}), RasAnswers)
+    assert [(each.address, each.pids, each.error) for each in reported.answers] == [(address, pids, None)]
 
 
 def test_a_server_that_says_nothing_costs_only_its_time() -> None:

@@ -46,13 +46,13 @@ def running() -> Iterator[dict[str, int]]:
         process.communicate()
 
 
-def told(pids: list[int], **more: object) -> dict[int, ProcessStack]:
+def reported(pids: list[int], **more: object) -> dict[int, ProcessStack]:
     found = msgspec.convert(stacks({"pids": pids, **more}), Stacks)
     return {each.pid: each for each in found.processes}
 
 
 def test_the_kernel_tells_what_a_process_does(running: dict[str, int]) -> None:
-    found = told(list(running.values()), py_spy=None)
+    found = reported(list(running.values()), py_spy=None)
     asleep, spinning, locked = (found[running[name]] for name in ("asleep", "spinning", "locked"))
     main = {each.pid: each.threads[0] for each in found.values()}
     assert main[asleep.pid].tid == asleep.pid
@@ -65,7 +65,7 @@ def test_the_kernel_tells_what_a_process_does(running: dict[str, int]) -> None:
 
 def test_what_a_process_has_started_is_told_too(running: dict[str, int]) -> None:
     """A worker of a data loader that is stopped, say: its rank only waits for it."""
-    found = told([running["feeding"], running["asleep"]], py_spy=None)
+    found = reported([running["feeding"], running["asleep"]], py_spy=None)
     assert found[running["asleep"]].children == []
     assert [child.state for child in found[running["feeding"]].children] == ["T", "Z"]
 
@@ -73,8 +73,8 @@ def test_what_a_process_has_started_is_told_too(running: dict[str, int]) -> None
 def test_a_process_that_has_ended_is_left_out(running: dict[str, int]) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    assert set(told([ended.pid, running["asleep"]], py_spy=None)) == {running["asleep"]}
-    assert told(["x", -3, 0]) == {}  # type: ignore[list-item]
+    assert set(reported([ended.pid, running["asleep"]], py_spy=None)) == {running["asleep"]}
+    assert reported(["x", -3, 0]) == {}  # type: ignore[list-item]
     assert stacks({"pids": [os.getpid()] * 500, "py_spy": None})["processes"].__len__() <= MAX_PROCESSES
 
 
@@ -99,7 +99,7 @@ THREADS = [
 def test_py_spys_threads_come_with_the_main_one_first(running: dict[str, int], tmp_path: Path) -> None:
     (tmp_path / "said.json").write_text(json.dumps(THREADS))
     program = fake_py_spy(tmp_path, f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/said.json')
-    found = told([running["asleep"]], py_spy=program)[running["asleep"]]
+    found = reported([running["asleep"]], py_spy=program)[running["asleep"]]
     assert [thread.name for thread in found.python] == ["MainThread", "helper"]
     assert [(f.function, f.line) for f in found.python[0].frames] == [("data_loader_next", 9), ("main", 40)]
     assert (tmp_path / "asked").read_text().split() == [
@@ -115,7 +115,7 @@ def test_a_look_that_caught_no_frame_is_taken_again(running: dict[str, int], tmp
     (tmp_path / "said.json").write_text(json.dumps(THREADS))
     nothing = json.dumps([{**THREADS[1], "frames": []}])
     script = f"cd {tmp_path}; if [ -e asked ]; then cat said.json; else echo '{nothing}'; fi; touch asked"
-    found = told([running["spinning"]], py_spy=fake_py_spy(tmp_path, script))[running["spinning"]]
+    found = reported([running["spinning"]], py_spy=fake_py_spy(tmp_path, script))[running["spinning"]]
     assert found.python[0].frames[0].function == "data_loader_next"
 
 
@@ -131,7 +131,7 @@ def test_a_py_spy_that_fails_leaves_the_kernels_facts(
     running: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     monkeypatch.setattr("gpuwatch.agent.hang.stacks.ONE_S", 0.5)
-    found = told([running["asleep"]], py_spy=fake_py_spy(tmp_path, script))[running["asleep"]]
+    found = reported([running["asleep"]], py_spy=fake_py_spy(tmp_path, script))[running["asleep"]]
     assert found.python == []
     assert why in str(found.why)
     assert found.threads[0].tid == running["asleep"]
@@ -142,7 +142,7 @@ def test_a_program_that_others_could_have_written_is_not_run(running: dict[str, 
     assert trusted(program)
     Path(program).chmod(0o777)
     assert not trusted(program)
-    found = told([running["asleep"]], py_spy=program)[running["asleep"]]
+    found = reported([running["asleep"]], py_spy=program)[running["asleep"]]
     assert not (tmp_path / "ran").exists()
     assert "not installed" in str(found.why)
 
@@ -158,7 +158,7 @@ def test_it_is_found_in_the_environment_that_the_rank_runs_in(
         deadline = time.monotonic() + 20
         while Path(f"/proc/{rank.pid}/comm").read_text().strip() != "sleep":
             assert time.monotonic() < deadline
-        assert len(told([rank.pid])[rank.pid].python) == 2
+        assert len(reported([rank.pid])[rank.pid].python) == 2
     finally:
         rank.kill()
         rank.wait()
@@ -167,8 +167,8 @@ def test_it_is_found_in_the_environment_that_the_rank_runs_in(
 def test_deep_stacks_of_many_ranks_fit_into_one_reply(running: dict[str, int], tmp_path: Path) -> None:
     deep = {"name": "f" * 90, "filename": "/home/ann/" + "x" * 150, "line": 7}
     threads = [{**THREADS[1], "thread_name": "MainThread" if n == 0 else f"t{n}"} for n in range(16)]
-    said = json.dumps([{**thread, "frames": [deep] * 60} for thread in threads])
-    (tmp_path / "said.json").write_text(said)
+    output = json.dumps([{**thread, "frames": [deep] * 60} for thread in threads])
+    (tmp_path / "said.json").write_text(output)
     program = fake_py_spy(tmp_path, f"cat {tmp_path}/said.json")
     reply = stacks({"pids": [running["asleep"]] * MAX_PROCESSES, "py_spy": program})
     assert len(json.dumps(reply)) < 1 << 20

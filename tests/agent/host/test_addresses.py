@@ -11,12 +11,12 @@ from tests.parts import need
 
 
 def test_they_are_those_that_ip_shows() -> None:
-    told = json.loads(
+    reported = json.loads(
         subprocess.check_output([need("ip"), "-j", "addr", "show", "scope", "global"], text=True)
     )
     shown = {
         one["local"]
-        for link in told
+        for link in reported
         if link.get("ifname", "").startswith(("eth", "en"))
         for one in link["addr_info"]
         if "local" in one

@@ -78,21 +78,21 @@ def runs() -> Iterator[dict[str, Future[subprocess.CompletedProcess[bytes]]]]:
 def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.CompletedProcess[bytes]]]) -> None:
     done = runs[version].result()
     assert done.returncode == 0, done.stderr.decode()
-    told = json.loads(done.stdout)
-    assert told["machine"]["python"].startswith(version + ".")
-    msgspec.convert(told["host"], wire.HostSample)
-    rows = {row.pid: row for row in msgspec.convert(told["rows"], list[wire.Process])}
-    assert (rows[told["child"]].rank, rows[told["child"]].world_size) == (3, 4)
-    assert told["xid"][1] == "critical"
-    (waits,) = msgspec.convert(told["stacks"], wire.Stacks).processes
-    assert (waits.pid, waits.threads[0].state) == (told["child"], "S")
+    reported = json.loads(done.stdout)
+    assert reported["machine"]["python"].startswith(version + ".")
+    msgspec.convert(reported["host"], wire.HostSample)
+    rows = {row.pid: row for row in msgspec.convert(reported["rows"], list[wire.Process])}
+    assert (rows[reported["child"]].rank, rows[reported["child"]].world_size) == (3, 4)
+    assert reported["xid"][1] == "critical"
+    (waits,) = msgspec.convert(reported["stacks"], wire.Stacks).processes
+    assert (waits.pid, waits.threads[0].state) == (reported["child"], "S")
     assert re.match(r"py-spy: status 1; .*debug socket: ", str(waits.why))
-    (counts,) = msgspec.convert(told["ras"], wire.RasAnswers).answers
+    (counts,) = msgspec.convert(reported["ras"], wire.RasAnswers).answers
     assert counts.error is not None
-    (dump,) = msgspec.convert(told["dumps"], wire.DumpResults).processes
+    (dump,) = msgspec.convert(reported["dumps"], wire.DumpResults).processes
     assert "PIPE_FILE" in str(dump.error)
-    (place,) = msgspec.convert(told["left"], wire.DumpPlaces).places
+    (place,) = msgspec.convert(reported["left"], wire.DumpPlaces).places
     assert [(file.rank, file.size_bytes) for file in place.files] == [(3, 2)]
-    piece = msgspec.convert(told["piece"], wire.DumpPiece)
+    piece = msgspec.convert(reported["piece"], wire.DumpPiece)
     assert gzip.decompress(base64.b64decode(piece.packed)) == b"{}"
     assert done.stderr == b""

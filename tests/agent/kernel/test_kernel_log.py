@@ -54,9 +54,9 @@ def test_the_real_device_is_read_where_it_may_be() -> None:
 
 def test_xids_of_the_last_day_come_with_their_own_time(kmsg: Kmsg) -> None:
     log = follow(kmsg)
-    kmsg.say(XID.format(bus="41", code=48), ago=30 * 3600)
-    kmsg.say("usb 1-1: new device", ago=10)
-    kmsg.say(XID.format(bus="41", code=79), ago=3600)
+    kmsg.emit(XID.format(bus="41", code=48), ago=30 * 3600)
+    kmsg.emit("usb 1-1: new device", ago=10)
+    kmsg.emit(XID.format(bus="41", code=79), ago=3600)
     (found,) = log.poll()
     assert (found["code"], found["t"], found["bus_id"]) == (79, NOW - 3600, "00000000:41:00.0")
     found.pop("bus_id")
@@ -71,7 +71,7 @@ def test_a_new_record_is_never_before_the_poll_that_did_not_see_it(kmsg: Kmsg) -
     clock = Clock(NOW)
     log = KernelLog(clock=clock, kmsg=kmsg.path, monotonic=lambda: UPTIME + clock.now - NOW)
     assert log.poll() == []
-    kmsg.say(XID.format(bus="41", code=79), ago=40)
+    kmsg.emit(XID.format(bus="41", code=79), ago=40)
     clock.now += 1
     assert log.poll()[0]["t"] == NOW
     log.close()
@@ -80,8 +80,8 @@ def test_a_new_record_is_never_before_the_poll_that_did_not_see_it(kmsg: Kmsg) -
 def test_a_flood_is_one_event_with_a_count(kmsg: Kmsg) -> None:
     log = follow(kmsg)
     for ago in (500, 450, 400, 100):
-        kmsg.say(XID.format(bus="41", code=31), ago)
-        kmsg.say(XID.format(bus="42", code=31), ago)
+        kmsg.emit(XID.format(bus="41", code=31), ago)
+        kmsg.emit(XID.format(bus="42", code=31), ago)
     found = [(one["bus_id"], one["t"], one["count"]) for one in log.poll()]
     first, second = "00000000:41:00.0", "00000000:42:00.0"
     early, late = NOW - 500, NOW - 100
@@ -99,9 +99,9 @@ def test_more_than_anybody_reads_is_counted() -> None:
 
 def test_the_fall_next_to_its_xid_is_told_once(kmsg: Kmsg) -> None:
     log = follow(kmsg)
-    kmsg.say("NVRM: GPU 0000:41:00.0: GPU has fallen off the bus.")
-    kmsg.say("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.")
-    kmsg.say("NVRM: The NVIDIA GPU 0000:b3:00.0\\x0aNVRM: installed here has\\x0aNVRM: fallen off the bus")
+    kmsg.emit("NVRM: GPU 0000:41:00.0: GPU has fallen off the bus.")
+    kmsg.emit("NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.")
+    kmsg.emit("NVRM: The NVIDIA GPU 0000:b3:00.0\\x0aNVRM: installed here has\\x0aNVRM: fallen off the bus")
     found = [(one["code"], one["bus_id"]) for one in log.poll()]
     assert found == [(79, "00000000:41:00.0"), (None, "00000000:B3:00.0")]
     log.close()

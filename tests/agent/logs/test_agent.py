@@ -253,8 +253,10 @@ def test_training_progress_comes_a_frame_a_tick_with_the_newest_values(folder: P
     append(log, "".join(f"step: {step} loss: 2.25 lr: 0.001\n" for step in range(5000, 5100)))
     new = agent.until(lambda frames: _step(frames, 5099), "the newest step")
     assert (new.fields["loss"], new.backlog, new.dialect) == (2.25, False, "progress.common")
-    told = [frame for frame in agent.frames[after:] if isinstance(frame, Progress) and frame.file == str(log)]
-    assert len(told) <= 5  # whatever the writing was cut into: not a frame a step
+    reported = [
+        frame for frame in agent.frames[after:] if isinstance(frame, Progress) and frame.file == str(log)
+    ]
+    assert len(reported) <= 5  # whatever the writing was cut into: not a frame a step
 
 
 def test_what_was_there_is_no_younger_than_its_file(folder: Path, agent_of: Start) -> None:
@@ -274,8 +276,8 @@ def test_what_was_there_is_no_younger_than_its_file(folder: Path, agent_of: Star
 
 def _past(frames: Sequence[AnyFrame], log: Path) -> Progress | None:
     """Of this log: a job of another test may tell its own."""
-    told = (one for one in frames if isinstance(one, Progress) and one.past)
-    return next((one for one in told if one.file == str(log)), None)
+    reported = (one for one in frames if isinstance(one, Progress) and one.past)
+    return next((one for one in reported if one.file == str(log)), None)
 
 
 def _step(frames: Sequence[AnyFrame], step: int) -> Progress | None:

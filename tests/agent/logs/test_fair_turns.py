@@ -75,14 +75,14 @@ def test_a_live_line_waits_for_the_small_backlog_of_its_file_and_is_not_lost(
 def test_the_reader_tells_less_than_the_cockpit_takes() -> None:
     limits, now = StreamLimits(), [100.0]
     allowance = FindingAllowance(lambda: now[0])
-    told = size = 0
+    reported = size = 0
     for _ in range(600):  # of a tenth of a second
         now[0] += 0.1
         while not allowance.used_up:
             allowance.spend(20_000)
-            told, size = told + 1, size + 20_000
+            reported, size = reported + 1, size + 20_000
     assert size <= BYTES_AT_ONCE + 60 * BYTES_PER_S + 20_000
-    assert told <= FINDINGS_AT_ONCE + 60 * FINDINGS_PER_S
+    assert reported <= FINDINGS_AT_ONCE + 60 * FINDINGS_PER_S
     assert limits.frames_burst > FINDINGS_AT_ONCE and limits.frames_per_s / 2 >= FINDINGS_PER_S
     assert limits.kept_bytes_burst / 2 > BYTES_AT_ONCE and limits.kept_bytes_per_s / 2 > BYTES_PER_S
 
@@ -112,9 +112,9 @@ def test_counts_that_grow_are_told_some_at_a_time() -> None:
     data = flood(500).encode()
     assert len(scanner.feed(data, 0, 1e9)) == 500
     assert not scanner.feed(data, len(data), 1e9 + 1)
-    told = [scanner.quiet(1e9 + 10 + each) for each in range(30)]
-    assert max(map(len, told)) == GROWN_AT_ONCE
-    assert sorted(one["rank"] for one in itertools.chain(*told)) == list(range(500))
+    reported = [scanner.quiet(1e9 + 10 + each) for each in range(30)]
+    assert max(map(len, reported)) == GROWN_AT_ONCE
+    assert sorted(one["rank"] for one in itertools.chain(*reported)) == list(range(500))
     assert Gatherer(iter(()).__next__).grown(1e9) == []
 
 

@@ -167,9 +167,9 @@ PLAIN = [
 def test_a_secret_is_masked_in_command_lines_and_log_lines(place: str) -> None:
     text = place.format(SECRET)
     argv = b"\0".join(text.encode().split(b" ")) + b"\0"
-    for told in (masked(text), shown(text.encode()), command_line(argv) or ""):
-        assert SECRET not in told
-        assert told.count(MASK) == 1
+    for reported in (masked(text), shown(text.encode()), command_line(argv) or ""):
+        assert SECRET not in reported
+        assert reported.count(MASK) == 1
     assert masked(masked(text)) == masked(text)
 
 
@@ -212,8 +212,8 @@ def test_a_line_of_the_body_of_a_private_key_is_masked(width: int) -> None:
 
 def test_json_stays_json() -> None:
     record = {"api_key": SECRET, "token": 12, "password": 1234, "message": f"--password {SECRET}"}
-    told = json.loads(masked(json.dumps(record)))
-    assert told == {"api_key": MASK, "token": 12, "password": 1234, "message": f"--password {MASK}"}
+    reported = json.loads(masked(json.dumps(record)))
+    assert reported == {"api_key": MASK, "token": 12, "password": 1234, "message": f"--password {MASK}"}
 
 
 def test_lines_of_a_file_come_masked() -> None:
@@ -274,9 +274,9 @@ def test_the_count_stands_in_the_reports(tmp_path: Path) -> None:
     (tmp_path / "rank_0.log").write_text("\n".join(["2026-11-22 10:00:00 step 1 loss 2.0", *lines]) + "\n")
     scan = [sys.executable, "-m", "gpuwatch", "scan", str(tmp_path)]
     env = {**os.environ, "COLUMNS": "200"}
-    told = subprocess.run([*scan, "--json"], capture_output=True, text=True, check=False, env=env).stdout
-    assert SECRET not in told
-    assert json.loads(told)["secrets_masked"] == told.count(MASK) > 0
+    reported = subprocess.run([*scan, "--json"], capture_output=True, text=True, check=False, env=env).stdout
+    assert SECRET not in reported
+    assert json.loads(reported)["secrets_masked"] == reported.count(MASK) > 0
     text = subprocess.run(scan, capture_output=True, text=True, check=False, env=env).stdout
     assert SECRET not in text
     assert MASK in text.splitlines()[-1]

@@ -80,7 +80,7 @@ def test_kernel_records_that_a_reader_hung_on_are_skipped_and_the_others_searche
     agent = agent_of(rules=(BOOM, ENDLESS, replace(ENDLESS, id="test.endless_too")), kmsg=kernel.path)
     agent.file("kernel log")
     for line in ("BOOM code=1", BAIT.strip(), "BOOM code=2"):
-        kernel.say(line, ago=10)
+        kernel.emit(line, ago=10)
     agent.found(lambda one: one.fields == {"code": 2})
     os.close(kernel.writer)
     assert sorted(one.fields["code"] for one in agent.findings()) == [1, 2]

@@ -55,8 +55,8 @@ def rank() -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def of(process: subprocess.Popen[str], told: dict[str, Any]) -> dict[str, Any]:
-    (row,) = [row for row in told["ranks"] if row["pid"] == process.pid]
+def of(process: subprocess.Popen[str], reported: dict[str, Any]) -> dict[str, Any]:
+    (row,) = [row for row in reported["ranks"] if row["pid"] == process.pid]
     assert isinstance(row, dict)
     return row
 
@@ -90,11 +90,11 @@ def test_who_can_be_reached_and_who_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as open_one, socket.create_server(("127.0.0.1", 0)) as closed:
         port, gone = open_one.getsockname()[1], closed.getsockname()[1]
         closed.close()
-        told = settings_report(
+        reported = settings_report(
             {"reach": [f"127.0.0.1:{port}", f"127.0.0.1:{gone}", "no port"], "ports": [port, gone]}
         )
-    assert told["reached"] == {f"127.0.0.1:{port}": "", f"127.0.0.1:{gone}": "Connection refused"}
-    assert told["listens"] == {str(port): os.getpid(), str(gone): None}
+    assert reported["reached"] == {f"127.0.0.1:{port}": "", f"127.0.0.1:{gone}": "Connection refused"}
+    assert reported["listens"] == {str(port): os.getpid(), str(gone): None}
 
 
 def test_a_session_asks_its_nodes(rank: subprocess.Popen[str]) -> None:
@@ -109,9 +109,9 @@ def test_a_session_asks_its_nodes(rank: subprocess.Popen[str]) -> None:
             if asked.error:
                 asked = session.ask_rank_settings(name)
         assert not session.fleet.asked
-        told = msgspec.convert(asked.data, NodeSettings)
-    assert [one.rank for one in told.ranks if one.pid == rank.pid] == [3]
-    assert told.shm_total_bytes is not None
+        reported = msgspec.convert(asked.data, NodeSettings)
+    assert [one.rank for one in reported.ranks if one.pid == rank.pid] == [3]
+    assert reported.shm_total_bytes is not None
 
 
 def test_two_jobs_without_an_id_are_both_told_and_helpers_are_not(tmp_path: Path) -> None:

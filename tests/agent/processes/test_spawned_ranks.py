@@ -35,20 +35,20 @@ def ranks(group: list[Sibling], on_gpu: set[int], distributed: Asked) -> dict[in
     return SpawnGroups().ranks(group, on_gpu, distributed, lambda _pid: True)
 
 
-def told(found: dict[int, dict[str, object]]) -> dict[int, tuple[object, object]]:
+def reported(found: dict[int, dict[str, object]]) -> dict[int, tuple[object, object]]:
     return {pid: (one["rank"], one["rank_source"]) for pid, one in found.items()}
 
 
 def test_the_path_or_an_argument_tells_the_rank_and_the_order_is_a_guess() -> None:
     every = lambda _pid: True  # noqa: E731 - shorter than a name for it
     plain = siblings(["python train.py"] * 2)
-    assert told(ranks(plain, set(), every)) == {101: (0, "order"), 100: (1, "order")}
+    assert reported(ranks(plain, set(), every)) == {101: (0, "order"), 100: (1, "order")}
     named = siblings(["python train.py"] * 2, [["/r/rank1.log"], ["/r/rank0.log"]])
-    assert told(ranks(named, set(), every)) == {100: (1, "path"), 101: (0, "path")}
+    assert reported(ranks(named, set(), every)) == {100: (1, "path"), 101: (0, "path")}
     same = siblings(["python train.py"] * 2, [["/r/rank1.log"], ["/r/rank1.log"]])
-    assert {source for _, source in told(ranks(same, set(), every)).values()} == {"order"}
+    assert {source for _, source in reported(ranks(same, set(), every)).values()} == {"order"}
     argued = siblings(["python t.py --rank 1", "python t.py --rank=0"])
-    assert told(ranks(argued, set(), every)) == {100: (1, "command"), 101: (0, "command")}
+    assert reported(ranks(argued, set(), every)) == {100: (1, "command"), 101: (0, "command")}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def ended(pid: int) -> Sibling:
 def given(group: list[Sibling], keeper: SpawnGroups | None = None) -> dict[int, tuple[object, object]]:
     nobody = lambda _pid: False  # noqa: E731 - shorter than a name for it
     trains = lambda _pid: True  # noqa: E731 - shorter than a name for it
-    return told((keeper or SpawnGroups()).ranks(group, set(), nobody, trains))
+    return reported((keeper or SpawnGroups()).ranks(group, set(), nobody, trains))
 
 
 def test_logs_that_differ_in_one_number_make_ranks_of_processes_without_a_gpu() -> None:

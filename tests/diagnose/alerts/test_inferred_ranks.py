@@ -8,16 +8,16 @@ import pytest
 
 from gpuwatch.diagnose.hang.stacks.compare import RankStack, judge_stacks
 from gpuwatch.wire import ProcessStack, PythonThread, StackFrame
-from tests.diagnose.finding import Teller, places
+from tests.diagnose.finding import Reporter, places
 
 
 @pytest.mark.parametrize("inferred", [False, True])
 def test_an_incident_names_an_inferred_rank_as_such(inferred: bool) -> None:
     where = places(4)
     where = replace(where, ranks=tuple(replace(each, inferred=inferred) for each in where.ranks))
-    tell = Teller(where)
-    tell.say("oom.cuda", 0.0, 3)
-    (incident,) = tell.judged()
+    report = Reporter(where)
+    report.emit("oom.cuda", 0.0, 3)
+    (incident,) = report.judged()
     assert incident.rank == 3
     assert ("rank ~3" in incident.sentence, "rank 3" in incident.sentence) == (inferred, not inferred)
     assert incident.confidence == ("low" if inferred else "high")
@@ -39,7 +39,7 @@ def test_stacks_name_inferred_ranks_as_such() -> None:
 def test_a_log_that_no_inferred_rank_writes_states_its_rank() -> None:
     where = places(4)
     where = replace(where, ranks=tuple(replace(each, inferred=True) for each in where.ranks))
-    tell = Teller(where)
-    tell.say("oom.cuda", 0.0, 3, file="/elsewhere/rank_3.log", rank_from="line")
-    (incident,) = tell.judged()
+    report = Reporter(where)
+    report.emit("oom.cuda", 0.0, 3, file="/elsewhere/rank_3.log", rank_from="line")
+    (incident,) = report.judged()
     assert (incident.rank, "rank 3" in incident.sentence, incident.confidence) == (3, True, "high")

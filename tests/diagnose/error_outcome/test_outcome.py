@@ -136,11 +136,11 @@ def test_the_live_book_notes_what_a_rank_outlived() -> None:
         t=cluster.t, seq=1, id=1, rule="oom.cuda", severity="error", file="/logs/rank_3.log", offset=10,
         at=cluster.t, timed=True, lines=["x"], rank=3, job="4711",
     )  # fmt: skip
-    cluster.tell("gpu-001", text)
+    cluster.report("gpu-001", text)
     cluster.step(10)
     assert [each.severity for each in cluster.book.alerts.values()] == ["error"]
     for step in (40, 41, 42):
-        cluster.tell("gpu-001", wire.Progress(
+        cluster.report("gpu-001", wire.Progress(
             t=cluster.t, seq=step, file="/logs/rank_3.log", offset=step, at=cluster.t, dialect="x",
             fields={"step": float(step)}, rank=3, job="4711",
         ))  # fmt: skip

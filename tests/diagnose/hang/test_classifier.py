@@ -168,7 +168,7 @@ class Story:
             self.tick(aged(tuple(ranks), tick * EVERY_S, steps))
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
 
 
@@ -178,25 +178,25 @@ def test_a_hang_is_told_within_30_s_of_its_window_and_ends_with_the_next_step() 
     ranks = ranks_of(64, **SPIN)
     ranks[17] = replace(ranks[17], busy_pct=0.0)
     story.silent(ranks, 58)
-    assert not story.told
+    assert not story.reported
     story.silent(ranks, 90)
     (alert,) = story.watch.alerts.values()
     assert (alert.code, alert.rank, alert.node, alert.gpu) == ("job.hang", 17, "gpu-002", 1)
     assert alert.role == "first"
     story.train(64, 4)
-    assert not story.told
+    assert not story.reported
 
 
 def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone(sentences: Sentences) -> None:
     """A100s do not tell their tensor work, and what they draw in training is not known to who comes late."""
     blind = {**SPIN, "power_w": 95.0, "tensor_pct": None}
-    for silent_s, told in ((400.0, 0), (2400.0, 1)):
+    for silent_s, reported in ((400.0, 0), (2400.0, 1)):
         story = Story()
         for look in range(15):
             quiet = aged(tuple(ranks_of(64, **blind)), silent_s + look * EVERY_S, steps=True)
             story.watch.see({"job-1": quiet}, lambda _ranks, _quiet_s: {}, story.now + look * EVERY_S, WALL)
-        assert len(story.told) == told
-    sentences(story.told[0])
+        assert len(story.reported) == reported
+    sentences(story.reported[0])
     (alert,) = story.watch.alerts.values()
     assert (alert.severity, alert.fields["confidence"]) == ("error", "low")
     ranks = ranks_of(64, **blind)
@@ -222,7 +222,7 @@ def test_a_job_that_hangs_soon_after_we_came_is_told_by_its_peers_and_limits(
     if idle is not None:
         ranks[idle] = replace(ranks[idle], busy_pct=0.0, power_w=90.0)
     story.silent(ranks, 55)
-    assert not story.told
+    assert not story.reported
     story.silent(ranks, silent_s)
     (alert,) = story.watch.alerts.values()
     assert (alert.state, alert.rank) == ("firing", idle)
@@ -251,7 +251,7 @@ def test_an_answer_tells_before_silence_alone_would_and_names_the_rank(sentences
     still = ranks_of(8, **{**SPIN, "busy_pct": 0.0})
     story.silent(still, 80)
     assert story.watch.suspected == {"job-1"}
-    assert not story.told, "a checkpoint of all ranks may take so long"
+    assert not story.reported, "a checkpoint of all ranks may take so long"
     story.watch.answer("job-1", asked((3,), settles=True))
     story.tick(aged(tuple(still), 82, steps=True))
     (alert,) = story.watch.alerts.values()
@@ -279,7 +279,7 @@ def test_an_answer_that_may_be_a_pause_only_refines_what_is_told_in_its_time() -
     story.silent(still, 80)
     story.watch.answer("job-1", asked((3,), settles=False))
     for tick in range(41, 160):
-        assert not story.told or tick * EVERY_S > PAUSE_WINDOWS * 60
+        assert not story.reported or tick * EVERY_S > PAUSE_WINDOWS * 60
         story.tick(aged(tuple(still), tick * EVERY_S, steps=True))
     assert [alert.rank for alert in story.watch.alerts.values()] == [3]
 
@@ -300,12 +300,12 @@ def test_a_rank_that_vanished_is_whom_the_others_wait_for(sentences: Sentences) 
     story.train(8, 60)
     left = [rank for rank in ranks_of(8, **SPIN) if rank.rank != 5]
     story.silent(left, 90)
-    sentences(story.told)
+    sentences(story.reported)
     (alert,) = story.watch.alerts.values()
     assert alert.rank == 5
     story.train(4, 60)
     story.silent(ranks_of(4, **SPIN), 90)
-    sentences(story.told[0])
+    sentences(story.reported[0])
 
 
 def test_a_job_that_was_silent_before_we_came_is_told_soon() -> None:
@@ -314,7 +314,7 @@ def test_a_job_that_was_silent_before_we_came_is_told_soon() -> None:
     ranks = ranks_of(64, **SPIN)
     ranks[17] = replace(ranks[17], busy_pct=0.0, power_w=120.0)
     looks = 0
-    while not story.told:
+    while not story.reported:
         story.tick(aged(tuple(ranks), 2400.0 + looks * EVERY_S, steps=True))
         looks += 1
     assert LAST_S < looks * EVERY_S <= 30
@@ -334,9 +334,9 @@ def test_the_rank_that_saves_for_all_is_given_five_windows(sentences: Sentences)
     story = Story()
     story.train(8, 60)
     story.silent(saves(), 280)
-    assert not story.told
+    assert not story.reported
     story.silent(saves(), 430)
-    sentences(story.told)
+    sentences(story.reported)
 
 
 def test_a_pause_that_ended_by_itself_may_come_again() -> None:
@@ -345,15 +345,15 @@ def test_a_pause_that_ended_by_itself_may_come_again() -> None:
     story.train(8, 60)
     low = ranks_of(8, **SPIN)
     story.silent(low, 180)
-    assert story.told
+    assert story.reported
     story.train(8, 60)
     story.silent(low, 240)
-    assert not story.told
+    assert not story.reported
     story.silent(saves(busy=2.0), 90)
-    assert story.told, "but another rank that all wait for is news"
+    assert story.reported, "but another rank that all wait for is news"
     story.train(8, 60)
     story.silent(low, 400)
-    assert story.told
+    assert story.reported
 
 
 def test_a_job_whose_speaker_cannot_be_heard_is_not_silent() -> None:
@@ -364,23 +364,23 @@ def test_a_job_whose_speaker_cannot_be_heard_is_not_silent() -> None:
         16, **{**WORK, "power_w": 250.0, "tensor_pct": 0.5, "wrote_s": 9000.0, "stepped_s": None}
     )
     for tick in range(300):
-        lost = replace(others[0], heard=False, busy_pct=None, wrote_s=2.0 * tick, stepped_s=2.0 * tick)
+        lost = replace(others[0], reachable=False, busy_pct=None, wrote_s=2.0 * tick, stepped_s=2.0 * tick)
         story.tick([lost, *others[1:]])
     back = replace(others[0], wrote_s=600.0, stepped_s=600.0)
     for _ in range(25):
         story.tick([back, *others[1:]])  # its log has not been read yet
-        assert not story.told
+        assert not story.reported
     for tick in range(45):
         back = replace(others[0], wrote_s=650.0 + tick, stepped_s=650.0 + tick)
         story.tick([back, *others[1:]])
-    assert story.told
+    assert story.reported
 
 
 def test_a_server_that_nobody_asks_anything_does_not_hang() -> None:
     story = Story()
     story.train(8, 300, stepped_s=None)
     story.silent(ranks_of(8, **SPIN), 3600, steps=False)
-    assert not story.told
+    assert not story.reported
 
 
 def test_a_job_of_long_steps_is_given_five_of_them() -> None:
@@ -388,9 +388,9 @@ def test_a_job_of_long_steps_is_given_five_of_them() -> None:
     for _ in range(10):
         story.silent(ranks_of(64, **WORK), 40)
     story.silent(ranks_of(64, **SPIN), 190)
-    assert not story.told
+    assert not story.reported
     story.silent(ranks_of(64, **SPIN), 240)
-    assert story.told
+    assert story.reported
 
 
 LONGEST_S = {
@@ -423,7 +423,7 @@ def test_healthy_days_give_no_alarm(days: int) -> None:
         kind = dice.choices(list(kinds), (400, 40, 2, 2, 2, 1, 1))[0]
         longest = LONGEST_S[kind]
         story.silent(kinds[kind], dice.uniform(EVERY_S, longest))
-        alarms += len(story.told)
+        alarms += len(story.reported)
     assert alarms == 0
 
 
@@ -451,21 +451,21 @@ def test_a_rank_that_was_gone_before_we_came_is_who_the_others_wait_for(sentence
     ("signs", "tells"), [({}, True), ({"cpu_pct": 97.0}, False), ({"busy_pct": 90.0}, False)]
 )
 def test_the_same_answer_twice_tells_unless_the_named_rank_works(
-    signs: dict[str, float], tells: bool
+    signs: dict[str, float], states: bool
 ) -> None:
     first = replace(asked((3,), settles=False, confidence="low"), repeatable=True)
-    again = replace(first, heard=structs.replace(first.heard, at=WALL + 20))
+    again = replace(first, hang_check=structs.replace(first.hang_check, at=WALL + 20))
     answer = confirmed(first, again)
-    assert (answer.repeated, answer.heard.confidence) == (True, "medium")
+    assert (answer.repeated, answer.hang_check.confidence) == (True, "medium")
     story = Story()
     story.train(8, 60, busy_pct=0.0)
     still = ranks_of(8, **{**SPIN, "busy_pct": 0.0, "power_w": 90.0})
     still[3] = replace(still[3], **signs)  # type: ignore[arg-type]
     story.silent(still, 80)
-    assert not story.told
+    assert not story.reported
     story.watch.answer("job-1", answer)
     story.tick(aged(tuple(still), 82, steps=True))
-    assert bool(story.told) == tells
+    assert bool(story.reported) == states
 
 
 def test_an_answer_that_changed_confirms_nothing() -> None:

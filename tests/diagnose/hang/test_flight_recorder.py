@@ -15,35 +15,35 @@ from tests.sentences import Sentences
 
 def test_the_one_that_never_came_is_named_among_512(sentences: Sentences) -> None:
     verdict = judge_flight(job(512, {137: steps(41, "completed")}, steps(42)))
-    said = verdict.testimony
-    assert (said.culprits, said.confidence) == ((137,), "high")
-    sentences(said.sentence)
-    assert any("gpuwatch stacks" in each for each in said.settle)
+    stated = verdict.testimony
+    assert (stated.culprits, stated.confidence) == ((137,), "high")
+    sentences(stated.sentence)
+    assert any("gpuwatch stacks" in each for each in stated.settle)
 
 
 def test_who_called_something_else_is_outvoted_whatever_its_rank(sentences: Sentences) -> None:
     odd = [*steps(6, "completed"), entry(7, "broadcast", state="started")]
     for rank in (0, 3):  # a comparison with the first rank would blame the others in one of the cases
-        said = judge_flight(job(8, {rank: odd}, steps(7))).testimony
-        assert (said.culprits, said.confidence) == ((rank,), "high")
-        sentences(said.sentence)
+        stated = judge_flight(job(8, {rank: odd}, steps(7))).testimony
+        assert (stated.culprits, stated.confidence) == ((rank,), "high")
+        sentences(stated.sentence)
 
 
 @pytest.mark.parametrize(("change", "word"), [({"size": 999}, "[999]"), ({"dtype": "Half"}, "Half")])
 def test_another_size_or_type_is_told_with_both(change: dict[str, object], word: str) -> None:
     odd = [*steps(6, "completed"), entry(7, state="started", **change)]  # type: ignore[arg-type]
-    said = judge_flight(job(8, {5: odd}, steps(7))).testimony
-    assert said.culprits == (5,)
-    assert word in said.sentence
-    assert "all_reduce of [1024] Float" in said.sentence
+    stated = judge_flight(job(8, {5: odd}, steps(7))).testimony
+    assert stated.culprits == (5,)
+    assert word in stated.sentence
+    assert "all_reduce of [1024] Float" in stated.sentence
 
 
 def test_half_against_half_blames_nobody(sentences: Sentences) -> None:
     odd = [*steps(6, "completed"), entry(7, "broadcast", state="started")]
-    said = judge_flight(job(4, {0: odd, 1: odd}, steps(7))).testimony
-    assert said.wrong
-    assert (said.culprits, said.confidence) == ((), "low")
-    sentences(said.sentence)
+    stated = judge_flight(job(4, {0: odd, 1: odd}, steps(7))).testimony
+    assert stated.wrong
+    assert (stated.culprits, stated.confidence) == ((), "low")
+    sentences(stated.sentence)
 
 
 def test_shapes_with_equal_elements_are_equal_and_shares_may_differ(sentences: Sentences) -> None:
@@ -54,32 +54,32 @@ def test_shapes_with_equal_elements_are_equal_and_shares_may_differ(sentences: S
     assert not judge_flight(job(4, {1: flat}, steps(7, "completed"))).testimony.wrong
     uneven = [entry(1, "all_to_all", state="started", input_sizes=[[10]], output_sizes=[[30]])]
     other = [entry(1, "all_to_all", state="started", input_sizes=[[30]], output_sizes=[[10]])]
-    said = judge_flight(job(2, {0: uneven, 1: other}, [])).testimony
-    assert (said.wrong, said.culprits) == (True, ())
-    sentences(said.sentence)
+    stated = judge_flight(job(2, {0: uneven, 1: other}, [])).testimony
+    assert (stated.wrong, stated.culprits) == (True, ())
+    sentences(stated.sentence)
     short = [entry(1, "all_to_all", state="started", input_sizes=[[30]], output_sizes=[[9]])]
     sentences(judge_flight(job(2, {0: uneven, 1: short}, [])).testimony.sentence)
 
 
 def test_all_in_one_collective_that_does_not_end_is_no_ranks_fault(sentences: Sentences) -> None:
-    said = judge_flight(job(16, {}, steps(9))).testimony
-    assert said.wrong
-    assert said.culprits == ()
-    sentences(said.sentence)
-    assert any("probe" in each for each in said.settle)
+    stated = judge_flight(job(16, {}, steps(9))).testimony
+    assert stated.wrong
+    assert stated.culprits == ()
+    sentences(stated.sentence)
+    assert any("probe" in each for each in stated.settle)
 
 
 def test_a_gpu_that_has_not_begun_what_the_others_are_in_is_named(sentences: Sentences) -> None:
-    said = judge_flight(job(16, {4: steps(9, "scheduled")}, steps(9))).testimony
-    assert said.culprits == (4,)
-    sentences(said.sentence)
+    stated = judge_flight(job(16, {4: steps(9, "scheduled")}, steps(9))).testimony
+    assert stated.culprits == (4,)
+    sentences(stated.sentence)
 
 
 def test_who_runs_ahead_does_not_hide_the_collective_in_which_all_are() -> None:
     ahead = [*steps(9), *(entry(seq, state="scheduled") for seq in range(10, 30))]
-    said = judge_flight(job(8, {0: ahead}, steps(9))).testimony
-    assert said.culprits == ()
-    assert "all_reduce #9" in said.sentence
+    stated = judge_flight(job(8, {0: ahead}, steps(9))).testimony
+    assert stated.culprits == ()
+    assert "all_reduce #9" in stated.sentence
 
 
 def test_finished_jobs_are_well() -> None:
@@ -90,24 +90,24 @@ def test_finished_jobs_are_well() -> None:
 
 
 def test_dumps_without_an_entry_are_no_sign_of_health(sentences: Sentences) -> None:
-    said = judge_flight([dump(rank, [], {"0": range(4)}) for rank in range(4)]).testimony
-    sentences(said.sentence)
-    assert "TORCH_FR_BUFFER_SIZE" in said.settle[0]
+    stated = judge_flight([dump(rank, [], {"0": range(4)}) for rank in range(4)]).testimony
+    sentences(stated.sentence)
+    assert "TORCH_FR_BUFFER_SIZE" in stated.settle[0]
     sentences(judge_flight(job(1, {}, steps(5, "completed"))).testimony.sentence)
 
 
 def test_a_missing_dump_is_the_suspect_only_where_the_others_hang(sentences: Sentences) -> None:
-    said = judge_flight(job(8, {}, steps(5), gone=[6])).testimony
-    assert (said.culprits, said.confidence) == ((6,), "medium")
-    sentences(said.sentence)
+    stated = judge_flight(job(8, {}, steps(5), gone=[6])).testimony
+    assert (stated.culprits, stated.confidence) == ((6,), "medium")
+    sentences(stated.sentence)
     assert not judge_flight(job(8, {}, steps(5, "completed"), gone=[6])).testimony.wrong
 
 
 def test_a_missing_dump_lowers_the_confidence_in_who_is_missing() -> None:
-    said = judge_flight(job(8, {2: steps(4, "completed")}, steps(5), gone=[6])).testimony
-    assert said.culprits == (2,)
-    assert said.confidence != "high"
-    assert any("rank 6" in each for each in said.evidence)
+    stated = judge_flight(job(8, {2: steps(4, "completed")}, steps(5), gone=[6])).testimony
+    assert stated.culprits == (2,)
+    assert stated.confidence != "high"
+    assert any("rank 6" in each for each in stated.evidence)
 
 
 def test_entries_that_were_overwritten_are_not_missing() -> None:
@@ -115,9 +115,9 @@ def test_entries_that_were_overwritten_are_not_missing() -> None:
         return [entry(seq, state="completed" if seq < last else "started") for seq in range(first, last + 1)]
 
     dumps = [dump(rank, ring(1 + 10 * rank, 100), {"0": range(4)}) for rank in range(4)]
-    said = judge_flight(dumps).testimony
-    assert said.culprits == ()
-    assert "all_reduce #100" in said.sentence
+    stated = judge_flight(dumps).testimony
+    assert stated.culprits == ()
+    assert "all_reduce #100" in stated.sentence
 
 
 def two_groups(rank: int, own: dict[str, tuple[int, str]]) -> RankDump:
@@ -153,9 +153,9 @@ def test_two_groups_that_wait_for_each_other_are_a_deadlock() -> None:
         two_groups(2, {"2": (3, "completed"), "0": (8, "started")}),
         two_groups(3, {"2": (3, "completed"), "0": (8, "started")}),
     ]
-    said = judge_flight(dumps).testimony
-    assert said.sentence.startswith("deadlock: ")
-    assert said.culprits == (0, 1)
+    stated = judge_flight(dumps).testimony
+    assert stated.sentence.startswith("deadlock: ")
+    assert stated.culprits == (0, 1)
 
 
 def pair(rank: int, *halves: str, batch: str | None = None) -> RankDump:
@@ -170,15 +170,15 @@ def pair(rank: int, *halves: str, batch: str | None = None) -> RankDump:
 
 
 def test_a_send_without_its_receive_names_the_silent_side() -> None:
-    said = judge_flight([pair(0, "send 0->1"), pair(1), pair(2)]).testimony
-    assert said.culprits == (1,)
-    assert "rank 0 waits" in said.sentence
-    assert "send 0->1" in said.sentence
+    stated = judge_flight([pair(0, "send 0->1"), pair(1), pair(2)]).testimony
+    assert stated.culprits == (1,)
+    assert "rank 0 waits" in stated.sentence
+    assert "send 0->1" in stated.sentence
 
 
 def test_chains_of_a_pipeline_lead_to_its_end() -> None:
-    said = judge_flight([pair(0, "recv 0<-1"), pair(1, "recv 1<-2"), pair(2)]).testimony
-    assert said.culprits == (2,)
+    stated = judge_flight([pair(0, "recv 0<-1"), pair(1, "recv 1<-2"), pair(2)]).testimony
+    assert stated.culprits == (2,)
 
 
 def test_batches_end_together() -> None:
@@ -215,9 +215,9 @@ def test_a_dump_that_could_not_be_read_does_not_accuse_its_rank(sentences: Sente
 
 
 def test_beside_a_culprit_the_unread_are_told_as_what_they_are(sentences: Sentences) -> None:
-    said = judge_flight(job(8, {2: steps(6, "completed")}, steps(7), gone=(5,)), unread={5}).testimony
-    assert said.culprits == (2,)
-    sentences(said.evidence)
+    stated = judge_flight(job(8, {2: steps(6, "completed")}, steps(7), gone=(5,)), unread={5}).testimony
+    assert stated.culprits == (2,)
+    sentences(stated.evidence)
 
 
 def test_gloo_which_tells_no_states_blames_nobody_for_an_unread_dump() -> None:
@@ -225,5 +225,5 @@ def test_gloo_which_tells_no_states_blames_nobody_for_an_unread_dump() -> None:
     held = pickle.dumps(content(entries, {}), 2)
     dumps = [read_dump(held, rank, "x") for rank in (0, 1, 3)]
     assert judge_flight(dumps, 4).testimony.culprits == (2,)
-    said = judge_flight(dumps, 4, unread={2}).testimony
-    assert (said.wrong, said.culprits) == (False, ())
+    stated = judge_flight(dumps, 4, unread={2}).testimony
+    assert (stated.wrong, stated.culprits) == (False, ())

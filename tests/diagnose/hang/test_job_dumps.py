@@ -21,29 +21,29 @@ SAID = source_verdict.SourceVerdict(
 )
 
 
-def heard() -> FlightEvidence:
+def received() -> FlightEvidence:
     read = tuple(DumpRead(rank, "a", f"/d/{rank}", 10, WRITTEN) for rank in range(4))
     return FlightEvidence((JobDumps("J", 4, read, {}, testimony=SAID),))
 
 
 @pytest.mark.parametrize("stepped", [{}, {"J": WRITTEN - 60}, {"other": WRITTEN + 60}])
 def test_dumps_from_after_the_last_step_stand(stepped: dict[str | None, float]) -> None:
-    assert outlived(heard(), stepped).testimony == SAID
+    assert outlived(received(), stepped).testimony == SAID
 
 
 def test_dumps_from_before_the_last_step_are_hardly_believed(sentences: Sentences) -> None:
-    said = outlived(heard(), {"J": WRITTEN + 60}).testimony
-    assert said is not None
-    assert said.confidence == "low"
-    sentences(said.evidence[0])
-    assert len(said.settle) == 1
+    stated = outlived(received(), {"J": WRITTEN + 60}).testimony
+    assert stated is not None
+    assert stated.confidence == "low"
+    sentences(stated.evidence[0])
+    assert len(stated.settle) == 1
 
 
 def test_a_doubtful_witness_makes_no_other_surer() -> None:
     stacks = source_verdict.SourceVerdict(
         "stacks", wrong=True, sentence="rank 2 sleeps", culprits=(2,), confidence="medium"
     )
-    doubtful = outlived(heard(), {"J": WRITTEN + 60}).testimony
+    doubtful = outlived(received(), {"J": WRITTEN + 60}).testimony
     assert doubtful is not None
     verdict = waiting_for([stacks, doubtful])
     assert verdict is not None
@@ -54,5 +54,5 @@ def test_a_doubtful_witness_makes_no_other_surer() -> None:
 
 
 def test_equal_reasons_are_told_once(sentences: Sentences) -> None:
-    told = reasons_text({0: "none is there", 1: "none is there", 5: "b: no answer in 20 s"})
-    sentences(told)
+    reported = reasons_text({0: "none is there", 1: "none is there", 5: "b: no answer in 20 s"})
+    sentences(reported)

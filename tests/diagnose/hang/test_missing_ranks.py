@@ -21,9 +21,9 @@ from tests.fleet.jobs.two_jobs import WALL, Several, rank
 FOUR = {"LOCAL_WORLD_SIZE": "4"}
 
 
-def running(told: Several, node: str, *ranks: wire.Process, at: float = 60.0) -> None:
-    told.run(node, *ranks, at=at)
-    told.tell(node, wire.Sample(t=WALL + at, seq=5, host=wire.HostSample(t=WALL + at), gpus=[]), at=at)
+def running(reported: Several, node: str, *ranks: wire.Process, at: float = 60.0) -> None:
+    reported.run(node, *ranks, at=at)
+    reported.report(node, wire.Sample(t=WALL + at, seq=5, host=wire.HostSample(t=WALL + at), gpus=[]), at=at)
 
 
 def member(number: int, world: int = 4, **more: Any) -> wire.Process:
@@ -33,98 +33,100 @@ def member(number: int, world: int = 4, **more: Any) -> wire.Process:
     return structs.replace(rank(number, 100 + number, world, **facts), local_rank=local)
 
 
-def missing(told: Several, at: float = 60.0) -> list[tuple[str, int]]:
-    return [(each.node.name, each.rank) for each in missing_ranks(told.fleet, at)]
+def missing(reported: Several, at: float = 60.0) -> list[tuple[str, int]]:
+    return [(each.node.name, each.rank) for each in missing_ranks(reported.fleet, at)]
 
 
 def test_the_one_that_its_siblings_miss_is_told() -> None:
-    told = Several()
-    running(told, "n1", *map(member, (0, 2, 3)))
-    assert missing(told) == [("n1", 1)]
-    codes = [(each.condition.code, each.condition.severity) for each in findings(told.fleet, 60.0)]
+    reported = Several()
+    running(reported, "n1", *map(member, (0, 2, 3)))
+    assert missing(reported) == [("n1", 1)]
+    codes = [(each.condition.code, each.condition.severity) for each in findings(reported.fleet, 60.0)]
     assert ("rank_missing", "error") in codes
 
 
 @pytest.mark.parametrize("master", ["127.0.0.1", "localhost:29500"])
 def test_a_rendezvous_on_the_loopback_has_all_ranks_on_its_node(master: str) -> None:
-    told = Several()
-    running(told, "n1", *(member(each, variables={}, master=master, job=None) for each in (0, 1, 3)))
-    assert missing(told) == [("n1", 2)]
+    reported = Several()
+    running(reported, "n1", *(member(each, variables={}, master=master, job=None) for each in (0, 1, 3)))
+    assert missing(reported) == [("n1", 2)]
 
 
 def test_nodes_that_are_not_watched_are_no_news() -> None:
-    told = Several()
-    running(told, "n1", *(member(each, 16) for each in range(4, 8)))
-    assert missing(told) == []
-    running(told, "n1", *(member(each, 16) for each in (4, 5, 7)))
-    assert missing(told) == [("n1", 6)]
+    reported = Several()
+    running(reported, "n1", *(member(each, 16) for each in range(4, 8)))
+    assert missing(reported) == []
+    running(reported, "n1", *(member(each, 16) for each in (4, 5, 7)))
+    assert missing(reported) == [("n1", 6)]
 
 
 def test_a_zombie_is_missing_and_a_job_that_starts_has_time() -> None:
-    told = Several()
+    reported = Several()
     dead = member(1, state="Z")
-    running(told, "n1", member(0), dead, member(2), member(3))
-    assert missing(told) == [("n1", 1)]
-    running(told, "n1", *(member(each, start=WALL + 40) for each in (0, 2, 3)))
-    assert missing(told) == []
+    running(reported, "n1", member(0), dead, member(2), member(3))
+    assert missing(reported) == [("n1", 1)]
+    running(reported, "n1", *(member(each, start=WALL + 40) for each in (0, 2, 3)))
+    assert missing(reported) == []
 
 
 def test_who_reached_the_announced_last_step_has_ended_as_it_should() -> None:
-    told = Several()
-    running(told, "n1", *map(member, (0, 2, 3)))
+    reported = Several()
+    running(reported, "n1", *map(member, (0, 2, 3)))
     progress = wire.Progress(
         t=WALL, seq=4, file="/runs/1/rank_0.log", offset=0, at=WALL, dialect="progress.common",
         fields={"step": 50, "total_steps": 50}, rank=0, job="4711",
     )  # fmt: skip
-    told.tell("n1", progress)
-    assert missing(told) == []
+    reported.report("n1", progress)
+    assert missing(reported) == []
 
 
 def test_without_a_word_on_its_node_s_ranks_only_its_own_log_tells() -> None:
-    told = Several()
+    reported = Several()
     living = [member(each, variables={}, local_rank=None) for each in (0, 2)]
-    running(told, "n1", *living)
-    assert missing(told) == []
+    running(reported, "n1", *living)
+    assert missing(reported) == []
     log: dict[str, Any] = {"job": "4711", "ranks": [1], "rank_from": "path"}
-    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log", grown_at=WALL - 3600, **log))
-    running(told, "n1", *living)
-    assert missing(told) == []
-    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log", grown_at=WALL + 20, last_lines=["bye"], **log))
-    running(told, "n1", *living)
-    assert missing(told) == [("n1", 1)]
-    assert missing_ranks(told.fleet, 60.0)[0].last_line == "bye"
+    reported.list_files("n1", wire.LogFile("/runs/1/rank_1.log", grown_at=WALL - 3600, **log))
+    running(reported, "n1", *living)
+    assert missing(reported) == []
+    reported.list_files(
+        "n1", wire.LogFile("/runs/1/rank_1.log", grown_at=WALL + 20, last_lines=["bye"], **log)
+    )
+    running(reported, "n1", *living)
+    assert missing(reported) == [("n1", 1)]
+    assert missing_ranks(reported.fleet, 60.0)[0].last_line == "bye"
 
 
 def test_ranks_that_are_numbered_by_their_order_prove_nothing() -> None:
-    told = Several()
-    running(told, "n1", *(member(each, rank_source="order") for each in (0, 2)))
-    assert missing(told) == []
-    running(told, "n1", *(member(each, rank_source="path") for each in (0, 2, 3)))
-    assert missing(told) == [("n1", 1)]
+    reported = Several()
+    running(reported, "n1", *(member(each, rank_source="order") for each in (0, 2)))
+    assert missing(reported) == []
+    running(reported, "n1", *(member(each, rank_source="path") for each in (0, 2, 3)))
+    assert missing(reported) == [("n1", 1)]
 
 
-def idle(told: Several, world: int, *ranks: int, at: float = 200.0, **more: Any) -> None:
+def idle(reported: Several, world: int, *ranks: int, at: float = 200.0, **more: Any) -> None:
     """Ranks that do nothing, each on a node with no more ranks than itself."""
     facts: dict[str, Any] = {"cpu_pct": 0.3, "variables": {}, "local_rank": None, **more}
-    running(told, "n1", *(member(each, world, **facts) for each in ranks), at=at)
+    running(reported, "n1", *(member(each, world, **facts) for each in ranks), at=at)
 
 
-def unstarted(told: Several, at: float = 200.0) -> list[tuple[str, tuple[int, ...], int]]:
-    return [(each.job, each.ranks, each.world_size) for each in unstarted_ranks(told.fleet, at)]
+def unstarted(reported: Several, at: float = 200.0) -> list[tuple[str, tuple[int, ...], int]]:
+    return [(each.job, each.ranks, each.world_size) for each in unstarted_ranks(reported.fleet, at)]
 
 
 def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None:
-    told = Several()
-    idle(told, 5, 0, 1, 2, 3)
-    assert unstarted(told) == [("4711", (4,), 5)]
-    found = {each.condition.code: each.condition.severity for each in findings(told.fleet, 200.0)}
+    reported = Several()
+    idle(reported, 5, 0, 1, 2, 3)
+    assert unstarted(reported) == [("4711", (4,), 5)]
+    found = {each.condition.code: each.condition.severity for each in findings(reported.fleet, 200.0)}
     assert found["rank_unstarted"] == "warning"
     book = AlertBook(PACK, Thresholds())
-    book.update(told.fleet, 200.0, WALL + 200)
+    book.update(reported.fleet, 200.0, WALL + 200)
     assert [each.code for each in book.alerts.values() if each.state == "firing"] == ["rank.unstarted"]
     for at in range(205, 220):
-        idle(told, 5, 0, 1, 2, 3, 4, at=float(at))
-        book.update(told.fleet, float(at), WALL + at)
+        idle(reported, 5, 0, 1, 2, 3, 4, at=float(at))
+        book.update(reported.fleet, float(at), WALL + at)
     assert [(each.code, each.state) for each in book.alerts.values()] == [("rank.unstarted", "resolved")]
 
 
@@ -139,55 +141,55 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
     ],
 )
 def test_a_job_that_may_start_or_train_waits_for_nobody(world: int, more: dict[str, Any]) -> None:
-    told = Several()
-    idle(told, world, 0, 1, 2, 3, **more)
-    assert unstarted(told) == []
+    reported = Several()
+    idle(reported, world, 0, 1, 2, 3, **more)
+    assert unstarted(reported) == []
 
 
 def test_a_job_that_logs_or_steps_waits_for_nobody() -> None:
-    told = Several()
-    told.list_files("n1", wire.LogFile("/runs/1/rank_0.log", grown_at=WALL + 120, job="4711", ranks=[0]))
-    idle(told, 5, 0, 1, 2, 3)
-    assert unstarted(told) == []
-    idle(told, 5, 0, 1, 2, 3, at=260.0)
-    assert unstarted(told, 260.0) == [("4711", (4,), 5)]
-    told.step("n1", "/runs/1/rank_0.log", 3)
-    assert unstarted(told, 260.0) == []
+    reported = Several()
+    reported.list_files("n1", wire.LogFile("/runs/1/rank_0.log", grown_at=WALL + 120, job="4711", ranks=[0]))
+    idle(reported, 5, 0, 1, 2, 3)
+    assert unstarted(reported) == []
+    idle(reported, 5, 0, 1, 2, 3, at=260.0)
+    assert unstarted(reported, 260.0) == [("4711", (4,), 5)]
+    reported.step("n1", "/runs/1/rank_0.log", 3)
+    assert unstarted(reported, 260.0) == []
 
 
 def test_a_node_that_does_not_answer_may_have_it() -> None:
-    told = Several(2)
-    idle(told, 5, 0, 1, 2, 3)
-    assert unstarted(told) == []
+    reported = Several(2)
+    idle(reported, 5, 0, 1, 2, 3)
+    assert unstarted(reported) == []
 
 
-def incidents(told: Several, until: float) -> list[tuple[str, int | None]]:
+def incidents(reported: Several, until: float) -> list[tuple[str, int | None]]:
     """Code and rank of those that stand after looks of every second."""
     book = AlertBook(PACK, Thresholds())
     for at in range(60, int(until) + 1):
-        running(told, "n1", *map(member, (0, 2, 3)), at=at)
-        book.update(told.fleet, float(at), WALL + at)
+        running(reported, "n1", *map(member, (0, 2, 3)), at=at)
+        book.update(reported.fleet, float(at), WALL + at)
     return [(each.code, each.rank) for each in book.incidents if not each.over]
 
 
 def test_the_screen_names_the_rank_that_was_gone_before_it_came() -> None:
-    told = Several()
-    assert incidents(told, 80.0) == []  # its siblings may end with it
-    assert incidents(told, 95.0) == [("rank.vanished", 1)]
+    reported = Several()
+    assert incidents(reported, 80.0) == []  # its siblings may end with it
+    assert incidents(reported, 95.0) == [("rank.vanished", 1)]
     log = wire.LogFile("/r/rank_1.log", grown_at=WALL + 5, job="4711", ranks=[1], last_lines=["bye"])
-    told.list_files("n1", log)
-    assert incidents(told, 70.0) == [("rank.vanished", 1)]  # its log shows that they did not
+    reported.list_files("n1", log)
+    assert incidents(reported, 70.0) == [("rank.vanished", 1)]  # its log shows that they did not
 
 
 def test_the_exception_of_the_rank_that_is_gone_leads() -> None:
-    told = Several()
+    reported = Several()
     log = wire.LogFile("/r/rank_1.log", grown_at=WALL + 5, job="4711", ranks=[1], rank_from="path")
-    told.list_files("n1", log)
+    reported.list_files("n1", log)
     lines = ["RuntimeError: shape mismatch"]
     fields: dict[str, str | int | float] = {"exception": "RuntimeError", "message": "shape mismatch"}
     more: dict[str, Any] = {"role": "first", "rank": 1, "job": "4711", "lines": lines, "fields": fields}
-    told.find("n1", "/r/rank_1.log", "python.exception", at=5.0, **more)
-    assert incidents(told, 70.0) == [("python.exception", 1)]
+    reported.find("n1", "/r/rank_1.log", "python.exception", at=5.0, **more)
+    assert incidents(reported, 70.0) == [("python.exception", 1)]
 
 
 def test_long_lines_are_searched_for_missing_ranks_as_far_as_agents_search() -> None:

@@ -17,16 +17,16 @@ from tests.ras_server import answer, missing, rank, text
 from tests.sentences import Sentences
 
 
-def told(words: str) -> Ras:
+def reported(words: str) -> Ras:
     return read_json(words.encode(), "gpu-001", "localhost:28028")
 
 
-def said(words: str) -> Ras:
+def stated(words: str) -> Ras:
     return read_text(words, "gpu-001", "localhost:28028")
 
 
 def test_the_fewest_launches_are_whom_the_others_wait_for(sentences: Sentences) -> None:
-    verdict = judge_ras([told(answer([rank(n, 41 if n == 13 else 42) for n in range(512)]))])
+    verdict = judge_ras([reported(answer([rank(n, 41 if n == 13 else 42) for n in range(512)]))])
     assert (verdict.culprits, verdict.confidence) == ((13,), "high")
     sentences(verdict.sentence)
     assert "511 ranks" in verdict.sentence
@@ -35,30 +35,30 @@ def test_the_fewest_launches_are_whom_the_others_wait_for(sentences: Sentences) 
 def test_dead_ranks_say_more_than_counts_and_silent_ones_more_than_errors(sentences: Sentences) -> None:
     ranks = [rank(n, 41 if n == 3 else 42, async_error=1 if n == 5 else 0) for n in range(14)]
     gone = [missing(14, dead=True), missing(15)]
-    verdict = judge_ras([told(answer(ranks, gone, timeouts=1))])
+    verdict = judge_ras([reported(answer(ranks, gone, timeouts=1))])
     assert verdict.culprits == (14,)
     assert "dead" in verdict.sentence
     sentences(verdict.evidence)
-    assert judge_ras([told(answer(ranks, gone[1:]))]).culprits == (15,)
-    assert judge_ras([told(answer(ranks))]).culprits == (5,)
+    assert judge_ras([reported(answer(ranks, gone[1:]))]).culprits == (15,)
+    assert judge_ras([reported(answer(ranks))]).culprits == (5,)
 
 
 def test_who_met_the_end_of_another_is_not_the_one_that_ended() -> None:
     ranks = [rank(n, 41 if n == 3 else 42, async_error=6 if n == 5 else 0) for n in range(16)]
-    assert judge_ras([told(answer(ranks))]).culprits == (3,)
+    assert judge_ras([reported(answer(ranks))]).culprits == (3,)
 
 
 def test_who_left_or_aborted_is_told(sentences: Sentences) -> None:
-    verdict = judge_ras([told(answer([rank(n, 7, abort_flag=n == 2) for n in range(8)]))])
+    verdict = judge_ras([reported(answer([rank(n, 7, abort_flag=n == 2) for n in range(8)]))])
     assert verdict.culprits == (2,)
     assert "aborted" in verdict.sentence
-    left = judge_ras([told(answer([rank(n, 7) for n in range(7)], [missing(7, unresponsive=False)]))])
+    left = judge_ras([reported(answer([rank(n, 7) for n in range(7)], [missing(7, unresponsive=False)]))])
     assert left.culprits == (7,)
     sentences(left.sentence)
 
 
 def test_equal_counts_blame_nobody() -> None:
-    verdict = judge_ras([told(answer([rank(n, 42) for n in range(64)]))])
+    verdict = judge_ras([reported(answer([rank(n, 42) for n in range(64)]))])
     assert not verdict.wrong
     assert "nobody behind" in verdict.sentence
     assert any("launches" in each for each in verdict.settle)
@@ -67,7 +67,7 @@ def test_equal_counts_blame_nobody() -> None:
 def test_ranks_of_a_smaller_communicator_are_named_by_their_process() -> None:
     words = answer([rank(n, 7) for n in range(8)])
     small = answer([rank(0, 7), rank(1, 5)])
-    both = [told(words), told(small)]
+    both = [reported(words), reported(small)]
     assert judge_ras(both).culprits == ()
     assert "communicator 0xcf264af53edbe986" in judge_ras(both).sentence
     known = {("10.0.0.1", 1001): 5}
@@ -83,7 +83,7 @@ MISMATCH = """#0-0 (cf264af53edbe986) MISMATCH
 
 
 def test_the_text_of_older_versions_names_the_one_behind() -> None:
-    found = said(text(warnings=MISMATCH, word="MISMATCH"))
+    found = stated(text(warnings=MISMATCH, word="MISMATCH"))
     assert (found.version, found.communicators[0].size) == ("2.24.3", 16)
     verdict = judge_ras([found])
     assert (verdict.culprits, verdict.confidence) == ((11,), "high")
@@ -100,7 +100,7 @@ def test_several_behind_stand_under_their_count(sentences: Sentences) -> None:
   Rank 7 -- GPU 7 (NVML 6) managed by process 27 on node 10.0.0.1
 
 """
-    verdict = judge_ras([said(text(warnings=several, word="MISMATCH"))])
+    verdict = judge_ras([stated(text(warnings=several, word="MISMATCH"))])
     assert verdict.culprits == (2, 7)
     sentences(verdict.sentence)
 
@@ -123,13 +123,13 @@ TIMEOUT = "TIMEOUT\n  Encountered 2 communication timeouts while gathering commu
 
 
 def test_silent_and_dead_ranks_of_the_text(sentences: Sentences) -> None:
-    silent = said(text(INCOMPLETE, TIMEOUT, "INCOMPLETE"))
+    silent = stated(text(INCOMPLETE, TIMEOUT, "INCOMPLETE"))
     assert silent.timeouts == 2
     assert judge_ras([silent]).culprits == (13,)
     sentences(judge_ras([silent]).sentence)
-    dead = judge_ras([said(text(DEAD + INCOMPLETE.partition("\n\n")[2], TIMEOUT, "INCOMPLETE"))])
+    dead = judge_ras([stated(text(DEAD + INCOMPLETE.partition("\n\n")[2], TIMEOUT, "INCOMPLETE"))])
     assert (dead.culprits, dead.confidence) == ((13,), "high")
-    alone = judge_ras([said(text(DEAD))], lambda _host, pid: 13 if pid == 3487 else None)
+    alone = judge_ras([stated(text(DEAD))], lambda _host, pid: 13 if pid == 3487 else None)
     assert alone.culprits == (13,)
 
 
@@ -139,14 +139,14 @@ def test_errors_and_states_of_the_text() -> None:
   Rank 4 reported Remote process error -- GPU 4 managed by process 44 on node 10.0.0.1
 
 """
-    assert judge_ras([said(text(errors, word="ERROR"))]).culprits == (4,)
+    assert judge_ras([stated(text(errors, word="ERROR"))]).culprits == (4,)
     states = """#0-0 (cf264af53edbe986) MISMATCH
   Communicator ranks have different status
   15 ranks have status RUNNING
   Rank 6 has status FINALIZE -- GPU 6 managed by process 46 on node 10.0.0.1
 
 """
-    verdict = judge_ras([said(text(warnings=states, word="MISMATCH"))])
+    verdict = judge_ras([stated(text(warnings=states, word="MISMATCH"))])
     assert verdict.culprits == (6,)
     assert "finalizing" in verdict.sentence
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_read_says_why() -> None:
     with pytest.raises(RasError, match="damaged"):
         read_ras(RasAnswer(address="a", packed="!", format="json"), "n")
     with pytest.raises(RasError, match="not an answer of RAS"):
-        said("220 mail.example.org ESMTP\n")
+        stated("220 mail.example.org ESMTP\n")
     with pytest.raises(RasError, match="refused"):
         read_ras(RasAnswer(address="a", error="connection refused"), "n")
     bomb = base64.b64encode(zlib.compress(b" " * (65 << 20))).decode()
@@ -168,6 +168,6 @@ def test_what_cannot_be_read_says_why() -> None:
 
 def test_words_of_ras_cannot_steer_the_terminal() -> None:
     evil = MISMATCH.replace("10.0.0.2", "10.0.0.2\x1b[2J")
-    assert "\x1b" not in judge_ras([said(text(warnings=evil))]).sentence
+    assert "\x1b" not in judge_ras([stated(text(warnings=evil))]).sentence
     ranks = [{**rank(n, 41 if n == 1 else 42), "host": "a\x1b[2J"} for n in range(4)]
-    assert "\x1b" not in judge_ras([told(answer(ranks))]).sentence
+    assert "\x1b" not in judge_ras([reported(answer(ranks))]).sentence

@@ -48,9 +48,9 @@ def test_what_was_stopped_is_let_go_on_before_anything_else(
     feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=1, processes=[Process(50, "python", rank=2, job="7")]))
     children = [KernelThread(51, state=worker)] if worker is not None else []
     stack = ProcessStack(50, threads=[KernelThread(50, state=state)], children=children)
-    told = commands(fleet, (2,), "7", {("gpu-001", 50): RankStack(2, "gpu-001", 50, stack=stack)})
-    assert told[0][1] == line
-    sentences(told[1])
+    reported = commands(fleet, (2,), "7", {("gpu-001", 50): RankStack(2, "gpu-001", 50, stack=stack)})
+    assert reported[0][1] == line
+    sentences(reported[1])
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,6 @@ def test_a_rank_that_saves_or_evaluates_is_not_to_be_ended(function: str, ended:
     feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=1, processes=[Process(50, "python", rank=2, job="7")]))
     frames = [StackFrame(function, "train.py", 9), StackFrame("main", "train.py", 40)]
     stack = ProcessStack(50, python=[PythonThread(main=True, frames=frames)])
-    told = commands(fleet, (2,), "7", {("gpu-001", 50): RankStack(2, "gpu-001", 50, stack=stack)})
-    assert any("kill" in line for _, line in told) is ended
-    assert told
+    reported = commands(fleet, (2,), "7", {("gpu-001", 50): RankStack(2, "gpu-001", 50, stack=stack)})
+    assert any("kill" in line for _, line in reported) is ended
+    assert reported

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from gpuwatch.diagnose.hang.combined_verdict import hear, waiting_for
+from gpuwatch.diagnose.hang.combined_verdict import analyze, waiting_for
 from gpuwatch.diagnose.hang.stacks.compare import RankStack, judge_stacks
 from gpuwatch.diagnose.model import source_verdict
 from gpuwatch.diagnose.model.confidence import Confidence
@@ -27,9 +27,9 @@ def kernel(rank: int, thread: KernelThread) -> RankStack:
 def test_the_minority_is_named_with_its_line_and_comes_first(sentences: Sentences) -> None:
     (job,) = judge_stacks([python(rank, LOADS if rank == 137 else WAITS) for rank in range(512)])
     assert [len(spot.ranks) for spot in job.spots] == [1, 511]
-    said = job.testimony
-    assert (said.culprits, said.confidence) == ((137,), "high")
-    sentences(said.sentence)
+    stated = job.testimony
+    assert (stated.culprits, stated.confidence) == ((137,), "high")
+    sentences(stated.sentence)
 
 
 def test_ranks_at_other_lines_inside_of_torch_are_together(sentences: Sentences) -> None:
@@ -48,9 +48,9 @@ def test_halves_at_two_places_blame_nobody() -> None:
 
 def test_of_two_ranks_the_one_that_the_other_waits_for_is_named(sentences: Sentences) -> None:
     (job,) = judge_stacks([python(0, WAITS), python(1, LOADS)])
-    said = job.testimony
-    assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
-    sentences(said.sentence)
+    stated = job.testimony
+    assert (stated.wrong, stated.culprits, stated.confidence) == (True, (1,), "medium")
+    sentences(stated.sentence)
     (job,) = judge_stacks([python(0, LOADS), python(1, (("forward", MINE, 12), *LOADS))])
     assert not job.testimony.wrong
 
@@ -58,10 +58,10 @@ def test_of_two_ranks_the_one_that_the_other_waits_for_is_named(sentences: Sente
 def test_a_deadlock_names_those_that_wait_for_one_another_and_what_they_call(sentences: Sentences) -> None:
     receives = (("recv", TORCH, 2799), ("exchange", MINE, 22), ("main", MINE, 41))
     (job,) = judge_stacks([python(rank, receives if rank in (1, 2) else WAITS) for rank in range(4)])
-    said = job.testimony
-    assert (said.wrong, said.culprits, said.confidence) == (True, (1, 2), "medium")
-    sentences(said.sentence)
-    sentences(said.settle[0])
+    stated = job.testimony
+    assert (stated.wrong, stated.culprits, stated.confidence) == (True, (1, 2), "medium")
+    sentences(stated.sentence)
+    sentences(stated.settle[0])
 
 
 def test_a_pipeline_in_which_one_rank_computes_is_no_deadlock(sentences: Sentences) -> None:
@@ -135,9 +135,9 @@ def test_all_but_one_wait_each_in_its_own_call(sentences: Sentences) -> None:
     receives = (("recv", TORCH, 2799), ("forward", MINE, 22), ("main", MINE, 41))
     places = {0: sends, 1: LOADS, 2: receives, 3: receives}
     (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
-    said = job.testimony
-    assert (said.wrong, said.culprits, said.confidence) == (True, (1,), "medium")
-    sentences(said.sentence)
+    stated = job.testimony
+    assert (stated.wrong, stated.culprits, stated.confidence) == (True, (1,), "medium")
+    sentences(stated.sentence)
 
 
 def test_who_waits_alone_in_the_same_call_may_wait_in_another_group(sentences: Sentences) -> None:
@@ -152,9 +152,9 @@ def test_ranks_that_all_wait_in_different_calls_hang_and_nobody_is_blamed(senten
     late = (("broadcast", TORCH, 2600), ("main", MINE, 44))
     places = {0: WAITS, 1: WAITS, 2: pair, 3: late}
     (job,) = judge_stacks([python(rank, place) for rank, place in places.items()])
-    said = job.testimony
-    assert (said.wrong, said.culprits, said.confidence) == (True, (), "low")
-    sentences(said.sentence)
+    stated = job.testimony
+    assert (stated.wrong, stated.culprits, stated.confidence) == (True, (), "low")
+    sentences(stated.sentence)
     moving = [at(rank, place, kernel_thread("futex", cpu=60.0)) for rank, place in places.items()]
     assert not judge_stacks(moving)[0].testimony.wrong, "their data is on its way"
 
@@ -255,10 +255,10 @@ def test_jobs_are_judged_apart() -> None:
 def test_of_several_jobs_the_sentence_names_the_one_that_hangs() -> None:
     well = [replace(python(rank, WAITS), job="4712") for rank in range(8)]
     hung = [python(rank, LOADS if rank == 1 else WAITS) for rank in range(4)]
-    heard = hear([*well, *hung], [], {}, lambda _host, _pid: None)
-    assert heard.verdict is not None
-    assert heard.verdict.sentence.startswith("job 4711: rank 1 (gpu-000 GPU 1) is in data_loader_next")
-    assert heard.accused == ("4711", (1,))
+    hang_report = analyze([*well, *hung], [], {}, lambda _host, _pid: None)
+    assert hang_report.verdict is not None
+    assert hang_report.verdict.sentence.startswith("job 4711: rank 1 (gpu-000 GPU 1) is in data_loader_next")
+    assert hang_report.accused == ("4711", (1,))
 
 
 def test_a_thousand_ranks_cost_little() -> None:
@@ -268,35 +268,33 @@ def test_a_thousand_ranks_cost_little() -> None:
     assert calls_of(lambda: judge_stacks(stacks)) < 15 * calls_of(lambda: judge_stacks(few))
 
 
-def said(
-    witness: source_verdict.Witness,
+def stated(
+    source: source_verdict.EvidenceSource,
     culprits: tuple[int, ...],
     confidence: Confidence,
     *,
     wrong: bool = True,
 ) -> source_verdict.SourceVerdict:
-    sentence = f"by {witness}"
-    return source_verdict.SourceVerdict(
-        witness, wrong, sentence, culprits, confidence, ("proof",), ("doubt",)
-    )
+    sentence = f"by {source}"
+    return source_verdict.SourceVerdict(source, wrong, sentence, culprits, confidence, ("proof",), ("doubt",))
 
 
 def test_witnesses_that_agree_are_surer(sentences: Sentences) -> None:
-    both = waiting_for([said("stacks", (2,), "medium"), said("ras", (2,), "medium")])
+    both = waiting_for([stated("stacks", (2,), "medium"), stated("ras", (2,), "medium")])
     assert both is not None
     assert (both.culprits, both.confidence) == ((2,), "high")
     sentences(both.evidence)
 
 
 def test_witnesses_that_contradict_each_other_are_less_sure() -> None:
-    both = waiting_for([said("stacks", (2,), "medium"), said("flight", (5,), "high")])
+    both = waiting_for([stated("stacks", (2,), "medium"), stated("flight", (5,), "high")])
     assert both is not None
     assert (both.culprits, both.confidence) == ((5,), "medium")
     assert "rank 2 instead" in both.settle[0]
 
 
 def test_one_who_saw_nothing_does_not_contradict() -> None:
-    both = waiting_for([said("stacks", (), "low", wrong=False), said("ras", (4,), "high")])
+    both = waiting_for([stated("stacks", (), "low", wrong=False), stated("ras", (4,), "high")])
     assert both is not None
     assert (both.culprits, both.confidence) == ((4,), "high")
     assert any("by stacks" in each for each in both.evidence)
@@ -304,4 +302,4 @@ def test_one_who_saw_nothing_does_not_contradict() -> None:
 
 
 def test_without_ranks_there_is_no_verdict() -> None:
-    assert hear([], [], {}, lambda _host, _pid: None).verdict is None
+    assert analyze([], [], {}, lambda _host, _pid: None).verdict is None

@@ -12,7 +12,7 @@ from gpuwatch.report.scan.report import judged
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan.scan import scan
-from tests.diagnose.finding import Teller, places
+from tests.diagnose.finding import Reporter, places
 
 HEAD = "[2026-02-03 04:05:06.100000: W stall_inspector.cc:107] One or more tensors were submitted to be "
 STALLED = (
@@ -101,16 +101,16 @@ def test_an_abort_below_the_timeouts_of_its_file_is_no_cause(tmp_path: Path) -> 
 
 
 def test_where_only_consequences_are_logged_the_class_is_theirs() -> None:
-    tell = Teller(Places())
-    tell.say("peer.connection_lost", 1.0, 1, lines=["RuntimeError: Connection closed by peer"])
-    tell.say("peer.connection_lost", 1.2, 2, lines=["RuntimeError: Connection closed by peer"])
-    (incident,) = tell.judged()
+    report = Reporter(Places())
+    report.emit("peer.connection_lost", 1.0, 1, lines=["RuntimeError: Connection closed by peer"])
+    report.emit("peer.connection_lost", 1.2, 2, lines=["RuntimeError: Connection closed by peer"])
+    (incident,) = report.judged()
     assert (incident.code, incident.cause, incident.confidence) == ("peer.connection_lost", None, "low")
 
 
 def test_all_ranks_of_an_announced_world_lead_to_the_fabric() -> None:
-    tell = Teller(places(4))
-    tell.timeouts(range(4), 0)
-    (incident,) = tell.judged()
+    report = Reporter(places(4))
+    report.timeouts(range(4), 0)
+    (incident,) = report.judged()
     assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", None)
     assert "fabric" in incident.sentence

@@ -50,7 +50,7 @@ def eight(**odd: object) -> Story:
         wire.GpuSample(f"GPU-{index}", fast=structs.replace(usual, **(odd if index == 5 else {})))
         for index in range(8)
     ]
-    story.tell(NOW, wire.Sample(t=EPOCH, seq=1, gpus=readings))
+    story.report(NOW, wire.Sample(t=EPOCH, seq=1, gpus=readings))
     return story
 
 
@@ -76,7 +76,7 @@ def test_a_gpu_that_is_held_and_idle_names_who_holds_it() -> None:
     story = eight(utilization_pct=0)
     holder = wire.Process(pid=4711, name="python", gpus=[wire.ProcessGpu("GPU-5", 30 << 30)])
     other = wire.Process(pid=4712, name="python", gpus=[wire.ProcessGpu("GPU-4", 30 << 30)])
-    story.tell(NOW, wire.Ranks(t=EPOCH, seq=2, processes=[holder, other]))
+    story.report(NOW, wire.Ranks(t=EPOCH, seq=2, processes=[holder, other]))
     (found,) = idle_conditions(story.node, NOW)
     assert (found.code, found.gpu) == ("idle_held", 5)
     assert "pid 4711 (python) holds 30.0 GiB" in found.text

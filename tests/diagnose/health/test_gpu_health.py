@@ -83,7 +83,7 @@ def test_old_values_prove_nothing() -> None:
 def test_a_gpu_that_is_silent_while_its_node_speaks() -> None:
     story = Story()
     story.sample()
-    story.tell(NOW + 8, wire.Sample(t=EPOCH + 8, seq=9))
+    story.report(NOW + 8, wire.Sample(t=EPOCH + 8, seq=9))
     assert codes(story.of_gpu(NOW + 8)) == [("gpu_stale", "warning")]
 
 
@@ -91,7 +91,7 @@ def test_a_stuck_gpu_says_in_which_call_and_since_when(sentences: Sentences) -> 
     story = Story()
     story.sample(at=NOW - 6)
     stuck = wire.GpuSample("GPU-0", state="stuck", stuck_in="nvmlDeviceGetPowerUsage", stuck_s=5.2)
-    story.tell(NOW, wire.Sample(t=EPOCH, seq=3, gpus=[stuck]))
+    story.report(NOW, wire.Sample(t=EPOCH, seq=3, gpus=[stuck]))
     (found,) = story.of_gpu()
     sentences(found.text)
     assert found.severity == "critical"
@@ -126,7 +126,7 @@ def test_all_nvlinks_down_counts_beside_a_neighbour_that_has_them() -> None:
     story = Story(gpus=2)
     story.sample(slow=structs.replace(SLOW, nvlink_active=0))
     neighbour = wire.GpuSample("GPU-1", slow=SLOW)
-    story.tell(NOW, wire.Sample(t=EPOCH, seq=3, gpus=[neighbour]))
+    story.report(NOW, wire.Sample(t=EPOCH, seq=3, gpus=[neighbour]))
     assert codes(story.of_gpu()) == [("nvlink_down", "critical")]
 
 
@@ -146,11 +146,11 @@ def xid(code: int, severity: wire.Severity, ago: float, gpu: str | None = "GPU-0
 def test_the_worst_recent_xid_is_told_and_an_old_one_fades() -> None:
     story = Story()
     story.sample()
-    story.tell(NOW, xid(31, "warning", 90_000.0))
+    story.report(NOW, xid(31, "warning", 90_000.0))
     assert story.of_gpu() == []
-    story.tell(NOW, xid(48, "critical", 7200.0))
+    story.report(NOW, xid(48, "critical", 7200.0))
     assert codes(story.of_gpu()) == [("xid", "info")]
-    story.tell(NOW, xid(79, "critical", 60.0), xid(45, "info", 30.0))
+    story.report(NOW, xid(79, "critical", 60.0), xid(45, "info", 30.0))
     (found,) = story.of_gpu()
     assert (found.severity, found.text) == ("critical", "Xid 79: title 79")
     assert found.evidence.age_s == pytest.approx(60.0)
@@ -160,6 +160,6 @@ def test_the_worst_recent_xid_is_told_and_an_old_one_fades() -> None:
 def test_an_xid_of_no_known_gpu_belongs_to_the_node() -> None:
     story = Story()
     story.sample()
-    story.tell(NOW, xid(119, "critical", 5.0, gpu=None))
+    story.report(NOW, xid(119, "critical", 5.0, gpu=None))
     assert codes(story.of_node()) == [("xid", "critical")]
     assert story.of_gpu() == []

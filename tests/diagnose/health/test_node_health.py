@@ -16,7 +16,7 @@ from tests.sentences import Sentences
 def test_a_lost_node_says_why_and_its_gpus_say_nothing(sentences: Sentences) -> None:
     story = Story()
     story.sample(structs.replace(FINE, temperature_c=95))
-    story.tell(NOW + 1, LinkStatus("lost", "Connection reset by peer", retry_at=NOW + 5))
+    story.report(NOW + 1, LinkStatus("lost", "Connection reset by peer", retry_at=NOW + 5))
     (found,) = story.of_node(NOW + 7)
     assert codes([found]) == [("node_lost", "critical")]
     sentences(found.text)
@@ -31,8 +31,8 @@ def test_seven_of_eight(sentences: Sentences) -> None:
     assert codes(Story(gpus=7, gpus_expected=8).of_node(NOW - 19)) == [("gpu_missing", "critical")]
     given = wire.Notice("gpu_missing", "2 of 8 GPUs", "info", "a container")
     assert Story(gpus=2, gpus_expected=8, notices=[given]).of_node(NOW - 19) == []
-    said = wire.Notice("gpu_missing", "7 of 8 GPUs", "critical", "reboot")
-    assert codes(Story(gpus=7, gpus_expected=8, notices=[said]).of_node(NOW - 19)) == [
+    stated = wire.Notice("gpu_missing", "7 of 8 GPUs", "critical", "reboot")
+    assert codes(Story(gpus=7, gpus_expected=8, notices=[stated]).of_node(NOW - 19)) == [
         ("gpu_missing", "critical")
     ]
 
@@ -56,7 +56,7 @@ def test_clock() -> None:
         (ClockReading(1.5, 0.8), []),
         (ClockReading(0.5, 1.4), [("clock_unsure", "info")]),
     ):
-        story.tell(NOW, reading)
+        story.report(NOW, reading)
         assert codes(story.of_node(NOW - 19)) == expected
 
 
@@ -86,7 +86,7 @@ def test_host_and_fabric() -> None:
 def test_disks_outlive_the_samples_that_do_not_carry_them() -> None:
     story = Story()
     story.host(structs.replace(HOST, disks=[wire.Disk("/", "ext4", 96, 100)]))
-    story.tell(NOW + 3, wire.Sample(t=EPOCH + 3, seq=5, host=structs.replace(HOST, t=EPOCH + 3)))
+    story.report(NOW + 3, wire.Sample(t=EPOCH + 3, seq=5, host=structs.replace(HOST, t=EPOCH + 3)))
     (found,) = story.of_node(NOW + 3)
     assert found.code == "disk_full"
     assert found.evidence.age_s == pytest.approx(3.0)
@@ -94,9 +94,9 @@ def test_disks_outlive_the_samples_that_do_not_carry_them() -> None:
 
 def test_the_watcher_watches_itself() -> None:
     story = Story()
-    story.tell(NOW, Refused("not JSON"), wire.Ranks(t=EPOCH, seq=4, partial="stuck on GPU 3"))
+    story.report(NOW, Refused("not JSON"), wire.Ranks(t=EPOCH, seq=4, partial="stuck on GPU 3"))
     cost = wire.AgentCost(cpu_pct=35.0, rss_bytes=300 << 20, dropped=4)
-    story.tell(NOW, wire.Sample(t=EPOCH, seq=5, agent=cost))
+    story.report(NOW, wire.Sample(t=EPOCH, seq=5, agent=cost))
     assert codes(story.of_node()) == [
         ("agent_cost", "warning"), ("agent_cost", "warning"), ("frames_refused", "info"),
         ("processes_partial", "info"), ("agent_behind", "info"),
@@ -105,13 +105,13 @@ def test_the_watcher_watches_itself() -> None:
 
 def test_lost_frames_are_history_after_five_minutes() -> None:
     story = Story()
-    story.tell(NOW, Refused("not JSON"), wire.Sample(t=EPOCH, seq=5, agent=wire.AgentCost(dropped=4)))
+    story.report(NOW, Refused("not JSON"), wire.Sample(t=EPOCH, seq=5, agent=wire.AgentCost(dropped=4)))
     later = NOW + 301
     same = wire.Sample(t=EPOCH + 301, seq=6, agent=wire.AgentCost(dropped=4))
-    story.tell(later, same)
+    story.report(later, same)
     assert codes(node_conditions(story.node, LIMITS, later)) == []
-    story.tell(later, Refused("not JSON"))
+    story.report(later, Refused("not JSON"))
     assert codes(node_conditions(story.node, LIMITS, later)) == [("frames_refused", "info")]
     assert story.node.refused == 2
-    story.tell(later, wire.Sample(t=EPOCH + 301, seq=1, agent=wire.AgentCost(dropped=1)))
+    story.report(later, wire.Sample(t=EPOCH + 301, seq=1, agent=wire.AgentCost(dropped=1)))
     assert ("agent_behind", "info") in codes(node_conditions(story.node, LIMITS, later)), "a new agent's"

@@ -36,10 +36,10 @@ class Cluster:
         """The nodes' clock."""
         return EPOCH + self.now - NOW + self.skew
 
-    def tell(self, node: str, *what: Content) -> None:
+    def report(self, node: str, *what: Content) -> None:
         for each in what:
-            told = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
-            self.fleet.apply(Arrival(node, self.now, told))
+            reported = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
+            self.fleet.apply(Arrival(node, self.now, reported))
 
     def greet(self, index: int, name: str) -> None:
         gpus = [
@@ -56,11 +56,11 @@ class Cluster:
             )
             for gpu in range(8)
         ]  # fmt: skip
-        self.tell(name, LinkStatus("live"), ClockReading(self.skew, 0.01))
+        self.report(name, LinkStatus("live"), ClockReading(self.skew, 0.01))
         hello = wire.Hello(
             t=self.t, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0, gpus=gpus
         )
-        self.tell(name, hello, wire.Ranks(t=self.t, seq=1, processes=ranks))
+        self.report(name, hello, wire.Ranks(t=self.t, seq=1, processes=ranks))
 
     def step(
         self,
@@ -88,7 +88,7 @@ class Cluster:
                     for gpu in range(8)
                     if f"GPU-{index}-{gpu}" not in self.lost
                 ]
-                self.tell(name, wire.Sample(t=self.t, seq=2, gpus=readings))
+                self.report(name, wire.Sample(t=self.t, seq=2, gpus=readings))
             moved |= self.book.update(self.fleet, self.now, EPOCH + self.now - NOW)
         return moved
 
@@ -103,7 +103,7 @@ class Cluster:
             "rank": rank, "lines": [f"{rule} {rank}"],
         }  # fmt: skip
         finding = wire.Finding(**{**facts, **more})  # type: ignore[arg-type]
-        self.tell(node, finding)
+        self.report(node, finding)
         return finding
 
     def states(self, code: str) -> list[str]:

@@ -53,7 +53,7 @@ def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident(sentences: Senten
         t=cluster.t, seq=4, event="xid", code=79, gpu="GPU-1-1", title="GPU has fallen off the bus",
         severity="critical", source="kernel",
     )  # fmt: skip
-    cluster.tell("gpu-002", xid)
+    cluster.report("gpu-002", xid)
     cluster.find(
         "gpu.xid.fell_off", None, "gpu-002", file=wire.KERNEL_LOG, fields={"xid": 79, "pci": "0000:01:00"}
     )
@@ -61,7 +61,7 @@ def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident(sentences: Senten
     cluster.step(1)
     cluster.lost.add("GPU-1-1")
     lost = wire.GpuSample("GPU-1-1", state="lost", reason="GPU is lost")
-    cluster.tell("gpu-002", wire.Sample(t=cluster.t, seq=5, gpus=[lost]))
+    cluster.report("gpu-002", wire.Sample(t=cluster.t, seq=5, gpus=[lost]))
     cluster.step(2)
     xids = [alert for alert in cluster.book.alerts.values() if alert.code in ("gpu.xid.fell_off", "gpu_lost")]
     assert len(xids) == 1
@@ -77,7 +77,7 @@ def test_a_recovery_line_ends_an_alert() -> None:
     cluster.step()
     assert cluster.states("data.loader_timeout") == ["firing"]
     assert not cluster.book.incidents[0].over
-    cluster.tell("gpu-001", structs.replace(finding, closed=True))
+    cluster.report("gpu-001", structs.replace(finding, closed=True))
     cluster.step()
     assert cluster.states("data.loader_timeout") == ["resolved"]
     assert cluster.book.incidents[0].over
@@ -87,9 +87,9 @@ def test_what_an_agent_tells_again_after_a_reconnect_is_the_same_alert() -> None
     cluster = Cluster()
     finding = cluster.find("oom.cuda", 3)
     cluster.step(30)
-    cluster.tell("gpu-001", LinkStatus("lost", "gone"), LinkStatus("live"))
+    cluster.report("gpu-001", LinkStatus("lost", "gone"), LinkStatus("live"))
     again = structs.replace(finding, id=77, backlog=True, timed=False, at=cluster.t)
-    cluster.tell("gpu-001", again)
+    cluster.report("gpu-001", again)
     cluster.step(5)
     (alert,) = cluster.book.alerts.values()
     assert (alert.first, alert.timed, alert.count) == (finding.at, True, 1)
@@ -153,7 +153,7 @@ def test_a_lost_node_explains_its_ranks(sentences: Sentences) -> None:
     cluster = Cluster(4)
     cluster.step(5)
     lost_at = cluster.t
-    cluster.tell("gpu-003", LinkStatus("lost", "no route to host"))
+    cluster.report("gpu-003", LinkStatus("lost", "no route to host"))
     cluster.step(10, silent="gpu-003")
     for rank in [*range(16), *range(24, 32)]:
         cluster.find(
@@ -168,7 +168,7 @@ def test_a_lost_node_explains_its_ranks(sentences: Sentences) -> None:
 def test_all_nodes_lost_at_once_are_no_incident() -> None:
     cluster = Cluster(4)
     for name in cluster.names:
-        cluster.tell(name, LinkStatus("lost", "no route to host"))
+        cluster.report(name, LinkStatus("lost", "no route to host"))
     for _ in range(20):
         cluster.now += 1
         cluster.book.update(cluster.fleet, cluster.now, EPOCH + cluster.now - NOW)
@@ -178,7 +178,7 @@ def test_all_nodes_lost_at_once_are_no_incident() -> None:
 
 def test_ranks_that_have_ended_are_still_placed() -> None:
     cluster = Cluster()
-    cluster.tell("gpu-001", wire.Ranks(t=cluster.t, seq=9, processes=[]))
+    cluster.report("gpu-001", wire.Ranks(t=cluster.t, seq=9, processes=[]))
     cluster.step(5)
     cluster.find("gpu.xid.fell_off", None, file=wire.KERNEL_LOG, fields={"xid": 79, "pci": "0000:05:00"})
     cluster.step(3)

@@ -36,13 +36,13 @@ class Watched(Cluster):
         assert node.hello is not None
         own = structs.replace(node.hello, kernel_log="/dev/kmsg" if self.kernel else None)
         files = [wire.LogFile(f"/logs/rank_{index * 8 + gpu}.log") for gpu in range(8)]
-        self.tell(name, own, wire.Logs(t=self.t, seq=2, files=files, complete=True))
+        self.report(name, own, wire.Logs(t=self.t, seq=2, files=files, complete=True))
         self.list(name)
 
     def list(self, name: str) -> None:
         """The node lists its processes again."""
         started = [structs.replace(each, start=self.t - 3600) for each in self.fleet.nodes[name].processes]
-        self.tell(name, wire.Ranks(t=self.t, seq=4, processes=started))
+        self.report(name, wire.Ranks(t=self.t, seq=4, processes=started))
 
     def wait(self) -> None:
         """Half a minute, in which the nodes go on listing their processes."""
@@ -50,7 +50,7 @@ class Watched(Cluster):
             self.step(2)
             for name in self.names:
                 node = self.fleet.nodes[name]
-                self.tell(name, wire.Ranks(t=self.t, seq=5, processes=node.processes))
+                self.report(name, wire.Ranks(t=self.t, seq=5, processes=node.processes))
 
     def alert(self, code: str) -> Alert:
         (alert,) = (each for each in self.book.alerts.values() if each.code == code)
@@ -66,8 +66,8 @@ def idle(cluster: Watched, name: str) -> None:
     added = Fleet(plan(name)).nodes[name]
     cluster.fleet.nodes[name] = added
     cluster.names.append(name)
-    cluster.tell(name, LinkStatus("live"), hello(8, host=name, boot_id=name, kernel_log="/dev/kmsg"))
-    cluster.tell(name, wire.Ranks(t=cluster.t, seq=1))
+    cluster.report(name, LinkStatus("live"), hello(8, host=name, boot_id=name, kernel_log="/dev/kmsg"))
+    cluster.report(name, wire.Ranks(t=cluster.t, seq=1))
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_a_file_that_the_ranks_own_node_reads_as_well_speaks_for_its_rank(
     path = "/logs/rank_9.log"
     for name, seen in (("gpu-001", identity), ("gpu-002", "nfs:1")):
         files = [wire.LogFile(path, state="following", identity=seen)]
-        cluster.tell(name, wire.Logs(t=cluster.t, seq=6, files=files, complete=True))
+        cluster.report(name, wire.Logs(t=cluster.t, seq=6, files=files, complete=True))
     cluster.find("oom.cuda", 9, "gpu-001", file=path, rank_from="path")
     cluster.wait()
     known = cluster.incident().node, cluster.incident().confidence
@@ -223,7 +223,7 @@ def test_a_launchers_log_may_hold_other_nodes_ranks(cluster: Watched, *, own_log
         cluster.find("oom.cuda", 9, "gpu-002", rank_from="process")
     else:
         bare = [structs.replace(each, logs=[]) for each in cluster.fleet.nodes["gpu-002"].processes]
-        cluster.tell("gpu-002", wire.Ranks(t=cluster.t, seq=5, processes=bare))
+        cluster.report("gpu-002", wire.Ranks(t=cluster.t, seq=5, processes=bare))
         cluster.step(3)
     cluster.find("oom.cuda", 9, "gpu-001", file="/logs/slurm.out", rank_from="line")
     cluster.step(3)
@@ -231,7 +231,7 @@ def test_a_launchers_log_may_hold_other_nodes_ranks(cluster: Watched, *, own_log
     sure = "high" if own_log else "medium"
     assert (incident.code, incident.rank, incident.confidence) == ("oom.cuda", 9, sure)
     left = [each for each in cluster.fleet.nodes["gpu-002"].processes if each.rank != 9]
-    cluster.tell("gpu-002", wire.Ranks(t=cluster.t, seq=6, processes=left))
+    cluster.report("gpu-002", wire.Ranks(t=cluster.t, seq=6, processes=left))
     cluster.step(6)
     assert (cluster.incident().rank, cluster.incident().node) == (9, "gpu-002")
     assert cluster.incident().confidence == "high", "the end of its process confirms it"
@@ -255,7 +255,7 @@ def test_a_process_that_was_started_anew_contradicts_no_table(cluster: Watched) 
         structs.replace(each, pid=each.pid + 1000, start=cluster.t)
         for each in cluster.fleet.nodes["gpu-002"].processes
     ]
-    cluster.tell("gpu-002", wire.Ranks(t=cluster.t, seq=5, processes=fresh))
+    cluster.report("gpu-002", wire.Ranks(t=cluster.t, seq=5, processes=fresh))
     cluster.wait()
     assert not cluster.alert("rank.killed").refuted
     assert cluster.incident().rank == 9
@@ -272,7 +272,7 @@ def test_a_node_that_answers_refutes_that_it_failed(cluster: Watched, rule: str)
 
 
 def test_a_node_without_a_rank_that_answers_lowers_that_it_failed(cluster: Watched) -> None:
-    cluster.tell("gpu-002", wire.Ranks(t=cluster.t, seq=4))
+    cluster.report("gpu-002", wire.Ranks(t=cluster.t, seq=4))
     cluster.wait()
     cluster.find("slurm.node_failure", None, fields={"node": "gpu-002"}, job="4711")
     cluster.wait()
@@ -292,7 +292,7 @@ def test_a_node_that_was_booted_since_does_not_deny_that_it_failed(cluster: Watc
     greeting = cluster.fleet.nodes["gpu-002"].hello
     assert greeting is not None
     again = structs.replace(greeting, boot_id="second", booted_at=cluster.t + 5)
-    cluster.tell("gpu-002", again, wire.Ranks(t=cluster.t, seq=4))
+    cluster.report("gpu-002", again, wire.Ranks(t=cluster.t, seq=4))
     cluster.wait()
     assert not cluster.alert("slurm.node_failure").doubt
 
@@ -302,7 +302,7 @@ def test_a_node_that_states_another_world_size_shares_no_job(
     cluster: Watched, *, size: int, named: bool
 ) -> None:
     claims = [structs.replace(each, world_size=size) for each in cluster.fleet.nodes["gpu-001"].processes]
-    cluster.tell("gpu-001", wire.Ranks(t=cluster.t, seq=4, processes=claims))
+    cluster.report("gpu-001", wire.Ranks(t=cluster.t, seq=4, processes=claims))
     cluster.step(3)
     cluster.find("nccl.desync_report", 0, rank_from="process", fields={"missing_ranks": "9"})
     cluster.wait()

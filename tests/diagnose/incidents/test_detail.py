@@ -20,7 +20,7 @@ PACKS = load_packs()
 def first(folder: Path, text: str) -> Incident:
     (folder / "train.log").write_text(text + "\n")
     done = scan(gather([folder]), PACKS.rules, "agent", cores=1)
-    alerts = alerts_of([LocatedFinding(each.node, each.finding) for each in done.heard], PACKS, done.places)
+    alerts = alerts_of([LocatedFinding(each.node, each.finding) for each in done.located], PACKS, done.places)
     return incidents(alerts, done.places, PACKS, 0.0)[0]
 
 

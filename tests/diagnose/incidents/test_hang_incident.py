@@ -32,17 +32,17 @@ class Training(Cluster):
     def wrote(self) -> None:
         self.grown = self.t
         self.tell_logs()
-        told = wire.Progress(
+        reported = wire.Progress(
             t=self.t, seq=9, file="/logs/rank_0.log", offset=self.step_number * 80, at=self.t, timed=True,
             dialect="progress.common", fields={"step": self.step_number, "loss": 2.0}, rank=0, job="4711",
         )  # fmt: skip
-        self.tell(self.names[0], told)
+        self.report(self.names[0], reported)
 
     def tell_logs(self) -> None:
         files = [
             wire.LogFile(path="/logs/rank_0.log", ranks=[0], job="4711", pids=[100], grown_at=self.grown)
         ]
-        self.tell(self.names[0], wire.Logs(t=self.t, seq=8, files=files))
+        self.report(self.names[0], wire.Logs(t=self.t, seq=8, files=files))
 
 
 def test_the_incident_names_the_rank_that_the_others_wait_for(sentences: Sentences) -> None:

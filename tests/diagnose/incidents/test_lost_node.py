@@ -65,7 +65,7 @@ def test_a_node_with_another_boot_id_has_rebooted_with_its_ranks(
     feed(fleet, "n2", Ranks(t=NODE_TIME + 90.0, seq=9), at=START + 90.0)
     for second in range(90, 100, 3):
         book.update(fleet, START + second, NODE_TIME + second)
-    told = [(one.code, one.node, one.first) for one in book.incidents if one.code == "node_rebooted"]
-    assert told == [("node_rebooted", "n2", NODE_TIME + told_s)]
+    reported = [(one.code, one.node, one.first) for one in book.incidents if one.code == "node_rebooted"]
+    assert reported == [("node_rebooted", "n2", NODE_TIME + told_s)]
     (incident,) = (one for one in book.incidents if one.code == "node_rebooted")
     sentences(incident.sentence)

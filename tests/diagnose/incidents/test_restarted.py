@@ -35,13 +35,13 @@ def test_it_is_over_where_the_log_shows_later_steps(
     cluster = Cluster(1)
     t = cluster.t
     ranks = [structs.replace(each, start=t + BEGAN_S) for each in cluster.fleet.nodes["gpu-001"].processes]
-    cluster.tell("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks))
+    cluster.report("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks))
     past = [PastStep(float(step), t + at) for step, at in enumerate(steps_s, 1)]
-    told = wire.Progress(
+    reported = wire.Progress(
         t=t, seq=4, file="/logs/rank_3.log", rank=3, job="4711", offset=90, at=t + steps_s[1], dialect="x",
         backlog=True, timed=True, fields={"step": 2.0},
     )  # fmt: skip
-    cluster.tell("gpu-001", structs.replace(told, fields={}, past=past), told)
+    cluster.report("gpu-001", structs.replace(reported, fields={}, past=past), reported)
     cluster.find(
         "rank.exit_error",
         3,
@@ -62,12 +62,12 @@ def test_a_report_that_is_due_takes_the_newest_steps_into_account() -> None:
     cluster.find("rank.exit_error", 3, backlog=True, at=t - 400.0, timed=True)
     cluster.step(1)
     ranks = [structs.replace(each, start=t + BEGAN_S) for each in cluster.fleet.nodes["gpu-001"].processes]
-    told = wire.Progress(
+    reported = wire.Progress(
         t=t, seq=4, file="/logs/rank_3.log", rank=3, job="4711", offset=90, at=t - 200, dialect="x",
         backlog=True, timed=True, fields={"step": 2.0},
     )  # fmt: skip
-    past = structs.replace(told, fields={}, past=[PastStep(1.0, t - 250.0), PastStep(2.0, t - 200.0)])
-    cluster.tell("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks), past, told)
+    past = structs.replace(reported, fields={}, past=[PastStep(1.0, t - 250.0), PastStep(2.0, t - 200.0)])
+    cluster.report("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks), past, reported)
     cluster.book.judge_now()
     cluster.book.update(cluster.fleet, cluster.now, cluster.t)  # at the same moment as the look before
     assert [incident.over for incident in cluster.book.incidents] == [True]

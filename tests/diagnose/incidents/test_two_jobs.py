@@ -34,38 +34,38 @@ class Watched(Several):
         return found
 
 
-def said(incident: Incident) -> list[tuple[str, int | None]]:
+def stated(incident: Incident) -> list[tuple[str, int | None]]:
     """Codes and ranks of the lines that are in it."""
     return sorted((alert.code, alert.rank) for alert in incident.alerts if alert.proof[0].kind == "line")
 
 
-def both(told: Several, node: str = "n1", **other: Any) -> None:
+def both(reported: Several, node: str = "n1", **other: Any) -> None:
     """Two jobs of two ranks on a node, with the files that they write."""
     ranks = [rank(number, 900 + number, 2, master=ONE, start=WALL - 90) for number in range(2)]
     more = [
         rank(number, 800 + number, 2, **{"master": OTHER, "start": WALL - 80, **other}) for number in range(2)
     ]
-    told.run(node, *ranks, *more)
-    told.list_files(
+    reported.run(node, *ranks, *more)
+    reported.list_files(
         node, *(wire.LogFile(each.logs[0], pids=[each.pid]) for each in [*ranks, *more] if each.logs)
     )
 
 
 def test_a_rank_without_a_job_is_not_put_into_the_incident_of_the_one_that_is_named() -> None:
-    told = Watched()
-    both(told, master=None)
-    told.look(2.0)
-    told.find("n1", "/runs/9/rank_0.log", "rank.killed", 100.0, rank=0, rank_from="process")
-    told.find("n1", "/runs/8/rank_1.log", "oom.cuda", 95.0, rank=1, rank_from="process")
-    found = told.incidents()
-    assert {job: (each.rank, said(each)) for job, each in found.items()} == {
+    reported = Watched()
+    both(reported, master=None)
+    reported.look(2.0)
+    reported.find("n1", "/runs/9/rank_0.log", "rank.killed", 100.0, rank=0, rank_from="process")
+    reported.find("n1", "/runs/8/rank_1.log", "oom.cuda", 95.0, rank=1, rank_from="process")
+    found = reported.incidents()
+    assert {job: (each.rank, stated(each)) for job, each in found.items()} == {
         "n1:29500": (0, [("rank.killed", 0)]),
         "unnamed-2": (1, [("oom.cuda", 1)]),
     }
 
 
 def test_two_plain_torchruns_of_which_one_fails() -> None:
-    told = Watched(2)
+    reported = Watched(2)
     for node in ("n1", "n2"):
         first = 0 if node == "n1" else 2
         ranks = [
@@ -73,118 +73,128 @@ def test_two_plain_torchruns_of_which_one_fails() -> None:
             for number in range(2)
             for job in (1, 2)
         ]
-        told.run(node, *ranks)
-        told.list_files(
+        reported.run(node, *ranks)
+        reported.list_files(
             node,
             *(wire.LogFile(each.logs[0], pids=[each.pid]) for each in ranks),
             *(wire.LogFile(f"/runs/{job}/launcher.log", source="glob", pids=[100 * job]) for job in (1, 2)),
         )
-    told.look(2.0)
-    told.find("n2", "/runs/1/rank_3.log", "oom.cuda", 100.0, rank=3, rank_from="process")
+    reported.look(2.0)
+    reported.find("n2", "/runs/1/rank_3.log", "oom.cuda", 100.0, rank=3, rank_from="process")
     for number, node in ((0, "n1"), (1, "n1"), (2, "n2")):
-        told.find(node, f"/runs/1/rank_{number}.log", "peer.connection_lost", 101.0, rank=number, role="echo")
-    told.find("n2", "/runs/1/launcher.log", "rank.exit_error", 104.0, role="first", fields={"pid": 101})
-    told.find("n1", "/runs/2/rank_1.log", "python.exception", 99.5, rank=1, role="first")
-    told.find("n2", "/runs/2/launcher.log", "elastic.worker_restart", 103.0, role="echo", severity="warning")
-    told.find("n1", "/runs/2/rank_1.log", "hub.network", 98.0, rank=1)
-    found = told.incidents()
+        reported.find(
+            node, f"/runs/1/rank_{number}.log", "peer.connection_lost", 101.0, rank=number, role="echo"
+        )
+    reported.find("n2", "/runs/1/launcher.log", "rank.exit_error", 104.0, role="first", fields={"pid": 101})
+    reported.find("n1", "/runs/2/rank_1.log", "python.exception", 99.5, rank=1, role="first")
+    reported.find(
+        "n2", "/runs/2/launcher.log", "elastic.worker_restart", 103.0, role="echo", severity="warning"
+    )
+    reported.find("n1", "/runs/2/rank_1.log", "hub.network", 98.0, rank=1)
+    found = reported.incidents()
     assert set(found) == {"n1:29501", "n1:29502"}
     failed = found["n1:29501"]
     assert (failed.rank, failed.node, failed.code, failed.followers) == (3, "n2", "oom.cuda", 3)
     lost = [("peer.connection_lost", number) for number in range(3)]
-    assert said(failed) == [("oom.cuda", 3), *lost, ("rank.exit_error", 3)]
+    assert stated(failed) == [("oom.cuda", 3), *lost, ("rank.exit_error", 3)]
     assert {alert.code for alert in found["n1:29502"].alerts} == {
         "python.exception", "hub.network", "elastic.worker_restart",
     }  # fmt: skip
 
 
 def test_a_line_that_may_be_of_either_job_is_put_into_no_jobs_incident() -> None:
-    told = Watched()
-    both(told)
-    told.list_files("n1", *(wire.LogFile(path, source="glob") for path in ("/tmp/a.log", "/tmp/rank_1.log")))
-    told.look(2.0)
-    told.find("n1", "/runs/9/rank_1.log", "oom.cuda", 100.0, rank=1, rank_from="process")
-    told.find("n1", "/tmp/a.log", "rank.exit_error", 101.0, role="first")
-    told.find("n1", "/tmp/rank_1.log", "storage.full", 99.0, rank=1, rank_from="path")
-    found = told.incidents()
-    assert said(found["n1:29500"]) == [("oom.cuda", 1)]
-    assert said(found[None]) == [("rank.exit_error", None), ("storage.full", 1)]
+    reported = Watched()
+    both(reported)
+    reported.list_files(
+        "n1", *(wire.LogFile(path, source="glob") for path in ("/tmp/a.log", "/tmp/rank_1.log"))
+    )
+    reported.look(2.0)
+    reported.find("n1", "/runs/9/rank_1.log", "oom.cuda", 100.0, rank=1, rank_from="process")
+    reported.find("n1", "/tmp/a.log", "rank.exit_error", 101.0, role="first")
+    reported.find("n1", "/tmp/rank_1.log", "storage.full", 99.0, rank=1, rank_from="path")
+    found = reported.incidents()
+    assert stated(found["n1:29500"]) == [("oom.cuda", 1)]
+    assert stated(found[None]) == [("rank.exit_error", None), ("storage.full", 1)]
 
 
 def test_a_rank_that_only_one_of_the_jobs_can_have_is_its() -> None:
-    told = Watched()
-    both(told)
+    reported = Watched()
+    both(reported)
     wide = rank(7, 707, 8, master="n1:29507", start=WALL - 70)
-    told.run("n1", *told.fleet.nodes["n1"].processes, wide)
-    told.look(2.0)
-    told.find("n1", "/tmp/rank_7.log", "oom.cuda", 100.0, rank=7, rank_from="path")
-    assert told.incidents()["n1:29507"].rank == 7
+    reported.run("n1", *reported.fleet.nodes["n1"].processes, wide)
+    reported.look(2.0)
+    reported.find("n1", "/tmp/rank_7.log", "oom.cuda", 100.0, rank=7, rank_from="path")
+    assert reported.incidents()["n1:29507"].rank == 7
 
 
 def test_one_job_gets_everything_that_stands_in_files_with_rank_numbers() -> None:
-    told = Watched(2)
-    told.run("n1", *(rank(number, 100 + number, logs=[]) for number in range(2)))
-    told.run("n2", *(rank(number, 100 + number, logs=[]) for number in range(2, 4)))
+    reported = Watched(2)
+    reported.run("n1", *(rank(number, 100 + number, logs=[]) for number in range(2)))
+    reported.run("n2", *(rank(number, 100 + number, logs=[]) for number in range(2, 4)))
     files = [f"/logs/rank_{number}.log" for number in range(4)]
-    told.list_files("n1", *(wire.LogFile(path, source="glob") for path in (*files[:2], "/else/launcher.log")))
-    told.list_files("n2", *(wire.LogFile(path, source="glob") for path in files[2:]))
-    told.look(2.0)
-    told.find("n2", files[3], "oom.cuda", 100.0, rank=3, rank_from="path")
+    reported.list_files(
+        "n1", *(wire.LogFile(path, source="glob") for path in (*files[:2], "/else/launcher.log"))
+    )
+    reported.list_files("n2", *(wire.LogFile(path, source="glob") for path in files[2:]))
+    reported.look(2.0)
+    reported.find("n2", files[3], "oom.cuda", 100.0, rank=3, rank_from="path")
     for number, node in ((0, "n1"), (1, "n1"), (2, "n2")):
-        told.find(
+        reported.find(
             node, files[number], "peer.connection_lost", 101.0, rank=number, rank_from="path", role="echo"
         )
-    told.find("n1", "/else/launcher.log", "rank.exit_error", 104.0, role="first")
-    (incident,) = told.incidents().values()
+    reported.find("n1", "/else/launcher.log", "rank.exit_error", 104.0, role="first")
+    (incident,) = reported.incidents().values()
     assert (incident.job, incident.rank, incident.node, incident.followers) == ("unnamed-4", 3, "n2", 3)
     assert len(incident.alerts) == 5
 
 
 def test_a_rank_beyond_the_jobs_size_is_not_of_that_job() -> None:
-    told = Watched()
-    told.run("n1", rank(0, 100, 2, job="7"), rank(1, 101, 2, job="7"))
-    told.look(2.0)
-    told.find("n1", "/runs/1/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
-    told.find("n1", "/else/rank_5.log", "oom.cuda", 99.0, rank=5, rank_from="path")
-    assert {job: said(each) for job, each in told.incidents().items()} == {
+    reported = Watched()
+    reported.run("n1", rank(0, 100, 2, job="7"), rank(1, 101, 2, job="7"))
+    reported.look(2.0)
+    reported.find("n1", "/runs/1/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
+    reported.find("n1", "/else/rank_5.log", "oom.cuda", 99.0, rank=5, rank_from="path")
+    assert {job: stated(each) for job, each in reported.incidents().items()} == {
         "7": [("rank.killed", 1)],
         None: [("oom.cuda", 5)],
     }
 
 
 def test_what_a_process_without_a_rank_writes_is_not_of_the_job_beside_it() -> None:
-    told = Watched()
+    reported = Watched()
     notebook = wire.Process(50, "python", gpus=[wire.ProcessGpu("GPU-0")], logs=["/home/me/run.log"])
-    told.run("n1", rank(0, 100, 2, job="7"), rank(1, 101, 2, job="7"), notebook)
-    told.list_files("n1", wire.LogFile("/home/me/run.log", pids=[50]))
-    told.look(2.0)
-    told.find("n1", "/home/me/run.log", "oom.cuda", 99.0)
-    told.find("n1", "/runs/1/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
-    assert {job: said(each) for job, each in told.incidents().items()} == {
+    reported.run("n1", rank(0, 100, 2, job="7"), rank(1, 101, 2, job="7"), notebook)
+    reported.list_files("n1", wire.LogFile("/home/me/run.log", pids=[50]))
+    reported.look(2.0)
+    reported.find("n1", "/home/me/run.log", "oom.cuda", 99.0)
+    reported.find("n1", "/runs/1/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
+    assert {job: stated(each) for job, each in reported.incidents().items()} == {
         "7": [("rank.killed", 1)],
         None: [("oom.cuda", None)],
     }
 
 
 def test_a_job_that_is_started_later_takes_nothing_out_of_an_incident() -> None:
-    told = Watched()
-    told.run("n1", rank(0, 100, 2, job="7", start=WALL - 50), rank(1, 101, 2, job="7", start=WALL - 50))
-    told.look(2.0)
-    told.find("n1", "/runs/1/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
-    told.find("n1", "/else/launcher.log", "rank.exit_error", 101.0, role="first")
-    told.find("n1", "/else/rank_0.log", "peer.connection_lost", 101.0, rank=0, rank_from="path", role="echo")
-    before = said(told.incidents(110.0)["7"])
-    told.run("n1", rank(0, 200, 2, job="8", start=WALL + 300), at=301.0)
-    told.find("n1", "/runs/2/rank_0.log", "oom.cuda", 400.0, rank=0, rank_from="process")
-    found = told.incidents(410.0)
-    assert (len(before), said(found["7"]), said(found["8"])) == (3, before, [("oom.cuda", 0)])
+    reported = Watched()
+    reported.run("n1", rank(0, 100, 2, job="7", start=WALL - 50), rank(1, 101, 2, job="7", start=WALL - 50))
+    reported.look(2.0)
+    reported.find("n1", "/runs/1/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
+    reported.find("n1", "/else/launcher.log", "rank.exit_error", 101.0, role="first")
+    reported.find(
+        "n1", "/else/rank_0.log", "peer.connection_lost", 101.0, rank=0, rank_from="path", role="echo"
+    )
+    before = stated(reported.incidents(110.0)["7"])
+    reported.run("n1", rank(0, 200, 2, job="8", start=WALL + 300), at=301.0)
+    reported.find("n1", "/runs/2/rank_0.log", "oom.cuda", 400.0, rank=0, rank_from="process")
+    found = reported.incidents(410.0)
+    assert (len(before), stated(found["7"]), stated(found["8"])) == (3, before, [("oom.cuda", 0)])
 
 
 def test_a_node_trouble_of_two_jobs_goes_to_the_one_that_failed() -> None:
-    told = Watched()
-    both(told)
-    told.look(2.0)
-    told.find("n1", wire.KERNEL_LOG, "oom.host.kernel", 99.0)
-    told.find("n1", "/runs/8/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
-    (incident,) = told.incidents().values()
+    reported = Watched()
+    both(reported)
+    reported.look(2.0)
+    reported.find("n1", wire.KERNEL_LOG, "oom.host.kernel", 99.0)
+    reported.find("n1", "/runs/8/rank_1.log", "rank.killed", 100.0, rank=1, rank_from="process")
+    (incident,) = reported.incidents().values()
     assert (incident.job, incident.code, incident.rank) == ("n1:29501", "oom.host.kernel", 1)

@@ -35,14 +35,14 @@ class Cluster:
                 t=EPOCH, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0,
                 gpus=[info(n) for n in range(8)], kernel_log=kernel_log,
             )  # fmt: skip
-            self.tell(name, LinkStatus("live"), hello, self.sample())
+            self.report(name, LinkStatus("live"), hello, self.sample())
 
     @staticmethod
     def sample() -> wire.Sample:
         gpus = [wire.GpuSample(f"GPU-{n}", fast=FINE, medium=MEDIUM, slow=SLOW) for n in range(8)]
         return wire.Sample(t=EPOCH, seq=1, gpus=gpus, host=HOST)
 
-    def tell(self, node: str, *what: Content, at: float = NOW) -> None:
+    def report(self, node: str, *what: Content, at: float = NOW) -> None:
         for each in what:
             self.fleet.apply(Arrival(node, at, each))
 
@@ -53,11 +53,11 @@ class Cluster:
                 50, "python", rank=number, world_size=world, job="7", master=f"gpu-001:{port}", logs=[log]
             )
             file = wire.LogFile(log, grown_at=EPOCH - wrote_s)
-            self.tell(name, wire.Ranks(t=EPOCH, seq=2, processes=[process]))
-            self.tell(name, wire.Logs(t=EPOCH, seq=3, files=[file]))
+            self.report(name, wire.Ranks(t=EPOCH, seq=2, processes=[process]))
+            self.report(name, wire.Logs(t=EPOCH, seq=3, files=[file]))
 
-    def check(self, told: Mapping[str, wire.NodeSettings], now: float = NOW) -> dict[str, Check]:
-        found = checklist(self.fleet, told, (), (), now, EPOCH + now - NOW)
+    def check(self, reported: Mapping[str, wire.NodeSettings], now: float = NOW) -> dict[str, Check]:
+        found = checklist(self.fleet, reported, (), (), now, EPOCH + now - NOW)
         return {check.id: check for check in found}
 
 
@@ -76,16 +76,16 @@ def test_a_claimed_world_of_a_thousand_million_costs_nothing(sentences: Sentence
 def test_torchruns_own_port_is_not_taken_by_somebody_else() -> None:
     cluster = Cluster(2)
     cluster.ranks(world=2)
-    told = {
+    reported = {
         "gpu-001": wire.NodeSettings(
             listens={"29500": 40}, ranks=[wire.RankSettings(pid=50, rank=0, parent=40)]
         ),
         "gpu-002": wire.NodeSettings(listens={"29500": None}),
     }
-    assert cluster.check(told)["net.port"].status == "PASS"
-    unseen = {**told, "gpu-001": wire.NodeSettings(listens={"29500": 0})}
+    assert cluster.check(reported)["net.port"].status == "PASS"
+    unseen = {**reported, "gpu-001": wire.NodeSettings(listens={"29500": 0})}
     assert cluster.check(unseen)["net.port"].status == "PASS"
-    strange = {**told, "gpu-001": wire.NodeSettings(listens={"29500": 4711})}
+    strange = {**reported, "gpu-001": wire.NodeSettings(listens={"29500": 4711})}
     assert cluster.check(strange)["net.port"].status == "WARN"
 
 
@@ -103,13 +103,13 @@ def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:
     cluster = Cluster(3)
     cluster.ranks(world=3)
 
-    def told(*variables: dict[str, str]) -> dict[str, wire.NodeSettings]:
+    def reported(*variables: dict[str, str]) -> dict[str, wire.NodeSettings]:
         ranks = [[wire.RankSettings(pid=50, variables=each)] for each in variables]
         return {name: wire.NodeSettings(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
 
     own = [{"NCCL_IB_HCA": f"mlx5_{n}", "CUDA_CACHE_PATH": f"/local/{n}"} for n in range(3)]
-    assert cluster.check(told(*own))["env.equal"].status == "PASS"
-    check = cluster.check(told(*own[:2], {}))["env.equal"]
+    assert cluster.check(reported(*own))["env.equal"].status == "PASS"
+    check = cluster.check(reported(*own[:2], {}))["env.equal"]
     assert check.status == "FAIL"
     assert "NCCL_IB_HCA gpu-[001-002] (set), gpu-003 (not set)" in check.detail
 
@@ -127,17 +127,17 @@ def test_a_limit_is_blamed_on_the_nodes_that_have_it(limits: tuple[int, ...], bl
     cluster = Cluster(3)
     cluster.ranks(world=3)
     ranks = [[wire.RankSettings(pid=50, nofile=limit)] for limit in limits]
-    told = {name: wire.NodeSettings(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
-    check = cluster.check(told)["limits.nofile"]
+    reported = {name: wire.NodeSettings(ranks=own) for name, own in zip(cluster.names, ranks, strict=True)}
+    check = cluster.check(reported)["limits.nofile"]
     assert (check.status, set(check.nodes)) == ("WARN", blamed)
     assert all(f"{limit:,}" in check.detail for limit in limits)
 
 
 def test_a_node_that_fell_silent_is_not_said_never_to_have_answered(sentences: Sentences) -> None:
     cluster = Cluster(2)
-    cluster.tell("gpu-001", cluster.sample(), at=NOW + 60)
-    told = dict.fromkeys(cluster.names, wire.NodeSettings())
-    check = cluster.check(told, NOW + 60)["net.reachable"]
+    cluster.report("gpu-001", cluster.sample(), at=NOW + 60)
+    reported = dict.fromkeys(cluster.names, wire.NodeSettings())
+    check = cluster.check(reported, NOW + 60)["net.reachable"]
     assert (check.status, check.nodes) == ("FAIL", ("gpu-002",))
     sentences(check.detail)
 
@@ -151,7 +151,7 @@ def test_a_node_without_an_agent_cannot_tell_its_settings() -> None:
     cluster = Cluster(2)
     greeting = cluster.fleet.nodes["gpu-002"].hello
     assert greeting is not None
-    cluster.tell("gpu-002", structs.replace(greeting, python=NO_PYTHON))
+    cluster.report("gpu-002", structs.replace(greeting, python=NO_PYTHON))
     check = cluster.check({"gpu-001": wire.NodeSettings()})["net.reachable"]
     assert (check.status, check.nodes) == ("WARN", ("gpu-002",))
 
@@ -168,7 +168,7 @@ def test_nothing_passes_that_nobody_could_see(sentences: Sentences) -> None:
     found = cluster.check({})
     skipped = {"gpu.xid", "host.disk", "host.clock", "nccl.working"}
     assert {id_ for id_ in skipped if found[id_].status == "SKIP"} == skipped
-    cluster.tell("gpu-001", ClockReading(0.0, 0.01))
+    cluster.report("gpu-001", ClockReading(0.0, 0.01))
     sentences(cluster.check({})["host.clock"].detail)
 
 
@@ -188,11 +188,11 @@ def test_a_driver_or_gpu_that_has_not_answered_passes_no_check() -> None:
     silent = wire.Hello(
         t=EPOCH, seq=0, host="gpu-002", agent="1", python="3", pid=1, interval_s=1.0, notices=[starting]
     )
-    cluster.tell("gpu-002", silent)
+    cluster.report("gpu-002", silent)
     driver = cluster.check({}, NOW + 1)["gpu.driver"]
     assert (driver.status, driver.nodes) == ("FAIL", ("gpu-002",))
     assert "nvmlInitWithFlags" in driver.detail
     assert "1 s" in driver.detail or "1.0 s" in driver.detail
-    cluster.tell("gpu-001", wire.Sample(t=EPOCH, seq=2, gpus=[wire.GpuSample("GPU-0", state="unanswered")]))
+    cluster.report("gpu-001", wire.Sample(t=EPOCH, seq=2, gpus=[wire.GpuSample("GPU-0", state="unanswered")]))
     present = cluster.check({}, NOW + 1)["gpu.present"]
     assert (present.status, present.nodes[0]) == ("FAIL", "gpu-001")

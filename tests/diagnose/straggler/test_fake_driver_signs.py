@@ -51,28 +51,28 @@ def whole(frames: Sequence[wire.AnyFrame]) -> list[wire.GpuSample] | None:
             before = found.get(one.uuid, one)  # the state is that of the newest sample
             tiers = {name: getattr(one, name) or getattr(before, name) for name in ("fast", "medium", "slow")}
             found[one.uuid] = structs.replace(one, **tiers)
-    told = [found.get(uuid_of(index)) for index in range(64)]
-    ready = [one for one in told if one is not None and complete(one)]
+    reported = [found.get(uuid_of(index)) for index in range(64)]
+    ready = [one for one in reported if one is not None and complete(one)]
     return ready if len(ready) == 64 else None
 
 
-def complete(told: wire.GpuSample) -> bool:
+def complete(reported: wire.GpuSample) -> bool:
     """Rates and shares need two readings of a counter."""
-    fast, slow = told.fast, told.slow
-    if not (told.medium and fast and slow and slow.nvlink_errors):
+    fast, slow = reported.fast, reported.slow
+    if not (reported.medium and fast and slow and slow.nvlink_errors):
         return False
     rates = (fast.power_w, fast.throttle_pct, fast.utilization_pct, fast.sm_clock_mhz, fast.temperature_c)
     return all(value is not None for value in (*rates, fast.tensor_activity_pct, fast.sm_activity_pct))
 
 
-def shows(told: wire.GpuSample) -> Odd:
+def shows(reported: wire.GpuSample) -> Odd:
     """A GPU shows what was read of another one."""
 
     def make(sample: wire.GpuSample) -> wire.GpuSample:
         assert sample.fast is not None
         t = sample.fast.t
-        tiers = {name: structs.replace(getattr(told, name), t=t) for name in ("fast", "medium", "slow")}
-        return structs.replace(told, uuid=sample.uuid, **tiers)
+        tiers = {name: structs.replace(getattr(reported, name), t=t) for name in ("fast", "medium", "slow")}
+        return structs.replace(reported, uuid=sample.uuid, **tiers)
 
     return make
 
@@ -89,7 +89,7 @@ def shows(told: wire.GpuSample) -> Odd:
 )
 def test_each_fault_names_its_gpu_alone(readings: list[wire.GpuSample], faulty: int, code: str) -> None:
     cluster = Watched(odd=shows(readings[WELL]))
-    assert cluster.told == []
+    assert cluster.reported == []
     cluster.odd[cluster.places[faulty].uuid] = shows(readings[faulty])
     cluster.run(90)
     named = {(each.code, each.node, each.gpu) for each in cluster.book.alerts.values()}

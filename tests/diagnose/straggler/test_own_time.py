@@ -10,7 +10,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import Process, Ranks
-from tests.fleet.logs.telling import tell
+from tests.fleet.logs.reporting import report
 from tests.sentences import Sentences
 
 EQUAL = {"step": 2.0, "forward": 0.5, "backward": 1.0, "data": 0.02, "allreduce": 0.2}
@@ -56,7 +56,7 @@ def test_one_told_hiccup_is_none_and_a_silent_rank_says_nothing_about_now() -> N
         now = 10.0 * number
         for rank in range(4):
             took = slow if rank == 2 else 1.0
-            tell(
+            report(
                 fleet.progress,
                 {"step": number, "step_time_s": took},
                 now,
@@ -73,7 +73,7 @@ def test_one_told_hiccup_is_none_and_a_silent_rank_says_nothing_about_now() -> N
 
 def test_the_words_of_a_log_that_names_no_job_are_of_the_only_one_on_its_node() -> None:
     fleet = Fleet(Plan((NodeSpec("n1"),)))
-    tell(fleet.progress, {"step": 1.0}, 10.0, rank=0)
+    report(fleet.progress, {"step": 1.0}, 10.0, rank=0)
     ranks = [Process(pid=1, name="python", rank=0, job="j"), Process(pid=2, name="sh")]
     fleet.apply(Arrival("n1", 10.0, Ranks(t=0.0, seq=1, processes=ranks)))
     assert set(paces(fleet, 12.0)) == {"j"}
@@ -85,6 +85,6 @@ def test_the_words_of_a_log_that_names_no_job_are_of_the_only_one_on_its_node() 
 def test_a_job_pauses_when_no_step_was_told_for_one_and_a_half_usual_gaps() -> None:
     fleet = Fleet(Plan((NodeSpec("n1"),)))
     for step in range(5):
-        tell(fleet.progress, {"step": step}, 40.0 * step, rank=0, job="j")
+        report(fleet.progress, {"step": step}, 40.0 * step, rank=0, job="j")
     assert paces(fleet, 160.0 + 59.0)["j"].limit_s == 60.0
     assert paces(fleet, 160.0 + 61.0) == {}

@@ -31,16 +31,20 @@ def load_of(rank: int) -> GpuLoad:
 
 def test_a_throttled_gpu_is_the_straggler_with_cause_rack_and_cost(sentences: Sentences) -> None:
     cluster = Watched()
-    assert cluster.told == []
+    assert cluster.reported == []
     cluster.fault(changed(sm_clock_mhz=1230, temperature_c=81, throttle_pct={"sw_thermal": 88.0}))
     cluster.run(30)
-    assert not [each for each in cluster.told if each.code == "slower_than_peers"]  # it has not lasted
+    assert not [each for each in cluster.reported if each.code == "slower_than_peers"]  # it has not lasted
     cluster.run(60)
     alert = cluster.alert("slower_than_peers")
     sentences(alert.text)
     assert re.search(r"1230 MHz, .* 63 peers 17\d\d MHz", alert.proof[0].text)
     assert alert.severity == "warning"
-    assert {each.code for each in cluster.told} <= {"slower_than_peers", "sw_thermal", "hotter_than_peers"}
+    assert {each.code for each in cluster.reported} <= {
+        "slower_than_peers",
+        "sw_thermal",
+        "hotter_than_peers",
+    }
 
 
 def test_a_gpu_that_stands_still_in_a_part_of_each_step_has_a_slow_host(sentences: Sentences) -> None:
@@ -49,7 +53,7 @@ def test_a_gpu_that_stands_still_in_a_part_of_each_step_has_a_slow_host(sentence
     cluster.run(90)
     alert = cluster.alert("slower_than_peers")
     sentences(alert.text)
-    assert len(cluster.told) == 1
+    assert len(cluster.reported) == 1
 
 
 def test_the_one_that_works_while_the_others_spin_is_waited_for(sentences: Sentences) -> None:
@@ -57,7 +61,7 @@ def test_the_one_that_works_while_the_others_spin_is_waited_for(sentences: Sente
     cluster.job.phase("spin", steps=True, odd=(RANK, "work"))
     cluster.run(90)
     sentences(cluster.alert("slower_than_peers").text)
-    assert len(cluster.told) == 1
+    assert len(cluster.reported) == 1
 
 
 def test_the_one_that_spins_while_the_others_work_is_told_and_blamed_for_nothing() -> None:
@@ -67,7 +71,7 @@ def test_the_one_that_spins_while_the_others_work_is_told_and_blamed_for_nothing
     alert = cluster.alert("spins_alone")
     assert re.search(r"64 ranks at 0\.[34]\dx", alert.text)
     assert alert.severity == "info"
-    assert [each.code for each in cluster.told if each.severity != "info"] == []
+    assert [each.code for each in cluster.reported if each.severity != "info"] == []
 
 
 def test_one_at_0_percent_while_all_others_spin_and_no_step_comes_is_a_hang(sentences: Sentences) -> None:
@@ -75,7 +79,7 @@ def test_one_at_0_percent_while_all_others_spin_and_no_step_comes_is_a_hang(sent
     cluster.job.phase("spin", steps=False, odd=(RANK, "idle"))
     cluster.run(120)
     sentences(cluster.alert("job.hang").text)
-    assert {each.code for each in cluster.told} == {"job.hang"}
+    assert {each.code for each in cluster.reported} == {"job.hang"}
 
 
 def test_the_one_that_still_works_while_all_others_spin_and_no_step_comes_is_a_hang(
@@ -84,10 +88,10 @@ def test_the_one_that_still_works_while_all_others_spin_and_no_step_comes_is_a_h
     cluster = Watched()
     cluster.job.phase("spin", steps=False, odd=(RANK, "work"))
     cluster.run(240)
-    assert cluster.told == []  # rank 17 may evaluate for all
+    assert cluster.reported == []  # rank 17 may evaluate for all
     cluster.run(90)
     sentences(cluster.alert("job.hang").text)
-    assert {each.code for each in cluster.told} == {"job.hang"}
+    assert {each.code for each in cluster.reported} == {"job.hang"}
 
 
 def test_half_of_the_pcie_lanes() -> None:
@@ -95,7 +99,7 @@ def test_half_of_the_pcie_lanes() -> None:
     cluster.fault(changed("medium", pcie_width=8))
     cluster.run(90)
     assert cluster.alert("pcie_degraded").text.count("gen 5 x") == 2
-    assert len(cluster.told) == 1
+    assert len(cluster.reported) == 1
 
 
 def test_half_of_the_pcie_lanes_in_a_slot_that_has_no_more(sentences: Sentences) -> None:
@@ -105,7 +109,7 @@ def test_half_of_the_pcie_lanes_in_a_slot_that_has_no_more(sentences: Sentences)
     cluster.fault(changed("medium", pcie_width=8))
     cluster.run(90)
     sentences(cluster.alert("link_below_peers").text)
-    assert len(cluster.told) == 1
+    assert len(cluster.reported) == 1
 
 
 def test_nvlink_errors() -> None:
@@ -114,7 +118,7 @@ def test_nvlink_errors() -> None:
     cluster.fault(changed("slow", nvlink_errors=errors))
     cluster.run(10)
     assert "1 recovery, 2 replay" in cluster.alert("nvlink_errors").text
-    assert len(cluster.told) == 1
+    assert len(cluster.reported) == 1
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def test_links_that_move_far_less_than_those_of_the_peers(fast: dict[str, float]
     cluster.run(90)
     alert = cluster.alert("link_below_peers")
     assert re.search(rf"64 ranks at 0\.\d\dx {name} ", alert.text)
-    assert len(cluster.told) == 1
+    assert len(cluster.reported) == 1
 
 
 @pytest.mark.parametrize(
@@ -141,17 +145,17 @@ def test_links_that_move_far_less_than_those_of_the_peers(fast: dict[str, float]
     ],
 )
 def test_a_rank_that_tells_longer_times_of_its_own(
-    timers: dict[str, float], told: str, sentences: Sentences
+    timers: dict[str, float], reported: str, sentences: Sentences
 ) -> None:
     cluster = Watched(dialect="all")
-    assert cluster.told == []
+    assert cluster.reported == []
     cluster.job.timers[RANK] = timers
     cluster.run(120)
     alert = cluster.alert("slower_than_peers")
-    assert re.search(told, alert.text)
+    assert re.search(reported, alert.text)
     assert any("allreduce" in each.text for each in alert.proof)
     sentences(alert.text)
-    assert len(cluster.told) == 1
+    assert len(cluster.reported) == 1
 
 
 @pytest.mark.parametrize(("dialect", "seconds"), [("one", 0), ("sparse", 300), ("all", 0)])
@@ -164,7 +168,7 @@ def test_a_job_that_pauses_is_not_compared(dialect: str, seconds: float) -> None
         cluster.run(50)
         cluster.job.phase("work", steps=True)
         cluster.run(100)
-    assert cluster.told == []
+    assert cluster.reported == []
 
 
 def test_a_verdict_over_1000_ranks_is_cheap() -> None:

@@ -12,7 +12,7 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import Process, Ranks
 from tests.diagnose.incidents.alert_cluster import Cluster
 from tests.diagnose.story import EPOCH, FINE
-from tests.fleet.logs.telling import tell
+from tests.fleet.logs.reporting import report
 from tests.sentences import Sentences
 
 WORKING = structs.replace(FINE, utilization_pct=99.0, sm_clock_mhz=1755, throttle=[])
@@ -40,9 +40,9 @@ def test_where_a_whole_node_is_slower_its_neighbours_do_not_hide_it() -> None:
     odd = {f"GPU-{node}-{gpu}": WORKING for node in range(4) for gpu in range(8)}
     odd |= {f"GPU-2-{gpu}": SLOW for gpu in range(8)}
     cluster.step(30, odd=odd)
-    told = [alert for alert in cluster.book.alerts.values() if alert.code == "slower_than_peers"]
-    assert {alert.node for alert in told} == {"gpu-003"}
-    assert len(told) == 8
+    reported = [alert for alert in cluster.book.alerts.values() if alert.code == "slower_than_peers"]
+    assert {alert.node for alert in reported} == {"gpu-003"}
+    assert len(reported) == 8
 
 
 def test_a_gpu_that_does_less_may_clock_lower() -> None:
@@ -65,13 +65,13 @@ class CpuJob:
         """Read and look every 5 s; what fires then."""
         for _ in range(int(seconds / 5)):
             self.now += 5
-            told = [
+            reported = [
                 Process(pid=100 + rank, name="python", rank=rank, job="4711", cpu_pct=pct, state=state)
                 for rank, pct in enumerate(cpu_pct)
             ]
-            self.fleet.apply(Arrival("n1", self.now, Ranks(t=self.now, seq=1, processes=told)))
+            self.fleet.apply(Arrival("n1", self.now, Ranks(t=self.now, seq=1, processes=reported)))
             if self.steps:
-                tell(self.fleet.progress, {"step": self.now, "loss": 0.5}, self.now, rank=0, job="4711")
+                report(self.fleet.progress, {"step": self.now, "loss": 0.5}, self.now, rank=0, job="4711")
             self.watch.go(self.fleet, self.now, EPOCH + self.now)
         return [alert.text for alert in self.watch.alerts.values() if alert.state == "firing"]
 

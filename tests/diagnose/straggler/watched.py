@@ -35,12 +35,12 @@ class Watched(Cluster):
         self.odd[self.places[RANK].uuid] = odd
 
     @property
-    def told(self) -> list[Alert]:
+    def reported(self) -> list[Alert]:
         """All that has fired of ranks and GPUs, and not of the job's pace: of one GPU alone."""
         alerts = [each for each in self.book.alerts.values() if not each.code.startswith("train.")]
         assert {(each.node, each.gpu, each.rank) for each in alerts} <= {(f"gpu-{NODE:03d}", GPU, RANK)}
         return alerts
 
     def alert(self, code: str) -> Alert:
-        (alert,) = (each for each in self.told if each.code == code)
+        (alert,) = (each for each in self.reported if each.code == code)
         return alert

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.diagnose.training.job_view.build import Heard, heard_of, jobs_of, overview
+from gpuwatch.diagnose.training.job_view.build import Received, jobs_of, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, spread, step_times
 from gpuwatch.diagnose.training.job_view.mfu import flops_per_token, mfu, scope_of
 from gpuwatch.diagnose.training.job_view.peak_flops import PEAKS, peak_flops
@@ -71,26 +71,26 @@ class Job:
             ]
             self.put(name, wire.Sample(t=WALL, seq=2, gpus=samples), at)
 
-    def tell(self, rank: int | None, step: int, at: float, **fields: float) -> None:
+    def report(self, rank: int | None, step: int, at: float, **fields: float) -> None:
         node = "n0" if rank is None else self.names[rank // 4]
-        told = wire.Progress(
+        reported = wire.Progress(
             t=WALL, seq=3, file=f"/logs/{rank}.log", offset=step * 100, at=WALL, rank=rank, job="77",
             dialect=f"progress.{self.dialect}", fields={"step": step, **fields},
         )  # fmt: skip
-        self.put(node, told, at)
+        self.put(node, reported, at)
 
     def tell_all(self, steps: int, *, every_s: float = 2.0, **fields: float) -> None:
         """All ranks tell the last steps, the newest now."""
         for step in range(1, steps + 1):
             for rank in range(self.world):
-                self.tell(rank, step, NOW - (steps - step) * every_s, **fields)
+                self.report(rank, step, NOW - (steps - step) * every_s, **fields)
 
-    def heard(self) -> Heard:
-        return heard_of(self.fleet, self.seats)
+    def received(self) -> Received:
+        return received_from(self.fleet, self.seats)
 
     def facts(self, now: float = NOW, job: str | None = "77") -> JobFacts:
         self.seats.refresh(self.fleet)
-        parts = overview(self.fleet, self.seats, self.heard(), job, now, WALL + now - NOW)
+        parts = overview(self.fleet, self.seats, self.received(), job, now, WALL + now - NOW)
         (facts,) = filter(None, parts)
         return facts
 
@@ -100,7 +100,7 @@ def test_a_job_of_which_rank_0_alone_speaks() -> None:
     job.gpus()
     for step in range(1, 41):
         fields = {"loss": 3.0, "step_time_s": 2.0, "total_steps": 1000.0, "tokens_per_s": 8000.0}
-        job.tell(0, step, NOW - (40 - step) * 2.0, **fields)
+        job.report(0, step, NOW - (40 - step) * 2.0, **fields)
     made = job.facts(NOW + 1)
     assert (made.ranks_seen, made.world, made.gpus, made.nodes, made.speaker_rank) == (8, 8, 8, 2, 0)
     assert made.speaking == 1
@@ -153,7 +153,7 @@ def test_ranks_whose_stamps_are_whole_seconds_take_equally_long() -> None:
     job = Job()
     for step in range(1, 41):
         for rank in range(job.world):
-            job.tell(rank, step, NOW + math.floor((step - 40) * 1.4 + 0.11 * rank))
+            job.report(rank, step, NOW + math.floor((step - 40) * 1.4 + 0.11 * rank))
     made = job.facts()
     assert all(row.step_s == pytest.approx(1.4, rel=0.04) for row in made.rows)
     assert not made.spreads["step_s"].flagged
@@ -177,8 +177,8 @@ def test_lag_counts_from_the_furthest_and_one_told_step_is_none() -> None:
     for step in (10, 20, 30, 40):  # a log that tells every tenth step
         for rank in range(8):
             if rank != 3 or step < 20:
-                job.tell(rank, step, NOW - (40 - step) / 10 * 2.0)
-    job.tell(7, 50, NOW)
+                job.report(rank, step, NOW - (40 - step) / 10 * 2.0)
+    job.report(7, 50, NOW)
     made = job.facts()
     assert [row.lag for row in made.rows] == [10, 10, 10, 40, 10, 10, 10, 0]
     assert [row.rank for row in made.rows if "lag" in row.flags] == [3]
@@ -190,7 +190,7 @@ def test_a_log_that_went_silent_among_others_that_go_on_stands_out() -> None:
     for step in range(21, 41):
         for rank in range(8):
             if rank != 5:
-                job.tell(rank, step, NOW + (step - 20) * 2.0)
+                job.report(rank, step, NOW + (step - 20) * 2.0)
     made = job.facts(NOW + 40)
     assert "log" in made.rows[5].flags
     assert not any("log" in row.flags for row in made.rows if row.rank != 5)
@@ -212,7 +212,7 @@ def test_when_steps_stop_numbers_grow_late_and_there_is_no_eta() -> None:
     made = job.facts(NOW + 60)
     assert made.late(made.stepped_at, NOW + 60)
     assert "eta_s" not in made.facts
-    assert all(row.told_late and row.gpu_late for row in made.rows)
+    assert all(row.reported_late and row.gpu_late for row in made.rows)
     assert "clock_mhz" not in made.spreads, "GPU values that old are compared with nothing"
 
 
@@ -220,57 +220,57 @@ def test_mfu_is_computed_where_model_and_gpus_are_known() -> None:
     model = Model(13e9, tokens_per_s="job")
     job = Job(model=model)
     job.gpus()
-    job.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    job.report(0, 5, NOW, tokens_per_s=40_000.0)
     made = job.facts()
     assert made.facts["mfu"].computed
     assert made.facts["mfu"].value == pytest.approx(6 * 13e9 * 40_000 / (8 * 989.5e12))
-    job.tell(0, 6, NOW, tokens_per_s=40_000.0, mfu=0.41)
-    told = job.facts().facts["mfu"]
-    assert (told.value, told.computed) == (0.41, False)
+    job.report(0, 6, NOW, tokens_per_s=40_000.0, mfu=0.41)
+    reported = job.facts().facts["mfu"]
+    assert (reported.value, reported.computed) == (0.41, False)
 
 
 def test_the_person_s_own_peak_goes_before_the_table(sentences: Sentences) -> None:
     job = Job(model=Model(13e9, tokens_per_s="job", peak_tflops=1979))
-    job.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    job.report(0, 5, NOW, tokens_per_s=40_000.0)
     assert job.facts().facts["mfu"].value == pytest.approx(6 * 13e9 * 40_000 / (8 * 1979e12))
     elsewhere = Job()
     elsewhere.fleet = Fleet(job.fleet.plan)
-    elsewhere.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    elsewhere.report(0, 5, NOW, tokens_per_s=40_000.0)
     sentences(elsewhere.facts().why_no_mfu)
 
 
 def test_mfu_says_what_it_lacks(sentences: Sentences) -> None:
     job = Job()
-    job.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    job.report(0, 5, NOW, tokens_per_s=40_000.0)
     sentences(job.facts().why_no_mfu)
     job = Job(model=Model(13e9))
-    job.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    job.report(0, 5, NOW, tokens_per_s=40_000.0)
     sentences(job.facts().why_no_mfu)
     assert "mfu" not in job.facts().facts
-    job.tell(0, 6, NOW)
-    job.fleet.progress.voices.clear()
-    job.tell(0, 7, NOW)
+    job.report(0, 6, NOW)
+    job.fleet.progress.writers.clear()
+    job.report(0, 7, NOW)
     assert job.facts().why_no_mfu == "no tokens/s told"
 
 
 def test_a_wrong_model_gives_no_mfu_over_the_peak(sentences: Sentences) -> None:
     job = Job(model=Model(13e12, tokens_per_s="job"))
     job.gpus()
-    job.tell(0, 5, NOW, tokens_per_s=40_000.0)
+    job.report(0, 5, NOW, tokens_per_s=40_000.0)
     assert "mfu" not in job.facts().facts
     sentences(job.facts().why_no_mfu)
 
 
 def test_samples_become_tokens_and_tflops_become_mfu() -> None:
     job = Job(model=Model(7e9, seq_len=4096, tokens_per_s="job"))
-    job.tell(0, 5, NOW, samples_per_s=10.0)
+    job.report(0, 5, NOW, samples_per_s=10.0)
     made = job.facts()
     assert made.job_tokens_per_s is not None
     assert made.job_tokens_per_s.value == 40_960
     assert made.facts["tokens_per_s"].computed
     job = Job()
     job.dialect = "megatron"
-    job.tell(7, 5, NOW, tflops=400.0)
+    job.report(7, 5, NOW, tflops=400.0)
     assert job.facts().facts["mfu"].value == pytest.approx(400 / 989.5)
 
 
@@ -315,23 +315,23 @@ def test_peaks_of_others_are_not_guessed() -> None:
 
 def test_timers_say_what_a_step_waits_for() -> None:
     job = Job()
-    told = wire.Progress(
+    reported = wire.Progress(
         t=WALL, seq=3, file="/logs/0.log", offset=0, at=WALL, rank=0, job="77",
         dialect="progress.deepspeed_step",
         fields={"step": 5, "step_time_s": 2.0}, phases_s={"backward_allreduce": 0.9, "dataloader": 0.1},
     )  # fmt: skip
-    job.put("n0", told)
+    job.put("n0", reported)
     shares = {each.what: (each.share, each.flagged) for each in job.facts().shares}
     assert shares == {"communication": (0.45, True), "loading data": (0.05, False)}
 
 
 def test_jobs_are_listed_and_ended_ones_are_remembered() -> None:
     job = Job()
-    job.tell(0, 5, NOW)
+    job.report(0, 5, NOW)
     job.seats.refresh(job.fleet)
     job.run("78", NOW + 5)
     job.seats.refresh(job.fleet)
-    assert jobs_of(job.seats, job.heard()) == ["78", "77"]
+    assert jobs_of(job.seats, job.received()) == ["78", "77"]
     made = job.facts(NOW + 5, "77")
     assert made.ranks_seen == 8
     assert not any(row.alive for row in made.rows)
@@ -361,7 +361,7 @@ def test_a_training_without_ranks_or_job_is_one_too() -> None:
     alone = wire.Process(pid=9, name="python3", gpus=[wire.ProcessGpu("n0-1")], logs=["/logs/None.log"])
     job.put("n0", wire.Ranks(t=WALL, seq=1, processes=[alone]), NOW + 1)
     job.gpus(NOW + 1)
-    told = wire.Progress(
+    reported = wire.Progress(
         t=WALL,
         seq=3,
         file="/logs/None.log",
@@ -370,9 +370,9 @@ def test_a_training_without_ranks_or_job_is_one_too() -> None:
         dialect="progress.nanogpt",
         fields={"step": 5},
     )
-    job.put("n0", told, NOW + 1)
+    job.put("n0", reported, NOW + 1)
     job.seats.refresh(job.fleet)
-    assert jobs_of(job.seats, job.heard())[0] == "n0 pid 9"
+    assert jobs_of(job.seats, job.received())[0] == "n0 pid 9"
     made = job.facts(NOW + 1, "n0 pid 9")
     assert len(made.rows) == 1
     assert (made.rows[0].gpu, made.rows[0].step, made.speaker_rank) == (1, 5, None)

@@ -18,14 +18,14 @@ from gpuwatch.diagnose.training.throughput import pace, slower
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
-from tests.fleet.logs.telling import frame, tell
+from tests.fleet.logs.reporting import frame, report
 from tests.sentences import Sentences
 
 FIRST = (98, 98, 97, 98)
 """By rank, the step since which the loss is NaN."""
 
 
-def voice(
+def writer(
     count: int,
     loss: Callable[[int], float | None] = lambda _: None,
     norm: Callable[[int], float | None] = lambda _: None,
@@ -33,12 +33,12 @@ def voice(
     **values: float,
 ) -> RankProgress:
     """A run of so many told steps, one a second."""
-    told = RankProgress("gpu-001", "/logs/rank_0.log", rank=0, job="4711")
+    reported = RankProgress("gpu-001", "/logs/rank_0.log", rank=0, job="4711")
     for step in range(1, count + 1):
-        told.steps.append(LoggedStep(step, float(step), took(step), loss(step), norm(step)))
-    told.values = {name: Value(value, float(count)) for name, value in {"step": count, **values}.items()}
-    told.stepped_at = float(count)
-    return told
+        reported.steps.append(LoggedStep(step, float(step), took(step), loss(step), norm(step)))
+    reported.values = {name: Value(value, float(count)) for name, value in {"step": count, **values}.items()}
+    reported.stepped_at = float(count)
+    return reported
 
 
 def noisy(level: float, spread: float) -> Callable[[int], float]:
@@ -50,42 +50,42 @@ def nan_from(first: int) -> Callable[[int], float]:
     return lambda step: math.nan if step >= first else 2.0
 
 
-def codes(told: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
-    return {sign.code for sign in (*numerics(told), *pace(told, busy))}
+def codes(reported: RankProgress, busy: tuple[float, ...] = ()) -> set[str]:
+    return {sign.code for sign in (*numerics(reported), *pace(reported, busy))}
 
 
 def test_the_first_nan_is_looked_for_in_what_the_log_held_before(sentences: Sentences) -> None:
-    told = voice(20, loss=lambda _step: math.nan)
-    told.steps = deque(replace(step, step=step.step + 100) for step in told.steps)
-    told.past = [LoggedStep(each, -math.inf, None, 2.0 if each < 60 else math.nan) for each in range(100)]
-    sign = first_nans([told])["4711"].sign
+    reported = writer(20, loss=lambda _step: math.nan)
+    reported.steps = deque(replace(step, step=step.step + 100) for step in reported.steps)
+    reported.past = [LoggedStep(each, -math.inf, None, 2.0 if each < 60 else math.nan) for each in range(100)]
+    sign = first_nans([reported])["4711"].sign
     assert sign.step == 60
     sentences(sign.text)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_names_its_first_step(bad: float, sentences: Sentences) -> None:
-    told = voice(100, loss=lambda step: bad if step >= 97 else 2.0)
-    found = first_nans([told])["4711"]
+    reported = writer(100, loss=lambda step: bad if step >= 97 else 2.0)
+    found = first_nans([reported])["4711"]
     assert (found.sign.code, found.sign.severity) == ("num.nan_loss", "critical")
     sentences(found.sign.text)
     assert found.alone
-    assert codes(told) == set()
+    assert codes(reported) == set()
 
 
 def test_the_rank_whose_loss_was_no_number_first_is_named_and_not_who_spoke_last(
     sentences: Sentences,
 ) -> None:
-    ranks = [voice(100, loss=nan_from(first)) for first in FIRST]
+    ranks = [writer(100, loss=nan_from(first)) for first in FIRST]
     for rank, each in enumerate(ranks):
         each.rank, each.node = rank, f"gpu-00{rank}"
     found = first_nans(ranks)["4711"]
-    assert (found.voice.rank, found.alone) == (2, True)
+    assert (found.writer.rank, found.alone) == (2, True)
     sentences(found.sign.text)
 
 
 def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them(sentences: Sentences) -> None:
-    ranks = [voice(100, loss=nan_from(98)) for _ in range(4)]
+    ranks = [writer(100, loss=nan_from(98)) for _ in range(4)]
     for rank, each in enumerate(ranks):
         each.rank = rank
     found = first_nans(ranks)["4711"]
@@ -95,30 +95,30 @@ def test_a_loss_that_is_no_number_on_all_ranks_at_once_leads_to_none_of_them(sen
 
 def test_between_told_steps_nobody_is_surely_first(sentences: Sentences) -> None:
     """Each rank's log is told once a second, at steps of its own: 96 on one may be after 97 on the other."""
-    ranks = [voice(100, loss=nan_from(95)) for _ in range(2)]
+    ranks = [writer(100, loss=nan_from(95)) for _ in range(2)]
     for rank, each in enumerate(ranks):
         each.rank = rank
-        told = [step for step in each.steps if step.step % 10 == 6 + rank]
+        reported = [step for step in each.steps if step.step % 10 == 6 + rank]
         each.steps.clear()
-        each.steps.extend(told)
+        each.steps.extend(reported)
     found = first_nans(ranks)["4711"]
     assert not found.alone
     sentences(found.sign.text)
 
 
 def test_a_loss_that_became_a_number_again_is_fine() -> None:
-    assert first_nans([voice(100, loss=lambda step: math.inf if step < 9 else 2.0)]) == {}
+    assert first_nans([writer(100, loss=lambda step: math.inf if step < 9 else 2.0)]) == {}
 
 
 def test_an_earlier_step_that_is_read_later_takes_the_alerts_place(sentences: Sentences) -> None:
     """The slow node's log names the rank that it began with; the alert is the same one."""
     fleet = Fleet(Plan((NodeSpec("gpu-000"), NodeSpec("gpu-001"))))
     watch = TrainingWatch(Thresholds())
-    tell(fleet.progress, {"step": 12, "loss": "2.0"}, 99.0, rank=0, job="4711")
-    tell(fleet.progress, {"step": 13, "loss": "nan"}, 100.0, rank=0, job="4711")
+    report(fleet.progress, {"step": 12, "loss": "2.0"}, 99.0, rank=0, job="4711")
+    report(fleet.progress, {"step": 13, "loss": "nan"}, 100.0, rank=0, job="4711")
     assert watch.go(fleet, 101.0, 1e9)
-    tell(fleet.progress, {"step": 11, "loss": "2.0"}, 102.0, rank=2, job="4711")
-    tell(fleet.progress, {"step": 12, "loss": "nan"}, 103.0, rank=2, job="4711")
+    report(fleet.progress, {"step": 11, "loss": "2.0"}, 102.0, rank=2, job="4711")
+    report(fleet.progress, {"step": 12, "loss": "nan"}, 103.0, rank=2, job="4711")
     assert watch.go(fleet, 104.0, 1e9)
     (alert,) = watch.alerts.values()
     assert (alert.rank, alert.count) == (2, 1)
@@ -128,18 +128,18 @@ def test_an_earlier_step_that_is_read_later_takes_the_alerts_place(sentences: Se
 
 def test_a_spike_is_told_against_the_running_median_and_not_for_one_point(sentences: Sentences) -> None:
     usual = noisy(2.4, 0.03)
-    assert codes(voice(200, loss=lambda step: 9.0 if step == 200 else usual(step))) == set()
-    spiked = voice(200, loss=lambda step: 9.0 if step >= 199 else usual(step))
+    assert codes(writer(200, loss=lambda step: 9.0 if step == 200 else usual(step))) == set()
+    spiked = writer(200, loss=lambda step: 9.0 if step >= 199 else usual(step))
     (sign,) = numerics(spiked)
     assert sign.code == "num.loss_spike"
     sentences(sign.text)
 
 
 def test_a_restart_from_the_beginning_is_no_spike() -> None:
-    told = voice(600, loss=lambda step: 2.0 + 9 * math.exp(-step / 100) + step % 7 / 50)
-    first = list(told.steps)
-    told.steps.extend(first[:40])
-    assert codes(told) == set()
+    reported = writer(600, loss=lambda step: 2.0 + 9 * math.exp(-step / 100) + step % 7 / 50)
+    first = list(reported.steps)
+    reported.steps.extend(first[:40])
+    assert codes(reported) == set()
 
 
 MADE_SO: dict[str, Callable[[random.Random, int], float]] = {
@@ -158,71 +158,73 @@ def test_losses_that_jump_by_their_nature_are_no_spikes(kind: str) -> None:
     dice = random.Random(5)
     losses = [MADE_SO[kind](dice, step) for step in range(2001)]
     for steps in range(300, 2000, 41):
-        assert codes(voice(steps, loss=losses.__getitem__)) - {"num.plateau"} == set(), steps
+        assert codes(writer(steps, loss=losses.__getitem__)) - {"num.plateau"} == set(), steps
 
 
 def test_tasks_that_take_turns_are_told_at_most_a_few_times() -> None:
     def of_task(step: int) -> float:
         return (5.0 if step % 100 < 10 else 0.5) + step % 7 / 50
 
-    told = [steps for steps in range(31, 1900, 10) if "num.loss_spike" in codes(voice(steps, loss=of_task))]
-    assert max(told, default=0) < 400
+    reported = [
+        steps for steps in range(31, 1900, 10) if "num.loss_spike" in codes(writer(steps, loss=of_task))
+    ]
+    assert max(reported, default=0) < 400
 
 
 def test_an_empty_batch_now_and_then_is_no_end_of_the_run(sentences: Sentences) -> None:
-    told = voice(100, loss=lambda step: math.nan if step in (40, 71, 100) else 2.0)
-    assert first_nans([told]) == {}
-    gone = voice(100, loss=lambda step: math.nan if step == 40 or step > 97 else 2.0)
+    reported = writer(100, loss=lambda step: math.nan if step in (40, 71, 100) else 2.0)
+    assert first_nans([reported]) == {}
+    gone = writer(100, loss=lambda step: math.nan if step == 40 or step > 97 else 2.0)
     sentences(first_nans([gone])["4711"].sign.text)
 
 
 def test_gradients_that_are_nan_explode_or_vanish() -> None:
     usual = noisy(0.8, 0.4)
-    assert codes(voice(100, norm=lambda step: math.nan if step >= 98 else usual(step))) == {"num.grad_nan"}
-    assert codes(voice(100, norm=lambda step: math.nan if step == 98 else usual(step))) == set()
-    assert codes(voice(100, norm=lambda step: 55.0 if step >= 98 else usual(step))) == {"num.grad_explodes"}
-    assert codes(voice(100, norm=lambda step: 1e-9 if step >= 98 else usual(step))) == {"num.grad_vanishes"}
+    assert codes(writer(100, norm=lambda step: math.nan if step >= 98 else usual(step))) == {"num.grad_nan"}
+    assert codes(writer(100, norm=lambda step: math.nan if step == 98 else usual(step))) == set()
+    assert codes(writer(100, norm=lambda step: 55.0 if step >= 98 else usual(step))) == {"num.grad_explodes"}
+    assert codes(writer(100, norm=lambda step: 1e-9 if step >= 98 else usual(step))) == {"num.grad_vanishes"}
 
 
 def test_a_loss_scale_at_its_floor_matters_where_steps_are_skipped() -> None:
-    assert codes(voice(50, loss_scale=1.0, skipped=9.0)) == {"num.scale_min"}
-    assert codes(voice(50, loss_scale=1.0)) == set()
-    assert codes(voice(50, loss_scale=65536.0, skipped=2.0)) == set()
+    assert codes(writer(50, loss_scale=1.0, skipped=9.0)) == {"num.scale_min"}
+    assert codes(writer(50, loss_scale=1.0)) == set()
+    assert codes(writer(50, loss_scale=65536.0, skipped=2.0)) == set()
 
 
 def test_the_scale_of_bf16_is_always_at_its_floor() -> None:
-    assert codes(voice(50, loss_scale=1.0, skipped=1.0)) == set()
-    fell = voice(50, loss_scale=1.0, skipped=1.0)
+    assert codes(writer(50, loss_scale=1.0, skipped=1.0)) == set()
+    fell = writer(50, loss_scale=1.0, skipped=1.0)
     fell.highest_scale = 65536.0
     assert codes(fell) == {"num.scale_min"}
 
 
 def test_many_skipped_steps() -> None:
-    assert codes(voice(100, skipped=40.0, loss_scale=1024.0)) == {"num.steps_skipped"}
+    assert codes(writer(100, skipped=40.0, loss_scale=1024.0)) == {"num.steps_skipped"}
 
 
 def test_a_loss_that_stands_still_is_a_word() -> None:
-    (sign,) = numerics(voice(1200, loss=noisy(0.6931, 0.0001)))
+    (sign,) = numerics(writer(1200, loss=noisy(0.6931, 0.0001)))
     assert (sign.code, sign.severity) == ("num.plateau", "info")
-    falling = voice(1200, loss=lambda step: 3.0 / step**0.1)
+    falling = writer(1200, loss=lambda step: 3.0 / step**0.1)
     assert codes(falling) == set()
 
 
 @pytest.mark.parametrize("start", range(20_000, 60_000, 2_000))
 def test_a_noisy_loss_that_falls_slowly_does_not_stand_still(start: int) -> None:
     dice = random.Random(start)
-    late = voice(1200, loss=lambda step: (1.7 + 6 * (start + step) ** -0.3) * dice.gauss(1.0, 0.015))
+    late = writer(1200, loss=lambda step: (1.7 + 6 * (start + step) ** -0.3) * dice.gauss(1.0, 0.015))
     assert codes(late) == set()
 
 
 def test_a_run_that_became_slower_is_told_with_both_times() -> None:
     usual = noisy(0.50, 0.05)
-    told = voice(240, took=lambda step: 1.3 * usual(step) if step > 215 else usual(step))
-    (sign,) = pace(told, ())
+    reported = writer(240, took=lambda step: 1.3 * usual(step) if step > 215 else usual(step))
+    (sign,) = pace(reported, ())
     assert sign.code == "train.slow"
     assert sign.hold_s > 0
     assert "s were usual (+" in sign.text
-    assert codes(voice(240, took=usual)) == set()
+    assert codes(writer(240, took=usual)) == set()
 
 
 @pytest.mark.parametrize(
@@ -245,14 +247,14 @@ def test_times_that_a_clock_has_rounded_make_no_run_slower(takes_s: float, looks
 
 
 def test_what_the_run_waits_for(sentences: Sentences) -> None:
-    told = voice(60, step_time_s=1.0)
+    reported = writer(60, step_time_s=1.0)
 
     def timers(**seconds: Sequence[float]) -> set[str]:
-        told.timings = {name: deque(Value(each, 60.0) for each in own) for name, own in seconds.items()}
-        return codes(told)
+        reported.timings = {name: deque(Value(each, 60.0) for each in own) for name, own in seconds.items()}
+        return codes(reported)
 
     assert timers(forward=[0.2] * 3, grads_allreduce=[0.4, 0.41, 0.43], all_reduce=[0.4] * 3)
-    (sign,) = pace(told, ())
+    (sign,) = pace(reported, ())
     assert sign.code == "train.communication_bound"
     sentences(sign.text)
     assert timers(batch_generator=[0.5] * 3) == {"train.data_bound"}
@@ -270,7 +272,7 @@ def test_what_was_true_before_a_pause_is_told_only_when_the_run_confirms_it(sent
     def steps(first: int, count: int, data_s: float) -> None:
         for step in range(first, first + count):
             fields = {"step": step, "step_time_s": 4.0}
-            tell(fleet.progress, fields, 4.0 * step, job="4711", phases_s={"data": data_s})
+            report(fleet.progress, fields, 4.0 * step, job="4711", phases_s={"data": data_s})
 
     steps(1, 20, data_s=0.1)
     steps(21, 3, data_s=1.6)
@@ -291,8 +293,8 @@ def test_no_rank_is_named_in_what_the_rank_that_was_read_says_of_the_job() -> No
     for step in range(1, 140):
         at += 1.0 if step < 60 else 2.0
         for rank in (0, 1):
-            told = {"step": step, "step_time_s": 1.0 if step < 60 else 2.0}
-            tell(fleet.progress, told, at + rank / 10, rank=rank, job="4711")
+            reported = {"step": step, "step_time_s": 1.0 if step < 60 else 2.0}
+            report(fleet.progress, reported, at + rank / 10, rank=rank, job="4711")
         watch.go(fleet, at + 0.5, 1e9)
     (alert,) = watch.alerts.values()
     assert (alert.code, alert.rank, alert.node, alert.job) == ("train.slow", None, None, "4711")
@@ -300,8 +302,8 @@ def test_no_rank_is_named_in_what_the_rank_that_was_read_says_of_the_job() -> No
 
 @pytest.mark.parametrize("steps", [40, 100, 400])
 def test_a_loss_that_rises_from_1_to_6_is_told_in_runs_of_any_length(steps: int) -> None:
-    assert "num.loss_rising" in codes(voice(steps, loss=lambda step: 1.0 + 4.9 * step / steps))
-    assert "num.loss_rising" not in codes(voice(steps, loss=lambda step: 5.9 - 4.9 * step / steps))
+    assert "num.loss_rising" in codes(writer(steps, loss=lambda step: 1.0 + 4.9 * step / steps))
+    assert "num.loss_rising" not in codes(writer(steps, loss=lambda step: 5.9 - 4.9 * step / steps))
 
 
 @pytest.mark.parametrize(("limit_s", "found"), [(0.0, []), (9.0, ["train.slow"]), (11.0, [])])
@@ -314,7 +316,7 @@ def test_a_run_that_is_slow_from_its_start_is_told_where_a_limit_is_set(
 
 
 def test_little_used_gpus_are_a_word_after_a_while() -> None:
-    (sign,) = pace(voice(60), (30.0, 35.0, 99.0))
+    (sign,) = pace(writer(60), (30.0, 35.0, 99.0))
     assert (sign.code, sign.severity) == ("train.low_utilisation", "info")
     assert sign.hold_s >= 300
 
@@ -324,7 +326,7 @@ def test_healthy_runs_say_nothing() -> None:
     for _ in range(50):
         decay, noise = dice.uniform(0.05, 0.3), dice.uniform(0.005, 0.08)
         steps = dice.randrange(20, 900)
-        run = voice(
+        run = writer(
             steps,
             loss=lambda step: 8.0 / step**decay * (1 + noise * dice.uniform(-1, 1)),  # noqa: B023
             norm=lambda _step: dice.lognormvariate(0, 0.4),
@@ -336,7 +338,9 @@ def test_healthy_runs_say_nothing() -> None:
 @pytest.mark.parametrize("steps", [200, 600, 1200])
 def test_a_loss_that_rises_to_the_end_is_a_warning(steps: int) -> None:
     dice = random.Random(steps)
-    rise = voice(steps, loss=lambda step: (2.0 + max(0, step - steps / 3) * 12 / steps) * dice.gauss(1, 0.02))
+    rise = writer(
+        steps, loss=lambda step: (2.0 + max(0, step - steps / 3) * 12 / steps) * dice.gauss(1, 0.02)
+    )
     (sign,) = (each for each in numerics(rise) if each.code == "num.loss_rising")
     assert sign.severity == "warning"
     assert sign.step is not None
@@ -348,18 +352,18 @@ def test_losses_that_jump_by_their_nature_do_not_rise(kind: str) -> None:
     dice = random.Random(8)
     losses = [MADE_SO[kind](dice, step) for step in range(2001)]
     for steps in range(100, 2000, 41):
-        assert "num.loss_rising" not in codes(voice(steps, loss=losses.__getitem__)), steps
+        assert "num.loss_rising" not in codes(writer(steps, loss=losses.__getitem__)), steps
 
 
 @pytest.mark.parametrize(("began_s", "first_s"), [(300.0, -700.0), (-math.inf, 0.0)])
 def test_a_nan_of_before_we_came_has_the_time_of_its_step(began_s: float, first_s: float) -> None:
     """`first_s`: seconds from the first look; without a time in the log that is the best bound."""
     fleet = Fleet(Plan((NodeSpec("gpu-001"),)))
-    told = voice(20, loss=lambda _step: math.nan)
-    told.stepped_at = 1000.0
-    told.past = [LoggedStep(0, 299.0, None, 2.0), LoggedStep(1, began_s, None, math.nan)]
-    told.steps = deque(replace(step, step=step.step + 1) for step in told.steps)
-    fleet.progress.voices["gpu-001", "/logs/rank_0.log", 0, None, None, None] = told
+    reported = writer(20, loss=lambda _step: math.nan)
+    reported.stepped_at = 1000.0
+    reported.past = [LoggedStep(0, 299.0, None, 2.0), LoggedStep(1, began_s, None, math.nan)]
+    reported.steps = deque(replace(step, step=step.step + 1) for step in reported.steps)
+    fleet.progress.writers["gpu-001", "/logs/rank_0.log", 0, None, None, None] = reported
     watch = TrainingWatch(Thresholds())
     watch.go(fleet, 1000.0, 1_800_000_000.0)
     (alert,) = (each for each in watch.alerts.values() if each.code == "num.nan_loss")
@@ -373,11 +377,11 @@ def test_a_node_cannot_have_more_jobs_fail_than_it_can_run() -> None:
     fleet = Fleet(Plan((NodeSpec("gpu-001"), NodeSpec("gpu-002"))))
     for number in range(200):
         for step in range(1, 8):
-            told = frame(bad(step), step, file=f"/logs/{number}.log", job=f"forged-{number}")
-            fleet.progress.take("gpu-001", told, told.t, step)
+            reported = frame(bad(step), step, file=f"/logs/{number}.log", job=f"forged-{number}")
+            fleet.progress.take("gpu-001", reported, reported.t, step)
     for step in range(1, 8):
-        told = frame(bad(step), step, job="real")
-        fleet.progress.take("gpu-002", told, told.t, step)
+        reported = frame(bad(step), step, job="real")
+        fleet.progress.take("gpu-002", reported, reported.t, step)
     watch = TrainingWatch(Thresholds())
     for now in (8.0, 80.0):
         watch.go(fleet, now, now)

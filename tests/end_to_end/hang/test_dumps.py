@@ -82,17 +82,17 @@ def test_fresh_dumps_over_ssh_name_the_missing_rank(hanging: Hanging, tmp_path: 
         assert set(range(RANKS)) <= set(before["may_write"])
         assert list((hanging.folder / "dumps").iterdir()) == []  # asking alone writes nothing
         done = gpuwatch("stacks", *source, "--trigger-dumps")
-    told = json.loads(done.stdout)
-    (job,) = (each for each in told["dumps"]["jobs"] if each["job"] == hanging.job)
+    reported = json.loads(done.stdout)
+    (job,) = (each for each in reported["dumps"]["jobs"] if each["job"] == hanging.job)
     assert [each["rank"] for each in job["read"]] == list(range(RANKS))
     assert {each["node"] for each in job["read"]} == {"node-1"}
     assert job["asked"]
-    assert job["culprits"] == told["culprits"] == [WHOM]
-    assert told["sentence"].startswith(f"rank {WHOM} (node-1) ")
-    assert " all_reduce #4" in told["sentence"]
-    assert re.match(r"stacks and flight recorder\b", told["evidence"][0])
-    assert told["confidence"] == "high"
-    assert any(each["command"].startswith("ssh node-1 kill ") for each in told["do"])
+    assert job["culprits"] == reported["culprits"] == [WHOM]
+    assert reported["sentence"].startswith(f"rank {WHOM} (node-1) ")
+    assert " all_reduce #4" in reported["sentence"]
+    assert re.match(r"stacks and flight recorder\b", reported["evidence"][0])
+    assert reported["confidence"] == "high"
+    assert any(each["command"].startswith("ssh node-1 kill ") for each in reported["do"])
     assert done.returncode == 1
 
 
@@ -130,7 +130,7 @@ def asked(hanging: Hanging) -> JobDumps:
         until(session, lambda: {p.rank for p in node.processes if p.job == hanging.job} == set(range(RANKS)))
         inquiry = HangQuery(session, ras=False, py_spy=None)
         until(session, lambda: answered(inquiry))
-        heard = inquiry.hearing(session.fleet).dumps
-    assert heard is not None
-    (job,) = (each for each in heard.jobs if each.job == hanging.job)
+        hang_check = inquiry.hang_report(session.fleet).dumps
+    assert hang_check is not None
+    (job,) = (each for each in hang_check.jobs if each.job == hanging.job)
     return job

@@ -27,37 +27,37 @@ def judged(folder: Path, how: str) -> dict[str, Any]:
     argv = [sys.executable, str(JOB), how, str(folder)]
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
-    said = gpuwatch("flight", str(folder), "--json")
-    assert said.returncode == 1, said.stdout + said.stderr
-    told: dict[str, Any] = json.loads(said.stdout)
+    stated = gpuwatch("flight", str(folder), "--json")
+    assert stated.returncode == 1, stated.stdout + stated.stderr
+    reported: dict[str, Any] = json.loads(stated.stdout)
     text = gpuwatch("flight", str(folder))
-    assert text.stdout.startswith(told["sentence"])
-    return told
+    assert text.stdout.startswith(reported["sentence"])
+    return reported
 
 
 @pytest.mark.long
 def test_the_rank_in_the_data_loader_is_named(tmp_path: Path) -> None:
-    told = judged(tmp_path, "missing")
-    assert told["culprits"] == [2]
-    assert told["confidence"] == "high"
-    assert told["sentence"].startswith("rank 2 never entered all_reduce #4")
-    assert "train_step (flight_job.py:" in told["sentence"]
+    reported = judged(tmp_path, "missing")
+    assert reported["culprits"] == [2]
+    assert reported["confidence"] == "high"
+    assert reported["sentence"].startswith("rank 2 never entered all_reduce #4")
+    assert "train_step (flight_job.py:" in reported["sentence"]
 
 
 @pytest.mark.long
 def test_the_rank_with_another_collective_is_named(tmp_path: Path) -> None:
-    told = judged(tmp_path, "order")
-    assert told["culprits"] == [2]
-    assert re.match(r"rank 2 .*broadcast at #4", told["sentence"])
-    assert [each["op"] for each in told["problems"][0]["odd"]] == ["broadcast"]
+    reported = judged(tmp_path, "order")
+    assert reported["culprits"] == [2]
+    assert re.match(r"rank 2 .*broadcast at #4", reported["sentence"])
+    assert [each["op"] for each in reported["problems"][0]["odd"]] == ["broadcast"]
 
 
 def test_the_rank_that_aborted_before_it_could_leave_a_dump_is_named(tmp_path: Path) -> None:
-    told = judged(tmp_path, "shape")
-    assert [dump["rank"] for dump in told["dumps"]] == [0, 1, 3]
-    assert told["culprits"] == [2]
-    assert told["problems"][0]["kind"] == "absent"
-    assert "exit code of rank 2" in told["settle"][0]
+    reported = judged(tmp_path, "shape")
+    assert [dump["rank"] for dump in reported["dumps"]] == [0, 1, 3]
+    assert reported["culprits"] == [2]
+    assert reported["problems"][0]["kind"] == "absent"
+    assert "exit code of rank 2" in reported["settle"][0]
 
 
 @pytest.mark.parametrize("what", ["nothing there", "no dump"])

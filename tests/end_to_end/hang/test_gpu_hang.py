@@ -75,17 +75,17 @@ def test_a_hang_within_the_first_minute_is_told(
     job = f"gpu-hang-{os.getpid()}"
     plan = Plan((NodeSpec(NODE, link="local"),), thresholds=Thresholds(hang_s=3.0), source="test")
     with Session(plan) as session:
-        voices = session.fleet.progress.voices
-        watch(session, lambda _fleet, _now: sum(v.job == job for v in voices.values()) == RANKS)
+        writers = session.fleet.progress.writers
+        watch(session, lambda _fleet, _now: sum(v.job == job for v in writers.values()) == RANKS)
         (tmp_path / "stop").touch()
 
-        def told(_fleet: object, _now: float) -> bool:
+        def reported(_fleet: object, _now: float) -> bool:
             return any(each.job == job and each.code == "job.hang" for each in session.book.incidents)
 
-        watch(session, told)
+        watch(session, reported)
         (incident,) = (each for each in session.book.incidents if each.job == job)
         assert incident.rank == idle
-        watch(session, lambda _fleet, _now: any(i.heard for i in session.book.incidents if i.job == job))
+        watch(session, lambda _fleet, _now: any(i.hang_check for i in session.book.incidents if i.job == job))
 
 
 @pytest.mark.usefixtures("ranks")
@@ -99,8 +99,8 @@ def test_ranks_without_gpus_that_stand_at_the_same_lines_twice_hang(
     job = f"gpu-hang-{os.getpid()}"
     plan = Plan((NodeSpec(NODE, link="local"),), thresholds=Thresholds(hang_s=3.0), source="test")
     with Session(plan) as session:
-        voices = session.fleet.progress.voices
-        watch(session, lambda _fleet, _now: sum(v.job == job for v in voices.values()) == RANKS)
+        writers = session.fleet.progress.writers
+        watch(session, lambda _fleet, _now: sum(v.job == job for v in writers.values()) == RANKS)
         (tmp_path / "stop").touch()
         watch(session, lambda _fleet, _now: any(each.job == job for each in session.book.incidents))
         (incident,) = (each for each in session.book.incidents if each.job == job)

@@ -38,7 +38,7 @@ def test_a_hang_closes_when_its_last_rank_is_gone(tmp_path: Path, monkeypatch: p
         quick_session(monkeypatch) as session,
         launched(session, tmp_path / "job", "hung", "--stay", "--nproc", "3", wait=3) as job,
     ):
-        job.until(lambda: session.fleet.progress.voices)
+        job.until(lambda: session.fleet.progress.writers)
         for rank in range(3):
             job.order(rank, "hang")
         job.until(lambda: [one.code for one in job.incidents()] == ["job.hang"], seconds=60)

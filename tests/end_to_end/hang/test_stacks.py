@@ -32,10 +32,10 @@ def asked(hanging: tuple[str, list[int]], *arguments: str) -> dict[str, Any]:
     """What the command says of this job: others may run on the same machine."""
     done = gpuwatch("stacks", *arguments, "--json", "--wait", "45")
     assert done.returncode in (0, 1), done.stderr
-    told = json.loads(done.stdout)
-    (job,) = [job for job in told["jobs"] if job["job"] == hanging[0]]
+    reported = json.loads(done.stdout)
+    (job,) = [job for job in reported["jobs"] if job["job"] == hanging[0]]
     assert isinstance(job, dict)
-    return {**told, "this": job}
+    return {**reported, "this": job}
 
 
 def test_the_kernel_names_the_one_that_sleeps(hanging: tuple[str, list[int]]) -> None:
@@ -49,8 +49,8 @@ def test_the_kernel_names_the_one_that_sleeps(hanging: tuple[str, list[int]]) ->
 
 
 def test_py_spy_names_its_line(hanging: tuple[str, list[int]]) -> None:
-    told = asked(hanging, "--local", "--py-spy", py_spy(), "--no-ras")
-    job = told["this"]
+    reported = asked(hanging, "--local", "--py-spy", py_spy(), "--no-ras")
+    job = reported["this"]
     assert (job["by"], job["culprits"], job["confidence"]) == ("python", [WHOM], "high")
     assert "data_loader_next (hang_job.py:" in job["sentence"]
     assert "all_reduce, called by train_step (hang_job.py:" in job["sentence"]
@@ -127,13 +127,13 @@ def test_text_says_the_same_and_where(hanging: tuple[str, list[int]]) -> None:
 
 def test_nccls_counts_name_the_rank_that_the_stacks_do_not() -> None:
     """Four ranks that all sleep: only NCCL knows that one has launched less."""
-    said = ras_server.answer([ras_server.rank(n, 41 if n == 1 else 42) for n in range(4)])
-    with ras_server.ras_server(said, speaks_json=True) as address, sleeping_ranks(address):
+    stated = ras_server.answer([ras_server.rank(n, 41 if n == 1 else 42) for n in range(4)])
+    with ras_server.ras_server(stated, speaks_json=True) as address, sleeping_ranks(address):
         done = gpuwatch("stacks", "--local", "--no-py-spy", "--json", "--wait", "45")
-        told = json.loads(done.stdout)
-    assert told["ras"]["culprits"] == [1]
-    assert told["ras"]["answers"][0]["nccl"] == "2.28.9"
-    launched = told["ras"]["answers"][0]["communicators"][0]["launched"]["AllReduce"]
+        reported = json.loads(done.stdout)
+    assert reported["ras"]["culprits"] == [1]
+    assert reported["ras"]["answers"][0]["nccl"] == "2.28.9"
+    launched = reported["ras"]["answers"][0]["communicators"][0]["launched"]["AllReduce"]
     assert [(each["count"], each["size"]) for each in launched] == [(41, 1), (42, 3)]
     assert done.returncode == 1
 

@@ -40,7 +40,7 @@ def main(folder: Path) -> dict[str, float | str]:
         watch(session, all_full)
         node = session.fleet.nodes[VICTIM]
         rules("-A", victim.port)
-        last_heard = node.heard_at or 0.0
+        last_heard = node.received_at or 0.0
         stale_at, worst_other, worst_gap = 0.0, 0.0, 0.0
         began = time.monotonic()
         while time.monotonic() - began < HELD_S:
@@ -48,7 +48,7 @@ def main(folder: Path) -> dict[str, float | str]:
             session.poll()
             now = time.monotonic()
             if node.state(now) == "live":
-                last_heard = node.heard_at or last_heard
+                last_heard = node.received_at or last_heard
             elif not stale_at:
                 stale_at = now
             ages = (session.fleet.nodes[name].age(now) for name in OTHERS)

@@ -28,8 +28,8 @@ def gpu(number: int) -> dict[str, Any]:
 
 
 def hello(gpus: list[dict[str, Any]]) -> dict[str, Any]:
-    told = {"kind": "hello", "host": "flood", "agent": "1", "python": "3", "pid": 1, "interval_s": 1.0}
-    return {**told, "gpus": gpus, "kernel_log": "/dev/kmsg"}
+    reported = {"kind": "hello", "host": "flood", "agent": "1", "python": "3", "pid": 1, "interval_s": 1.0}
+    return {**reported, "gpus": gpus, "kernel_log": "/dev/kmsg"}
 
 
 def processes(what: str, number: int) -> list[dict[str, Any]]:
@@ -66,15 +66,15 @@ def frames(what: str) -> Iterator[dict[str, Any]]:
                 **place,
             }
         elif what == "phases":
-            told = {"file": f"/logs/{number % 50}", "offset": 1, "at": now, "dialect": "x"}
-            yield {"kind": "progress", **told, "phases_s": {noise(300): 1.0 for _ in range(1000)}}
+            reported = {"file": f"/logs/{number % 50}", "offset": 1, "at": now, "dialect": "x"}
+            yield {"kind": "progress", **reported, "phases_s": {noise(300): 1.0 for _ in range(1000)}}
         elif what == "progress":
             time.sleep(1 / 190)  # below the rate of frames at which a link is closed
-            told = {"file": f"/logs/{number}", "offset": 1, "at": now, "timed": True, "dialect": "x"}
+            reported = {"file": f"/logs/{number}", "offset": 1, "at": now, "timed": True, "dialect": "x"}
             place = {"rank": number, "job": f"j{number}", "host": f"h{number}"}
             phases = {f"p{number}-{each}": 1.0 for each in range(20)}
             fields = {"step": number, "loss": "nan"}
-            yield {"kind": "progress", **told, **place, "fields": fields, "phases_s": phases}
+            yield {"kind": "progress", **reported, **place, "fields": fields, "phases_s": phases}
         elif what == "files":
             files = [{"path": f"/logs/{noise(60)}", "size": 5, "searched_to": 5} for _ in range(5000)]
             yield {"kind": "logs", "complete": True, "files": files}

@@ -43,7 +43,7 @@ def test_a_flood_costs_its_own_node_the_link_and_no_other_anything(kind: str) ->
         while time.monotonic() < end:
             session.poll()
             now = time.monotonic()
-            if began is None and honest.heard_at is not None:
+            if began is None and honest.received_at is not None:
                 began, end = now, now + FLOOD_S
             if began is not None and now - began > SETTLED_S:
                 oldest = max(oldest, honest.age(now) or 0.0)

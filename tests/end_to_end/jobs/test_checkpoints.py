@@ -158,9 +158,9 @@ def test_a_rank_s_shard_is_missed_in_all_that_follow_its_end(
         folder = Path(files(tmp_path / f"step_{number}", *(f"shard-rank{rank}.pt" for rank in ranks)))
         for path in (*folder.iterdir(), folder):
             os.utime(path, (1000.0 + number, 1000.0 + number))
-    told = facts(str(tmp_path / f"step_{step}"))
-    assert told["complete"] == complete
-    assert told.get("good") == (None if complete else str(tmp_path / f"step_{first - 1}"))
+    reported = facts(str(tmp_path / f"step_{step}"))
+    assert reported["complete"] == complete
+    assert reported.get("good") == (None if complete else str(tmp_path / f"step_{first - 1}"))
 
 
 def test_a_job_that_goes_on_with_fewer_ranks_keeps_the_bytes(tmp_path: Path) -> None:

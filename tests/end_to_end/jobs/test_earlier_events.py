@@ -22,13 +22,13 @@ def test_an_xid_is_of_no_job_that_started_after_it(tmp_path: Path, monkeypatch: 
     kmsg = Kmsg(tmp_path / "kmsg")
     settings = {"n1": {"kmsg": kmsg.path}}
 
-    def say(bus: int) -> None:
-        kmsg.say(XID.format(bus), ago=UPTIME - time.clock_gettime(time.CLOCK_BOOTTIME))
+    def emit(bus: int) -> None:
+        kmsg.emit(XID.format(bus), ago=UPTIME - time.clock_gettime(time.CLOCK_BOOTTIME))
 
     try:
         with quick_session(monkeypatch, settings=settings) as session:
             watch(session, lambda fleet, _now: fleet.nodes["n1"].hello is not None)
-            say(0x11)
+            emit(0x11)
             watch(session, lambda _fleet, _now: len(session.book.incidents) == 1)
             pause(session, 6.0)  # more than the clocks of two nodes may differ
             with launched(session, tmp_path / "job", "later") as job:

@@ -208,10 +208,10 @@ def test_the_way_through_a_process_is_not_remembered(tmp_path: Path) -> None:
     kept.write_text(json.dumps({"a": ["/proc/46/root/out", "/runs/1"]}))
     folders = FollowedFolders(kept)
     assert folders.read() == {"a": ["/runs/1"]}
-    told = Several()
+    reported = Several()
     paths = ["/proc/46/root/media/out/rank0.log", "/proc/46/fd/1", "/runs/7/rank0.log"]
-    told.list_files("n1", *(LogFile(path) for path in paths))
-    folders.note(told.fleet)
+    reported.list_files("n1", *(LogFile(path) for path in paths))
+    folders.note(reported.fleet)
     folders.write()
     assert FollowedFolders(kept).read() == {"a": ["/runs/1"], "n1": ["/runs/7"]}
 

@@ -94,8 +94,8 @@ def test_a_dead_jobs_log_is_of_no_job_that_runs_and_told_once(
             watch(session, lambda _fleet, _now: settled())
             watch(session, lambda _fleet, _now: bool(session.book.incidents))
             pause(session, 2.0)
-            told = [(one.code, one.rank, one.job, len(one.alerts)) for one in session.book.incidents]
-            assert told == [("oom.cuda", 1, None, 1)]
+            reported = [(one.code, one.rank, one.job, len(one.alerts)) for one in session.book.incidents]
+            assert reported == [("oom.cuda", 1, None, 1)]
 
 
 def nodes_blamed(
@@ -111,8 +111,10 @@ def nodes_blamed(
 
         watch(session, lambda _fleet, _now: settled())
         pause(session, 1.5)
-        told = session.book.incidents
-        return {(a.code, a.node) for one in told for a in one.alerts} | {(one.code, one.node) for one in told}
+        reported = session.book.incidents
+        return {(a.code, a.node) for one in reported for a in one.alerts} | {
+            (one.code, one.node) for one in reported
+        }
 
 
 @pytest.mark.parametrize(("host", "node"), [("n2", "n2"), ("n1", "n1"), ("elsewhere", None)])

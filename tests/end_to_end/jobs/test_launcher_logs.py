@@ -92,10 +92,10 @@ def test_ranks_whose_output_goes_nowhere_are_named(tmp_path: Path, monkeypatch: 
         launched(session, tmp_path / "job", "mute", "--nowhere", "--nproc", "3", wait=3) as job,
     ):
 
-        def told() -> bool:
+        def reported() -> bool:
             parts = pending(session.fleet.nodes.values(), time.monotonic())
             return any(
                 one.part == "rank_log" and job.name in one.text and "ranks 0-2" in one.text for one in parts
             )
 
-        job.until(told)
+        job.until(reported)

@@ -22,7 +22,7 @@ def test_a_metrics_file_held_open_for_writing_is_followed(
         launched(session, tmp_path / "job", "metrics", *options) as job,
     ):
         job.until(lambda: name in job.files() and job.files()[name].ranks == [0])
-        voices = session.fleet.progress.voices.values
+        writers = session.fleet.progress.writers.values
         job.until(
-            lambda: [one for one in voices() if one.file.endswith(name) and (one.value("step") or 0) > 3]
+            lambda: [one for one in writers() if one.file.endswith(name) and (one.value("step") or 0) > 3]
         )

@@ -60,7 +60,7 @@ def job(folder: Path, how: str) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def told(session: Session, how: str) -> list[Incident]:
+def reported(session: Session, how: str) -> list[Incident]:
     """Of this job: others may run, and fail, on the same machine."""
     return [incident for incident in session.book.incidents if incident.job == f"job-{how}"]
 
@@ -68,7 +68,7 @@ def told(session: Session, how: str) -> list[Incident]:
 def wait_until_told(session: Session, how: str) -> None:
     """Until the incident of this job names the rank; if it never does, tell what was told instead."""
     try:
-        watch(session, lambda _fleet, _now: WHOM in [one.rank for one in told(session, how)], seconds=30)
+        watch(session, lambda _fleet, _now: WHOM in [one.rank for one in reported(session, how)], seconds=30)
     except AssertionError as error:
         instead = [f"{one.job}: {one.sentence}" for one in session.book.incidents]
         raise AssertionError(f"{error}; incidents: {instead}; alerts: {session.book.alerts}") from error
@@ -89,7 +89,7 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
             wait_until_told(session, how)
             settle_until = time.monotonic() + 3 * plan.interval_s
             watch(session, lambda _fleet, now: now > settle_until)  # the launcher's last words
-            (incident,) = told(session, how)
+            (incident,) = reported(session, how)
     assert (incident.rank, incident.node) == (WHOM, "gpu-001")
     assert incident.code in CAUSES[how]
     assert f"rank {WHOM}" in incident.sentence

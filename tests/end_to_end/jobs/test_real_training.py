@@ -23,17 +23,17 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 def test_the_rank_in_its_data_loader_is_named(scene: Scene) -> None:
     assert scene.hang("stall").job == name_of("stall")
-    scene.until("stall", lambda: scene.incident("stall").heard is not None)
+    scene.until("stall", lambda: scene.incident("stall").hang_check is not None)
     incident = scene.incident("stall")  # nobody pressed a key
-    assert incident.heard is not None
-    assert incident.heard.culprits == (WHOM,)
+    assert incident.hang_check is not None
+    assert incident.hang_check.culprits == (WHOM,)
     assert (incident.rank, incident.confidence) == (WHOM, "high")
     assert "in data_loader_next (training_job.py:" in incident.sentence
     # asked, and told, before silence alone would tell
-    assert incident.heard.at - incident.first < PAUSE_WINDOWS * LIMITS.hang_s, (
+    assert incident.hang_check.at - incident.first < PAUSE_WINDOWS * LIMITS.hang_s, (
         "asked, and told, before silence alone would tell"
     )
-    told = scene.asked("stall")
-    assert (told.testimony.culprits, told.testimony.confidence) == ((WHOM,), "high")
-    assert "data_loader_next (training_job.py:" in told.testimony.sentence
-    assert re.search(r"3 of 4 ranks .*all_reduce, .*\(training_job\.py:", told.testimony.sentence)
+    reported = scene.asked("stall")
+    assert (reported.testimony.culprits, reported.testimony.confidence) == ((WHOM,), "high")
+    assert "data_loader_next (training_job.py:" in reported.testimony.sentence
+    assert re.search(r"3 of 4 ranks .*all_reduce, .*\(training_job\.py:", reported.testimony.sentence)

@@ -75,7 +75,7 @@ def test_one_of_two_nodes_follows_and_the_other_takes_over(
                         if one.path == str(path) and one.state == "following" and node.link.phase == "live"
                     ]
 
-                def told() -> list[tuple[str, str]]:
+                def reported() -> list[tuple[str, str]]:
                     return sorted(
                         (one.node, one.finding.file.rpartition("/")[2])
                         for one in session.fleet.findings.values()
@@ -86,7 +86,7 @@ def test_one_of_two_nodes_follows_and_the_other_takes_over(
                 append(mine, OOM.format(1))
                 append(nobodys, OOM.format(2))
                 both = [("a", "launcher.log"), ("b", "rank_1.log")]
-                watch(session, lambda _fleet, _now: told() == both)
+                watch(session, lambda _fleet, _now: reported() == both)
                 unreachable.add("b")
                 hello = session.fleet.nodes["b"].hello
                 assert hello is not None
@@ -94,7 +94,7 @@ def test_one_of_two_nodes_follows_and_the_other_takes_over(
                 watch(session, lambda _fleet, _now: followed(mine) == ["a"])
                 append(nobodys, "the end\n")
                 append(mine, OOM.format(30))
-                watch(session, lambda _fleet, _now: ("a", "rank_1.log") in told())
-                assert told() == [("a", "launcher.log"), ("a", "rank_1.log"), ("b", "rank_1.log")]
+                watch(session, lambda _fleet, _now: ("a", "rank_1.log") in reported())
+                assert reported() == [("a", "launcher.log"), ("a", "rank_1.log"), ("b", "rank_1.log")]
         finally:
             rank.kill()

@@ -14,168 +14,174 @@ RESTARTS = {"TORCHELASTIC_RESTART_COUNT": "0"}
 
 
 def test_a_job_is_known_by_its_id_else_its_rendezvous_else_its_size() -> None:
-    told = Several(2)
-    told.run("n1", rank(0, 100, job="4711", master="n1:1"), rank(0, 200, master="n1:29501"), rank(0, 300, 8))
-    told.run("n2", rank(1, 101, job="4711", master="n1:1"), rank(1, 201, master="n1:29501"), rank(1, 301, 8))
-    assert told.jobs("n1") == {100: "4711", 200: "n1:29501", 300: "unnamed-8"}
-    assert told.jobs("n2") == {101: "4711", 201: "n1:29501", 301: "unnamed-8"}
+    reported = Several(2)
+    reported.run(
+        "n1", rank(0, 100, job="4711", master="n1:1"), rank(0, 200, master="n1:29501"), rank(0, 300, 8)
+    )
+    reported.run(
+        "n2", rank(1, 101, job="4711", master="n1:1"), rank(1, 201, master="n1:29501"), rank(1, 301, 8)
+    )
+    assert reported.jobs("n1") == {100: "4711", 200: "n1:29501", 300: "unnamed-8"}
+    assert reported.jobs("n2") == {101: "4711", 201: "n1:29501", 301: "unnamed-8"}
 
 
 def test_a_rendezvous_on_the_loopback_is_that_of_one_machine() -> None:
-    told = Several(2)
-    told.run("n1", rank(0, 100, master=LOCAL), rank(1, 101, master="localhost:29500"))
-    told.run("n2", rank(0, 200, master=LOCAL), rank(1, 201, master="[::1]:29500"))
-    assert set(told.jobs("n1").values()) == {"n1:29500"}
-    assert set(told.jobs("n2").values()) == {"n2:29500"}
+    reported = Several(2)
+    reported.run("n1", rank(0, 100, master=LOCAL), rank(1, 101, master="localhost:29500"))
+    reported.run("n2", rank(0, 200, master=LOCAL), rank(1, 201, master="[::1]:29500"))
+    assert set(reported.jobs("n1").values()) == {"n1:29500"}
+    assert set(reported.jobs("n2").values()) == {"n2:29500"}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_loopback_address_without_a_port_is_that_of_one_machine(address: str) -> None:
-    told = Several(2)
+    reported = Several(2)
     for node, first in (("n1", 100), ("n2", 200)):
-        told.run(node, *(rank(number, first + number, master=address) for number in range(4)))
-    assert set(told.jobs("n1").values()) == {"unnamed-4@n1"}
-    assert set(told.jobs("n2").values()) == {"unnamed-4@n2"}
-    assert not told.fleet.nodes["n1"].rivals
-    assert not told.fleet.nodes["n2"].rivals
+        reported.run(node, *(rank(number, first + number, master=address) for number in range(4)))
+    assert set(reported.jobs("n1").values()) == {"unnamed-4@n1"}
+    assert set(reported.jobs("n2").values()) == {"unnamed-4@n2"}
+    assert not reported.fleet.nodes["n1"].rivals
+    assert not reported.fleet.nodes["n2"].rivals
 
 
 def test_an_address_without_a_port_names_no_job() -> None:
-    told = Several()
-    told.run("n1", rank(0, 100, master="n1"))
-    assert told.jobs("n1") == {100: "unnamed-4"}
+    reported = Several()
+    reported.run("n1", rank(0, 100, master="n1"))
+    assert reported.jobs("n1") == {100: "unnamed-4"}
 
 
 @pytest.mark.parametrize("seen_by_all", [True, False])
 def test_a_restarted_job_keeps_its_name_though_its_port_changes(*, seen_by_all: bool) -> None:
-    told = Several(2)
+    reported = Several(2)
     if seen_by_all:
-        told.run("n2", rank(1, 200, master="n1:40001", variables=RESTARTS))
-    told.run("n1", rank(0, 100, master="n1:40001", variables=RESTARTS))
-    told.run("n1", rank(0, 101, master="n1:40002", variables=RESTARTS))
-    told.run("n2", rank(1, 201, master="n1:40002", variables=RESTARTS))
-    assert (told.jobs("n1"), told.jobs("n2")) == ({101: "n1:40001"}, {201: "n1:40001"})
+        reported.run("n2", rank(1, 200, master="n1:40001", variables=RESTARTS))
+    reported.run("n1", rank(0, 100, master="n1:40001", variables=RESTARTS))
+    reported.run("n1", rank(0, 101, master="n1:40002", variables=RESTARTS))
+    reported.run("n2", rank(1, 201, master="n1:40002", variables=RESTARTS))
+    assert (reported.jobs("n1"), reported.jobs("n2")) == ({101: "n1:40001"}, {201: "n1:40001"})
 
 
 def test_who_claims_a_rank_of_a_running_job_is_of_another_one_to_its_end() -> None:
-    told = Several()
+    reported = Several()
     one, other = rank(0, 100, master=LOCAL), rank(0, 200, master=LOCAL)
-    told.run("n1", other, one)
-    assert told.jobs("n1") == {200: "n1:29500@n1:200", 100: "n1:29500"}
-    told.run("n1", other)
-    assert told.jobs("n1") == {200: "n1:29500@n1:200"}
-    told.run("n1")
-    told.run("n1", rank(0, 300, master=LOCAL))
-    assert told.jobs("n1") == {300: "n1:29500"}
+    reported.run("n1", other, one)
+    assert reported.jobs("n1") == {200: "n1:29500@n1:200", 100: "n1:29500"}
+    reported.run("n1", other)
+    assert reported.jobs("n1") == {200: "n1:29500@n1:200"}
+    reported.run("n1")
+    reported.run("n1", rank(0, 300, master=LOCAL))
+    assert reported.jobs("n1") == {300: "n1:29500"}
 
 
 def test_two_runs_under_one_allocation_are_told_apart_on_all_nodes() -> None:
-    told = Several(2)
-    told.run("n2", rank(4, 104, 8, job="7", master="n1:1"), rank(5, 205, 8, job="7", master="n1:2"))
-    assert set(told.jobs("n2").values()) == {"7"}
-    told.run("n1", rank(0, 100, 8, job="7", master="n1:1"), rank(0, 200, 8, job="7", master="n1:2"))
-    assert told.jobs("n1") == {100: "7", 200: "7@n1:2"}
-    assert told.jobs("n2") == {104: "7", 205: "7@n1:2"}
+    reported = Several(2)
+    reported.run("n2", rank(4, 104, 8, job="7", master="n1:1"), rank(5, 205, 8, job="7", master="n1:2"))
+    assert set(reported.jobs("n2").values()) == {"7"}
+    reported.run("n1", rank(0, 100, 8, job="7", master="n1:1"), rank(0, 200, 8, job="7", master="n1:2"))
+    assert reported.jobs("n1") == {100: "7", 200: "7@n1:2"}
+    assert reported.jobs("n2") == {104: "7", 205: "7@n1:2"}
 
 
 def test_one_run_id_for_two_jobs_on_different_nodes_is_noticed_when_both_are_seen_to_run() -> None:
-    told = Several(2)
+    reported = Several(2)
     for _ in range(2):
-        told.run("n1", rank(0, 100, job="my-run", master="n1:1"))
-        told.run("n2", rank(0, 200, job="my-run", master="n2:1"))
-    assert (told.jobs("n1"), told.jobs("n2")) == ({100: "my-run"}, {200: "my-run@n2:1"})
+        reported.run("n1", rank(0, 100, job="my-run", master="n1:1"))
+        reported.run("n2", rank(0, 200, job="my-run", master="n2:1"))
+    assert (reported.jobs("n1"), reported.jobs("n2")) == ({100: "my-run"}, {200: "my-run@n2:1"})
 
 
 def test_ranks_that_an_elastic_job_gives_to_other_nodes_stay_in_it() -> None:
-    told = Several(2)
+    reported = Several(2)
     elastic: dict[str, Any] = {"job": "my-run", "variables": RESTARTS}
-    told.run("n1", rank(0, 100, master="n1:40001", **elastic))
-    told.run("n2", rank(1, 200, master="n1:40001", **elastic))
-    told.run("n2", rank(0, 201, master="n2:40002", **elastic))  # n1 is listed later
-    told.run("n1", rank(1, 101, master="n2:40002", **elastic))
-    assert (told.jobs("n1"), told.jobs("n2")) == ({101: "my-run"}, {201: "my-run"})
+    reported.run("n1", rank(0, 100, master="n1:40001", **elastic))
+    reported.run("n2", rank(1, 200, master="n1:40001", **elastic))
+    reported.run("n2", rank(0, 201, master="n2:40002", **elastic))  # n1 is listed later
+    reported.run("n1", rank(1, 101, master="n2:40002", **elastic))
+    assert (reported.jobs("n1"), reported.jobs("n2")) == ({101: "my-run"}, {201: "my-run"})
 
 
 def test_a_process_that_a_rank_started_on_its_gpu_is_of_its_job() -> None:
-    told = Several()
-    told.run("n1", rank(0, 100, job="7"), rank(0, 150, job="7", launcher=100, start=WALL + 150))
-    assert set(told.jobs("n1").values()) == {"7"}
+    reported = Several()
+    reported.run("n1", rank(0, 100, job="7"), rank(0, 150, job="7", launcher=100, start=WALL + 150))
+    assert set(reported.jobs("n1").values()) == {"7"}
     for logs in ([], ["/runs/1/rank_0.log"]):
-        told.run("n1", rank(0, 100), rank(0, 150, logs=logs, launcher=100, start=WALL + 150))
-        assert set(told.jobs("n1").values()) == {"unnamed-4"}
+        reported.run("n1", rank(0, 100), rank(0, 150, logs=logs, launcher=100, start=WALL + 150))
+        assert set(reported.jobs("n1").values()) == {"unnamed-4"}
 
 
 def test_what_carries_nothing_but_ranks_is_one_job_until_a_rank_is_there_twice() -> None:
-    told = Several(2)
-    told.run("n1", rank(0, 100), rank(1, 101))
-    told.run("n2", rank(2, 302), rank(3, 303))
-    assert set(told.jobs("n1").values()) | set(told.jobs("n2").values()) == {"unnamed-4"}
-    told.run("n1", rank(0, 100), rank(1, 101), rank(1, 201))
-    assert told.jobs("n1") == {100: "unnamed-4@n1:100", 101: "unnamed-4@n1:100", 201: "unnamed-4@n1:200"}
-    assert set(told.jobs("n2").values()) == {"unnamed-4@n2:300"}  # whose these are is not known
+    reported = Several(2)
+    reported.run("n1", rank(0, 100), rank(1, 101))
+    reported.run("n2", rank(2, 302), rank(3, 303))
+    assert set(reported.jobs("n1").values()) | set(reported.jobs("n2").values()) == {"unnamed-4"}
+    reported.run("n1", rank(0, 100), rank(1, 101), rank(1, 201))
+    assert reported.jobs("n1") == {100: "unnamed-4@n1:100", 101: "unnamed-4@n1:100", 201: "unnamed-4@n1:200"}
+    assert set(reported.jobs("n2").values()) == {"unnamed-4@n2:300"}  # whose these are is not known
 
 
 def test_an_unnamed_job_on_other_nodes_is_another_one_where_both_are_seen_to_run() -> None:
-    told = Several(2)
-    told.run("n1", rank(0, 100, 2), rank(1, 101, 2))
-    told.run("n2", rank(0, 200, 2), rank(1, 201, 2))  # the first one may have ended meanwhile
-    assert set(told.jobs("n1").values()) | set(told.jobs("n2").values()) == {"unnamed-2"}
-    told.run("n1", rank(0, 100, 2), rank(1, 101, 2))
-    assert set(told.jobs("n1").values()) == {"unnamed-2@n1:100"}
-    assert set(told.jobs("n2").values()) == {"unnamed-2@n2:200"}
+    reported = Several(2)
+    reported.run("n1", rank(0, 100, 2), rank(1, 101, 2))
+    reported.run("n2", rank(0, 200, 2), rank(1, 201, 2))  # the first one may have ended meanwhile
+    assert set(reported.jobs("n1").values()) | set(reported.jobs("n2").values()) == {"unnamed-2"}
+    reported.run("n1", rank(0, 100, 2), rank(1, 101, 2))
+    assert set(reported.jobs("n1").values()) == {"unnamed-2@n1:100"}
+    assert set(reported.jobs("n2").values()) == {"unnamed-2@n2:200"}
 
 
 def test_an_unnamed_job_that_starts_again_on_another_node_keeps_its_name() -> None:
-    told = Several(2)
-    told.run("n1", rank(0, 100, 2), rank(1, 101, 2))
-    told.run("n2", rank(0, 200, 2), rank(1, 201, 2))
-    told.run("n1")
-    told.run("n2", rank(0, 200, 2), rank(1, 201, 2))
-    assert set(told.jobs("n2").values()) == {"unnamed-2"}
+    reported = Several(2)
+    reported.run("n1", rank(0, 100, 2), rank(1, 101, 2))
+    reported.run("n2", rank(0, 200, 2), rank(1, 201, 2))
+    reported.run("n1")
+    reported.run("n2", rank(0, 200, 2), rank(1, 201, 2))
+    assert set(reported.jobs("n2").values()) == {"unnamed-2"}
 
 
 def test_of_one_launcher_the_folders_tell_them_apart() -> None:
-    told = Several()
+    reported = Several()
     of_a = (
         rank(0, 100, logs=["/a/rank_0/out.log"], launcher=9),
         rank(1, 101, logs=["/a/rank_1/out.log"], launcher=9),
     )
-    told.run("n1", *of_a, rank(0, 200, logs=["/b/rank_0/out.log"], launcher=9))
-    assert told.jobs("n1") == {100: "unnamed-4@/a", 101: "unnamed-4@/a", 200: "unnamed-4@/b"}
+    reported.run("n1", *of_a, rank(0, 200, logs=["/b/rank_0/out.log"], launcher=9))
+    assert reported.jobs("n1") == {100: "unnamed-4@/a", 101: "unnamed-4@/a", 200: "unnamed-4@/b"}
 
 
 # --------------------------------------------------------------------------- log files
 
 
 def test_a_file_is_of_the_job_whose_ranks_write_it_also_after_their_end() -> None:
-    told = Several()
-    told.run("n1", rank(1, 101, master=LOCAL), rank(1, 201))
-    told.run("n1")
-    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log"), wire.LogFile("/runs/2/rank_1.log"))
-    assert told.files("n1") == {"/runs/1/rank_1.log": "n1:29500", "/runs/2/rank_1.log": "unnamed-4"}
+    reported = Several()
+    reported.run("n1", rank(1, 101, master=LOCAL), rank(1, 201))
+    reported.run("n1")
+    reported.list_files("n1", wire.LogFile("/runs/1/rank_1.log"), wire.LogFile("/runs/2/rank_1.log"))
+    assert reported.files("n1") == {"/runs/1/rank_1.log": "n1:29500", "/runs/2/rank_1.log": "unnamed-4"}
 
 
 def test_a_launchers_file_is_of_the_ranks_that_it_started() -> None:
-    told = Several()
-    told.run("n1", rank(1, 101, master=LOCAL), rank(1, 201))
-    told.list_files("n1", wire.LogFile("/tmp/one.out", pids=[100]), wire.LogFile("/tmp/two.out", pids=[200]))
-    assert told.files("n1") == {"/tmp/one.out": "n1:29500", "/tmp/two.out": "unnamed-4"}
+    reported = Several()
+    reported.run("n1", rank(1, 101, master=LOCAL), rank(1, 201))
+    reported.list_files(
+        "n1", wire.LogFile("/tmp/one.out", pids=[100]), wire.LogFile("/tmp/two.out", pids=[200])
+    )
+    assert reported.files("n1") == {"/tmp/one.out": "n1:29500", "/tmp/two.out": "unnamed-4"}
 
 
 def test_a_file_that_ranks_of_two_jobs_write_is_of_none() -> None:
-    told = Several()
+    reported = Several()
     both: list[str] = ["/tmp/nohup.out"]
-    told.run("n1", rank(1, 101, master=LOCAL, logs=both), rank(1, 201, logs=both))
-    told.list_files("n1", wire.LogFile("/tmp/nohup.out", pids=[101, 201]))
-    told.run("n1")
-    told.list_files("n1", wire.LogFile("/tmp/nohup.out"))
-    assert told.files("n1") == {"/tmp/nohup.out": None}
+    reported.run("n1", rank(1, 101, master=LOCAL, logs=both), rank(1, 201, logs=both))
+    reported.list_files("n1", wire.LogFile("/tmp/nohup.out", pids=[101, 201]))
+    reported.run("n1")
+    reported.list_files("n1", wire.LogFile("/tmp/nohup.out"))
+    assert reported.files("n1") == {"/tmp/nohup.out": None}
 
 
 def test_without_a_writer_the_folder_tells_where_it_is_one_jobs() -> None:
-    told = Several()
+    reported = Several()
     torchrun = "/runs/1/none_x/attempt_0/{}/stderr.log"
-    told.run("n1", rank(1, 101, master=LOCAL, logs=[torchrun.format(1)]), rank(1, 201))
+    reported.run("n1", rank(1, 101, master=LOCAL, logs=[torchrun.format(1)]), rank(1, 201))
     files = [
         torchrun.format(0),
         "/runs/1/launcher.log",
@@ -184,47 +190,47 @@ def test_without_a_writer_the_folder_tells_where_it_is_one_jobs() -> None:
         "/else/x.log",
     ]
     writes = [wire.LogFile(torchrun.format(1), pids=[101]), wire.LogFile("/runs/2/rank_1.log", pids=[201])]
-    told.list_files("n1", *writes, *(wire.LogFile(path, source="glob") for path in files))
-    assert [told.files("n1")[path] for path in files] == ["n1:29500", "n1:29500", "unnamed-4", None, None]
+    reported.list_files("n1", *writes, *(wire.LogFile(path, source="glob") for path in files))
+    assert [reported.files("n1")[path] for path in files] == ["n1:29500", "n1:29500", "unnamed-4", None, None]
 
 
 def test_the_folder_tells_nothing_while_a_job_may_write_anywhere() -> None:
-    told = Several()
-    told.run("n1", rank(1, 101, master=LOCAL), rank(1, 201, logs=[]))
-    told.list_files(
+    reported = Several()
+    reported.run("n1", rank(1, 101, master=LOCAL), rank(1, 201, logs=[]))
+    reported.list_files(
         "n1",
         wire.LogFile("/runs/1/rank_1.log", pids=[101]),
         wire.LogFile("/runs/1/launcher.log", source="glob"),
     )
-    assert told.files("n1")["/runs/1/launcher.log"] is None
+    assert reported.files("n1")["/runs/1/launcher.log"] is None
 
 
 def test_a_shared_file_is_of_the_job_that_writes_it_on_another_node() -> None:
-    told = Several(2)
-    told.run("n2", rank(1, 101, master="n2:5"))
-    told.list_files("n2", wire.LogFile("/runs/1/rank_1.log", pids=[101], identity="fs:1"))
-    told.list_files("n1", wire.LogFile("/runs/1/rank_1.log", source="glob", identity="fs:1"))
-    assert told.files("n1") == {"/runs/1/rank_1.log": "n2:5"}
+    reported = Several(2)
+    reported.run("n2", rank(1, 101, master="n2:5"))
+    reported.list_files("n2", wire.LogFile("/runs/1/rank_1.log", pids=[101], identity="fs:1"))
+    reported.list_files("n1", wire.LogFile("/runs/1/rank_1.log", source="glob", identity="fs:1"))
+    assert reported.files("n1") == {"/runs/1/rank_1.log": "n2:5"}
 
 
 # --------------------------------------------------------------------------- lines and steps
 
 
 def test_a_line_gets_its_job_when_that_is_known_and_its_finer_name_when_jobs_are_told_apart() -> None:
-    told = Several()
-    told.find("n1", "/runs/1/rank_0.log")
-    assert told.found() == [None]
-    told.run("n1", rank(0, 100, job="7", master="n1:1"))
-    assert told.found() == ["7"]
-    told.run("n1", rank(0, 100, job="7", master="n1:1"), rank(0, 200, job="7", master="n1:2"))
-    told.find("n1", "/runs/2/rank_0.log", job="7")
-    assert told.found() == ["7", "7@n1:2"]
+    reported = Several()
+    reported.find("n1", "/runs/1/rank_0.log")
+    assert reported.found() == [None]
+    reported.run("n1", rank(0, 100, job="7", master="n1:1"))
+    assert reported.found() == ["7"]
+    reported.run("n1", rank(0, 100, job="7", master="n1:1"), rank(0, 200, job="7", master="n1:2"))
+    reported.find("n1", "/runs/2/rank_0.log", job="7")
+    assert reported.found() == ["7", "7@n1:2"]
 
 
 def test_steps_are_of_the_job_whose_rank_tells_them() -> None:
-    told = Several()
-    told.run("n1", rank(0, 100, master=LOCAL), rank(0, 200))
+    reported = Several()
+    reported.run("n1", rank(0, 100, master=LOCAL), rank(0, 200))
     for path, step in (("/runs/1/rank_0.log", 10), ("/runs/2/rank_0.log", 90)):
-        told.step("n1", path, step)
-    steps = {voice.job: voice.value("step") for voice in told.fleet.progress.voices.values()}
+        reported.step("n1", path, step)
+    steps = {writer.job: writer.value("step") for writer in reported.fleet.progress.writers.values()}
     assert steps == {"n1:29500": 10, "unnamed-4": 90}

@@ -42,8 +42,8 @@ def jobs_of(*nodes: list[wire.LogFile], findings: bool = False) -> list[set[str 
 
 @pytest.mark.parametrize("findings", [False, True])
 def test_strangers_on_private_disks_are_two_jobs(*, findings: bool) -> None:
-    told = jobs_of([found(0, "a"), found(2, "a")], [found(0, "b"), found(1, "b")], findings=findings)
-    assert told == [{"srv/run@n0"}, {"srv/run@n1"}]
+    reported = jobs_of([found(0, "a"), found(2, "a")], [found(0, "b"), found(1, "b")], findings=findings)
+    assert reported == [{"srv/run@n0"}, {"srv/run@n1"}]
 
 
 def test_nodes_whose_ranks_make_one_job_are_of_one() -> None:

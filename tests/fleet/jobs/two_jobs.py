@@ -34,23 +34,23 @@ class Several:
             hello = wire.Hello(
                 t=WALL, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0, gpus=[]
             )
-            self.tell(name, LinkStatus("live"), ClockReading(0.0, 0.01), hello)
+            self.report(name, LinkStatus("live"), ClockReading(0.0, 0.01), hello)
 
-    def tell(self, node: str, *what: Content, at: float = 1.0) -> None:
+    def report(self, node: str, *what: Content, at: float = 1.0) -> None:
         for each in what:
-            told = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
-            self.fleet.apply(Arrival(node, at, told))
+            reported = wire.decode(wire.encode(each)) if isinstance(each, wire.Frame) else each
+            self.fleet.apply(Arrival(node, at, reported))
 
     def run(self, node: str, *processes: wire.Process, at: float = 1.0) -> None:
-        self.tell(node, wire.Ranks(t=WALL + at, seq=1, processes=list(processes)), at=at)
+        self.report(node, wire.Ranks(t=WALL + at, seq=1, processes=list(processes)), at=at)
 
     def list_files(self, node: str, *files: wire.LogFile) -> None:
-        self.tell(node, wire.Logs(t=WALL, seq=2, files=list(files)))
+        self.report(node, wire.Logs(t=WALL, seq=2, files=list(files)))
 
     def find(self, node: str, file: str, rule: str = "oom.cuda", at: float = 0.0, **more: Any) -> None:
         self.ids += 1
         facts: dict[str, Any] = {"severity": "error", "role": "root", "lines": [f"{rule} {file}"], **more}
-        self.tell(
+        self.report(
             node,
             wire.Finding(
                 t=WALL, seq=3, id=self.ids, rule=rule, file=file, offset=10 * self.ids, at=WALL + at,
@@ -71,7 +71,7 @@ class Several:
             rank=0,
             fields={"step": step},
         )
-        self.tell(node, progress)
+        self.report(node, progress)
 
     def jobs(self, node: str) -> dict[int, str | None]:
         """Pid -> job."""

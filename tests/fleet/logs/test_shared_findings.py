@@ -11,7 +11,7 @@ from tests.report.fleets import NODE_TIME, feed, hello, plan
 FILE = "/shared/rank_3.log"
 
 
-def tell(fleet: Fleet, node: str, severity: wire.Severity, role: wire.Role = "root") -> None:
+def report(fleet: Fleet, node: str, severity: wire.Severity, role: wire.Role = "root") -> None:
     files = [wire.LogFile(FILE, identity="nfs:nas:/export:7")]
     finding = wire.Finding(
         t=NODE_TIME, seq=2, id=1, rule="oom.cuda", severity=severity, role=role, file=FILE, offset=40,
@@ -23,14 +23,14 @@ def tell(fleet: Fleet, node: str, severity: wire.Severity, role: wire.Role = "ro
 def test_two_nodes_that_read_one_line_tell_it_once() -> None:
     fleet = Fleet(plan("gpu-001", "gpu-002"))
     for node in fleet.nodes:
-        tell(fleet, node, "critical")
+        report(fleet, node, "critical")
     assert [found.node for found in fleet.findings.values()] == ["gpu-001"]
 
 
 @pytest.mark.parametrize(("severity", "role"), [("info", "root"), ("critical", "hint")])
 def test_a_node_that_plays_a_line_down_hides_it_from_nobody(severity: wire.Severity, role: wire.Role) -> None:
     fleet = Fleet(plan("gpu-001", "gpu-002"))
-    tell(fleet, "gpu-001", severity, role)
-    tell(fleet, "gpu-002", "critical")
-    told = {(found.node, found.finding.severity, found.finding.role) for found in fleet.findings.values()}
-    assert ("gpu-002", "critical", "root") in told
+    report(fleet, "gpu-001", severity, role)
+    report(fleet, "gpu-002", "critical")
+    reported = {(found.node, found.finding.severity, found.finding.role) for found in fleet.findings.values()}
+    assert ("gpu-002", "critical", "root") in reported

@@ -8,7 +8,7 @@ import gzip
 import msgspec
 
 from gpuwatch import wire
-from gpuwatch.diagnose.hang.combined_verdict import HangReport, hear
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.diagnose.hang.stacks.compare import RankStack
@@ -20,14 +20,14 @@ from gpuwatch.link.stream.inbox import Inbox
 from gpuwatch.runs.flight.dumps import read_dump
 
 
-def heard(second: float) -> HangReport:
+def received(second: float) -> HangReport:
     stacks, ras = [], []
     for link in demo_links(demo_plan(), Inbox()):
         assert isinstance(link, DemoLink)
         processes = list(link.script.processes(second))
         pids = [each.pid for each in processes]
-        told = reply(wire.AskStacks(id=1, pids=pids), processes, second, 0.0)
-        by_pid = {each.pid: each for each in msgspec.convert(told.data, wire.Stacks).processes}
+        reported = reply(wire.AskStacks(id=1, pids=pids), processes, second, 0.0)
+        by_pid = {each.pid: each for each in msgspec.convert(reported.data, wire.Stacks).processes}
         for each in processes:
             assert each.rank is not None
             stack = RankStack(
@@ -37,21 +37,21 @@ def heard(second: float) -> HangReport:
         counts = reply(wire.AskRas(id=2, pids=pids), processes, second, 0.0)
         answers = msgspec.convert(counts.data, wire.RasAnswers).answers
         ras += [read_ras(answer, link.node) for answer in answers]
-    return hear(stacks, ras[:1], {}, lambda _host, _pid: None)
+    return analyze(stacks, ras[:1], {}, lambda _host, _pid: None)
 
 
 def test_while_it_trains_nobody_stands_apart() -> None:
-    verdict = heard(FALL_AT - 5).verdict
+    verdict = received(FALL_AT - 5).verdict
     assert verdict is not None
     assert not verdict.wrong
 
 
 def test_stacks_and_nccl_name_the_rank_that_hangs_in_the_driver() -> None:
-    found = heard(FALL_AT + 10)
+    found = received(FALL_AT + 10)
     assert found.verdict is not None
     assert (found.verdict.culprits, found.verdict.confidence) == ((GUILTY,), "high")
-    assert found.ras_said is not None
-    assert found.ras_said.culprits == (GUILTY,)
+    assert found.ras_verdicts is not None
+    assert found.ras_verdicts.culprits == (GUILTY,)
     assert found.jobs[0].testimony.culprits == (GUILTY,)
     assert "os_acquire_mutex" in found.jobs[0].testimony.sentence
 
@@ -67,15 +67,15 @@ def test_fresh_dumps_name_the_same_rank() -> None:
         (place,) = places(link, pids, EPOCH + 5).places
         for file in place.files:
             asked = wire.AskDumpPiece(id=3, pid=pids[0], prefix=place.prefix, name=file.name, offset=0)
-            told = link.dumps.answer(asked, processes, FALL_AT + 15, EPOCH + 5)
-            data = gzip.decompress(base64.b64decode(msgspec.convert(told.data, wire.DumpPiece).packed))
+            reported = link.dumps.answer(asked, processes, FALL_AT + 15, EPOCH + 5)
+            data = gzip.decompress(base64.b64decode(msgspec.convert(reported.data, wire.DumpPiece).packed))
             assert len(data) == file.size_bytes
             dumps.append(read_dump(data, file.rank, file.name))
-    said = judge_flight(dumps).testimony
-    assert (said.culprits, said.confidence) == ((GUILTY,), "high")
+    stated = judge_flight(dumps).testimony
+    assert (stated.culprits, stated.confidence) == ((GUILTY,), "high")
 
 
 def places(link: DemoLink, pids: list[int], t: float) -> wire.DumpPlaces:
     processes = list(link.script.processes(FALL_AT + 10))
-    told = link.dumps.answer(wire.AskDumpFiles(id=2, pids=pids), processes, FALL_AT + 10, t)
-    return msgspec.convert(told.data, wire.DumpPlaces)
+    reported = link.dumps.answer(wire.AskDumpFiles(id=2, pids=pids), processes, FALL_AT + 10, t)
+    return msgspec.convert(reported.data, wire.DumpPlaces)

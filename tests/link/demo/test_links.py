@@ -62,11 +62,11 @@ def test_a_fleet_of_128_ranks_trains() -> None:
 
 
 def test_the_same_second_is_the_same_frames() -> None:
-    told = arrivals(PLAN, 20.0, 512.0)
-    assert told == arrivals(PLAN, 20.0, 512.0)
+    reported = arrivals(PLAN, 20.0, 512.0)
+    assert reported == arrivals(PLAN, 20.0, 512.0)
     later = list(told_until(20.0, 512.0))
-    assert [(each.node, each.what) for each in later] == [(each.node, each.what) for each in told]
-    assert [each.at for each in later] == pytest.approx([each.at for each in told])
+    assert [(each.node, each.what) for each in later] == [(each.node, each.what) for each in reported]
+    assert [each.at for each in later] == pytest.approx([each.at for each in reported])
 
 
 def test_slow_tiers_come_at_an_agents_pace() -> None:
@@ -86,8 +86,8 @@ def test_slow_tiers_come_at_an_agents_pace() -> None:
 
 def test_the_fall_is_told_as_an_agent_tells_it_and_once() -> None:
     fleet = fleet_at(60.0)
-    told = [(each.node, each.event.event, each.event.source) for each in fleet.events]
-    assert told == [
+    reported = [(each.node, each.event.event, each.event.source) for each in fleet.events]
+    assert reported == [
         ("gpu-011", "xid", "kernel"),
         ("gpu-011", "gpu_lost", "agent"),
     ]

@@ -62,10 +62,10 @@ def test_the_lost_rank_says_nothing_after_its_gpu_is_gone_and_all_others_wait_fo
     assert silent.count(scenario.FALL_AT) == silent.count(1000.0)
     for node, gpu in ((0, 0), (10, 4), (15, 7)):
         log = rank_log(node, gpu)
-        said = [line for line in log.lines(0, log.count(1000.0)) if "ran for" in line.text]
-        ran_ms = int(said[0].text.split("ran for ")[1].split()[0])
-        assert said[0].second - ran_ms / 1000 == pytest.approx(scenario.FALL_AT, abs=0.2)
-        assert f"SeqNum={scenario.LAST_STEP + 1}" in said[0].text
+        stated = [line for line in log.lines(0, log.count(1000.0)) if "ran for" in line.text]
+        ran_ms = int(stated[0].text.split("ran for ")[1].split()[0])
+        assert stated[0].second - ran_ms / 1000 == pytest.approx(scenario.FALL_AT, abs=0.2)
+        assert f"SeqNum={scenario.LAST_STEP + 1}" in stated[0].text
 
 
 def test_a_step_line_tells_the_straggler() -> None:

@@ -35,7 +35,7 @@ def dialing(
         everyone.close()
 
 
-def says(spec: NodeSpec, options: LinkOptions, command: str = "echo in", ask: Ask | None = None) -> str:
+def states(spec: NodeSpec, options: LinkOptions, command: str = "echo in", ask: Ask | None = None) -> str:
     """What a command prints, or raises CarrierError."""
     with dialing(spec, options, ask) as dial:
         carrier = dial(command)

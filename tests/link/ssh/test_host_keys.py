@@ -15,7 +15,7 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.stream.carrier import CarrierError
-from tests.link.ssh.dial import dialing, refusal, says
+from tests.link.ssh.dial import dialing, refusal, states
 from tests.parts import need
 from tests.sentences import Sentences
 from tests.sshd import Client, Sshd, make_key, public_key, sign_key
@@ -165,7 +165,7 @@ def test_same_verdict_as_ssh(bench: Bench, case: str) -> None:
     oracle = bench.client.ssh("-o", "StrictHostKeyChecking=yes", *FAST, name, "echo in")
     assert (oracle.stdout == "in\n") != ("verification failed" in oracle.stderr)
     try:
-        ours = says(NodeSpec(name), bench.client.options())
+        ours = states(NodeSpec(name), bench.client.options())
     except CarrierError as error:
         assert error.final
         ours = ""
@@ -236,13 +236,13 @@ def test_accepting_records_a_line_that_ssh_understands(bench: Bench, hash_names:
     bench.client.known_hosts.unlink()
     bench.client.add_host(name, sshd.port, sshd.user, f"HashKnownHosts {hash_names}")
     spec = NodeSpec(name)
-    assert says(spec, bench.client.options(accept_new_host_keys=True)) == "in"
+    assert states(spec, bench.client.options(accept_new_host_keys=True)) == "in"
     recorded = bench.client.known_hosts.read_text()
     assert bench.client.known_hosts.stat().st_mode & 0o777 == 0o600
     assert (bench.name("plain") in recorded) == (hash_names == "no")
-    assert says(spec, bench.client.options()) == "in"
+    assert states(spec, bench.client.options()) == "in"
     assert bench.client.ssh("-o", "StrictHostKeyChecking=yes", *FAST, name, "echo in").stdout == "in\n"
-    assert says(spec, bench.client.options(accept_new_host_keys=True)) == "in"
+    assert states(spec, bench.client.options(accept_new_host_keys=True)) == "in"
     assert bench.client.known_hosts.read_text() == recorded
 
 
@@ -262,7 +262,7 @@ def test_accepting_ends_an_unfinished_line_first(bench: Bench) -> None:
     sshd = bench.servers["plain"]
     bench.client.add_host("append", sshd.port, sshd.user)
     bench.client.known_hosts.write_text(f"other.example {bench.stranger}")
-    assert says(NodeSpec("append"), bench.client.options(accept_new_host_keys=True)) == "in"
+    assert states(NodeSpec("append"), bench.client.options(accept_new_host_keys=True)) == "in"
     first, second = bench.client.known_hosts.read_text().splitlines()
     assert first == f"other.example {bench.stranger}"
     assert second.startswith(bench.name("plain"))

@@ -17,7 +17,7 @@ from gpuwatch.link.openssh.ssh_config import HostQuery, ResolvedHost
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
 from tests.link.ssh.asked import Asked
-from tests.link.ssh.dial import dialing, read_all, refusal, says, until
+from tests.link.ssh.dial import dialing, read_all, refusal, states, until
 from tests.parts import need
 from tests.sentences import Sentences
 from tests.sshd import Sshd, login_user, make_key, public_key, sign_key
@@ -76,7 +76,7 @@ def test_key_types(sshd: Sshd, tmp_path: Path, kind: str) -> None:
     key = make_key(tmp_path / "key", kind)
     with sshd.authorized_keys.open("a") as keys:
         keys.write(public_key(key) + "\n")
-    assert says(replace(sshd.spec(), identity_file=(str(key),)), sshd.client.options()) == "in"
+    assert states(replace(sshd.spec(), identity_file=(str(key),)), sshd.client.options()) == "in"
 
 
 @pytest.mark.parametrize("form", ["PEM", "PKCS8"])
@@ -86,7 +86,7 @@ def test_old_key_file_formats(sshd: Sshd, tmp_path: Path, form: str) -> None:
     with sshd.authorized_keys.open("a") as keys:
         keys.write(public_key(key) + "\n")
     ask = Asked("secret")
-    assert says(replace(sshd.spec(), identity_file=(str(key),)), sshd.client.options(), ask=ask) == "in"
+    assert states(replace(sshd.spec(), identity_file=(str(key),)), sshd.client.options(), ask=ask) == "in"
 
 
 def test_a_refused_login_says_what_to_do(sshd: Sshd, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_user_certificate(tmp_path: Path) -> None:
         elsewhere = tmp_path / "my-cert.pub"
         Path(f"{sshd.client.identity}-cert.pub").rename(elsewhere)
         sshd.client.add_host("named", sshd.port, sshd.user, f"CertificateFile {elsewhere}")
-        assert says(NodeSpec("named"), sshd.client.options()) == "in"
+        assert states(NodeSpec("named"), sshd.client.options()) == "in"
 
 
 @contextlib.contextmanager
@@ -205,7 +205,7 @@ def test_a_big_agent_does_not_use_up_the_attempts(sshd: Sshd, tmp_path: Path) ->
     with ssh_agent(tmp_path) as agent:
         add_to_agent(agent, *(make_key(tmp_path / f"k{n}") for n in range(8)))
         sshd.client.add_host("crowded", sshd.port, sshd.user, f"IdentityAgent {agent}", "IdentitiesOnly no")
-        assert says(NodeSpec("crowded"), sshd.client.options()) == "in"
+        assert states(NodeSpec("crowded"), sshd.client.options()) == "in"
         error = refusal(NodeSpec("crowded", identity_file=(str(tmp_path / "none"),)), sshd.client.options())
         assert "MaxAuthTries" in str(error)
 
@@ -230,7 +230,7 @@ def test_an_encrypted_key_in_the_agent_needs_no_passphrase(sshd: Sshd, tmp_path:
         subprocess.run([need("ssh-keygen"), "-q", "-p", "-N", "secret", "-f", str(key)], check=True)
         sshd.client.add_host("held", sshd.port, sshd.user, f"IdentityAgent {agent}", "IdentitiesOnly yes")
         ask = Asked()
-        assert says(NodeSpec("held", identity_file=(str(key),)), sshd.client.options(), ask=ask) == "in"
+        assert states(NodeSpec("held", identity_file=(str(key),)), sshd.client.options(), ask=ask) == "in"
         assert ask.questions == []
 
 
@@ -255,13 +255,13 @@ def test_force_command_and_banner(tmp_path: Path) -> None:
     (tmp_path / "banner").write_text("KEEP OUT\n")
     lines = [f"Banner {tmp_path / 'banner'}", "ForceCommand echo only this"]
     with Sshd(tmp_path / "sshd", lines=lines) as sshd:
-        assert says(sshd.spec(), sshd.client.options()) == "only this"
+        assert states(sshd.spec(), sshd.client.options()) == "only this"
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "fish", "tcsh"])
 def test_login_shells_of_other_users(tmp_path: Path, shell: str) -> None:
     with login_user(need(shell)) as user, Sshd(tmp_path / "sshd", user=user) as sshd:
-        assert says(sshd.spec(), sshd.client.options(), "id -un; echo $HOME") == f"{user.name}\n{user.home}"
+        assert states(sshd.spec(), sshd.client.options(), "id -un; echo $HOME") == f"{user.name}\n{user.home}"
 
 
 def test_the_socket_is_made_for_small_messages_and_notices_a_dead_peer(sshd: Sshd) -> None:

@@ -15,7 +15,7 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery, resolve
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.fallback_config import read_plainly
-from tests.link.ssh.dial import dialing, refusal, says, until
+from tests.link.ssh.dial import dialing, refusal, states, until
 from tests.sentences import Sentences
 from tests.sshd import Client, Sshd, public_key
 
@@ -45,8 +45,8 @@ def test_include_and_match_are_read_as_ssh_reads_them(sshd: Sshd, tmp_path: Path
         config.write_text(
             config.read_text().replace("Match localnetwork 203.0.113.0/24\n  User nobody-at-all\n", "")
         )
-    assert says(NodeSpec("by-include"), options) == "in"
-    assert says(NodeSpec("by-match"), options) == "in"
+    assert states(NodeSpec("by-include"), options) == "in"
+    assert states(NodeSpec("by-match"), options) == "in"
 
 
 def test_a_config_error_is_told_for_the_node_and_not_raised_early(sshd: Sshd, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_config_error_is_told_for_the_node_and_not_raised_early(sshd: Sshd, tm
 
 def test_without_ssh_a_plain_config_works(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert says(sshd.spec(), sshd.client.options()) == "in"
+    assert states(sshd.spec(), sshd.client.options()) == "in"
 
 
 @pytest.mark.parametrize("line", ["Include {file}", "Match localnetwork 10.0.0.0/8", "Match tagged x"])
@@ -143,7 +143,7 @@ def test_the_jump_hosts_key_is_checked_as_strictly(tmp_path: Path, sentences: Se
         assert error.final
         sentences(str(error))
         assert bastion.logins() == 0
-        assert says(spec, client.options(accept_new_host_keys=True)) == "in"
+        assert states(spec, client.options(accept_new_host_keys=True)) == "in"
 
 
 def test_a_jump_host_for_all_does_not_jump_through_itself(tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ def test_a_jump_host_for_all_does_not_jump_through_itself(tmp_path: Path) -> Non
     ):
         with client.config.open("a") as config:
             config.write("Host *\n  ProxyJump bastion\n")
-        assert says(node.spec(), client.options()) == "in"
+        assert states(node.spec(), client.options()) == "in"
         assert (bastion.logins(), node.logins()) == (1, 1)
-        assert says(replace(node.spec(), jump="none"), client.options()) == "in"
+        assert states(replace(node.spec(), jump="none"), client.options()) == "in"
         assert bastion.logins() == 1
 
 
@@ -204,7 +204,7 @@ def test_one_clients_key_for_two_servers(tmp_path: Path) -> None:
         Sshd(tmp_path / "b", client=client, names=("b",)),
     ):
         assert public_key(client.identity) in first.authorized_keys.read_text()
-        assert [says(NodeSpec(name), client.options()) for name in ("a", "b")] == ["in", "in"]
+        assert [states(NodeSpec(name), client.options()) for name in ("a", "b")] == ["in", "in"]
 
 
 def children() -> list[int]:

@@ -20,8 +20,8 @@ from gpuwatch.link.stream.carrier import Carrier, Dialer
 from gpuwatch.link.stream.limits import LineSplitter, StartFinder
 from gpuwatch.probe.orchestration.nodes.shipping import ProbeWay, probe_bundle, probe_way
 from gpuwatch.probe.protocol import (
+    AnyNodeMessage,
     AnyOrder,
-    AnySaid,
     Ground,
     Prepare,
     RankSeat,
@@ -29,8 +29,8 @@ from gpuwatch.probe.protocol import (
 )
 
 PATIENCE_S = 60.0
-T = TypeVar("T", bound=AnySaid)
-_DECODER = msgspec.json.Decoder(AnySaid)
+T = TypeVar("T", bound=AnyNodeMessage)
+_DECODER = msgspec.json.Decoder(AnyNodeMessage)
 
 STUB_WORKER = """
 import ctypes, json, os, sys, time
@@ -121,7 +121,7 @@ class Driven:
         config = {**config_of(self.way), "proc": proc, "worker_silence_s": worker_silence_s}
         first = probe_bundle(config, modules)
         self.carrier = (dialer or dial())(self.way.command)
-        self.said: list[AnySaid] = []
+        self.message: list[AnyNodeMessage] = []
         self.ended = False
         self.trouble: Exception | None = None
         self._news = threading.Condition()
@@ -129,7 +129,7 @@ class Driven:
         self._reader.start()
         self.carrier.send(first)
 
-    def tell(self, *orders: AnyOrder) -> None:
+    def send(self, *orders: AnyOrder) -> None:
         """Give orders."""
         for order in orders:
             self.carrier.send(msgspec.json.encode(order) + b"\n")
@@ -139,13 +139,13 @@ class Driven:
         deadline = time.monotonic() + PATIENCE_S
         with self._news:
             while True:
-                for said in self.said:
-                    if isinstance(said, kind) and fits(said):
-                        return said
+                for message in self.message:
+                    if isinstance(message, kind) and fits(message):
+                        return message
                 left = deadline - time.monotonic()
                 if left <= 0 or self.ended:
                     raise AssertionError(
-                        f"no such {kind.__name__} in {self.said}; {self.trouble}; {self.carrier.stderr()}"
+                        f"no such {kind.__name__} in {self.message}; {self.trouble}; {self.carrier.stderr()}"
                     )
                 self._news.wait(left)
 
@@ -156,7 +156,7 @@ class Driven:
     def wait_for_the_end(self) -> None:
         """Until the stream has ended."""
         with self._news:
-            assert self._news.wait_for(lambda: self.ended, PATIENCE_S), self.said
+            assert self._news.wait_for(lambda: self.ended, PATIENCE_S), self.message
 
     def close(self) -> None:
         """Close the carrier, as a conductor does that cancels."""
@@ -177,9 +177,9 @@ class Driven:
             while data := self.carrier.recv(65536):
                 rest = data if start.found else start.look(data)
                 for line in lines.split(rest or b""):
-                    said = _DECODER.decode(line or b"")
+                    message = _DECODER.decode(line or b"")
                     with self._news:
-                        self.said.append(said)
+                        self.message.append(message)
                         self._news.notify_all()
         except Exception as error:  # told to the test that waits
             self.trouble = error
@@ -229,7 +229,7 @@ def children(pid: int) -> list[int]:
 
 def with_a_rank(driven: Driven) -> list[int]:
     """All processes of a launcher whose worker has forked a rank."""
-    driven.tell(one_rank())
+    driven.send(one_rank())
     rank = driven.until(Ready).pid
     launcher = driven.ground().pid
     everyone = [launcher, *children(launcher)]

@@ -74,12 +74,12 @@ def test_activation_is_shell_and_may_print_read_and_set_what_it_wants(
         found = driven.ground()
         assert (found.python_from, found.torch, found.tried) == ("activate", "2.9.1+fake", [])
         assert found.python == str(with_torch / "bin" / "python3")
-        driven.tell(one_rank())
+        driven.send(one_rank())
         driven.until(Ready)
         _, environ, python, _ = json.loads(driven.until(Note).text)
         assert (environ["GREETING"], environ["CUDA_CACHE_DISABLE"]) == ("it's on", "1")
         assert python == found.python
-        driven.tell(Step(id=3, what="collective"))
+        driven.send(Step(id=3, what="collective"))
         assert driven.until(Done).step == 3
 
 
@@ -167,7 +167,7 @@ def test_the_interpreter_of_a_training_process_comes_with_its_environment(
             found = driven.ground()
             assert found.python_from == f"process {pid} (train.py)"
             assert found.python == str(with_torch / "bin" / "python")
-            driven.tell(one_rank())
+            driven.send(one_rank())
             driven.until(Ready)
             _, environ, python, path = json.loads(driven.until(Note).text)
     assert python == found.python

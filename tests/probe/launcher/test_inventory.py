@@ -57,7 +57,7 @@ def test_a_gpu_that_hangs_or_is_lost_is_noted_and_the_others_are_told(
         found = driven.ground()
         assert sorted(by_index(found)) == [0, 1, 2, 4, 6, 7]
         sentences(found.notes)
-        driven.tell(Count())
+        driven.send(Count())
         values = driven.until(Counters).values
         assert {name.split(":")[1] for name in values if "GPU-" in name} == {
             uuid_of(index) for index in by_index(found)
@@ -83,9 +83,9 @@ def test_a_driver_in_trouble_is_noted_in_words(fake: FakeNvml) -> None:
 
 def counted(driven: Driven) -> Counters:
     """What the node counts now."""
-    known = {id(said) for said in driven.said}
-    driven.tell(Count())
-    return driven.until(Counters, lambda said: id(said) not in known)
+    known = {id(message) for message in driven.message}
+    driven.send(Count())
+    return driven.until(Counters, lambda message: id(message) not in known)
 
 
 def test_the_counters_of_gpus_advance(fake: FakeNvml) -> None:

@@ -39,7 +39,7 @@ def launcher(tmp_path: Path) -> Iterator[Driven]:
 
 def prepared(launcher: Driven) -> Ready:
     """Its stub worker, with one forked rank."""
-    launcher.tell(one_rank())
+    launcher.send(one_rank())
     return launcher.until(Ready)
 
 
@@ -51,7 +51,7 @@ def worker_facts(launcher: Driven) -> tuple[dict[str, object], dict[str, str], s
 
 def test_the_ground_is_told_by_itself_and_first(launcher: Driven) -> None:
     ground = launcher.ground()
-    assert launcher.said[0] is ground
+    assert launcher.message[0] is ground
     assert (ground.python_from, ground.torch, ground.tried) == ("hosts file", "2.9.1+fake", [])
     assert ground.host == socket.gethostname()
     assert [(nic.address, nic.prefix, nic.up) for nic in ground.nics if nic.address == "127.0.0.1"] == [
@@ -61,11 +61,11 @@ def test_the_ground_is_told_by_itself_and_first(launcher: Driven) -> None:
 
 
 def test_it_listens_on_the_one_address_and_others_reach_it(launcher: Driven) -> None:
-    launcher.tell(Listen(address="127.0.0.1"))
+    launcher.send(Listen(address="127.0.0.1"))
     here = launcher.until(Listening)
     assert here.error is None
     assert listeners(launcher.ground().pid) == {("127.0.0.1", here.port)}
-    launcher.tell(
+    launcher.send(
         TryReach(targets=[Target(node=f"n{i}", address="127.0.0.1", port=here.port) for i in range(300)])
     )
     tries = launcher.until(Reached).tries
@@ -74,17 +74,17 @@ def test_it_listens_on_the_one_address_and_others_reach_it(launcher: Driven) -> 
 
 
 def test_an_address_of_another_node_cannot_be_listened_on(launcher: Driven) -> None:
-    launcher.tell(Listen(address="203.0.113.9"), Listen(address="127.0.0.1"))
+    launcher.send(Listen(address="203.0.113.9"), Listen(address="127.0.0.1"))
     refused = launcher.until(Listening)
     assert refused.error is not None and " 203.0.113.9: " in refused.error
-    assert launcher.until(Listening, lambda said: said.error is None).port > 0
+    assert launcher.until(Listening, lambda message: message.error is None).port > 0
 
 
 def test_what_cannot_be_reached_is_said_in_words(launcher: Driven, sentences: Sentences) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.2", 0))  # bound, but nothing listens
         port = closed.getsockname()[1]
-        launcher.tell(
+        launcher.send(
             Listen(address="127.0.0.1"),
             TryReach(targets=[Target(node="down", address="127.0.0.2", port=port)]),
         )
@@ -94,7 +94,7 @@ def test_what_cannot_be_reached_is_said_in_words(launcher: Driven, sentences: Se
 
 
 def test_counters_have_the_names_of_the_contract(launcher: Driven) -> None:
-    launcher.tell(Count())
+    launcher.send(Count())
     values = launcher.until(Counters).values
     assert values["tcp:retransmits"] >= 0
     assert {name.split(":")[0] for name in values} <= {"tcp", "nic", "ib", "nvlink", "pcie", "=pcie"}
@@ -103,9 +103,9 @@ def test_counters_have_the_names_of_the_contract(launcher: Driven) -> None:
 def test_the_worker_gets_the_orders_the_socket_and_an_environment_that_leaves_no_files(
     launcher: Driven,
 ) -> None:
-    launcher.tell(Listen(address="127.0.0.1"))
+    launcher.send(Listen(address="127.0.0.1"))
     here = launcher.until(Listening)
-    launcher.tell(one_rank(store_here=True, store_port=here.port))
+    launcher.send(one_rank(store_here=True, store_port=here.port))
     ready = launcher.until(Ready)
     config, environ, python, path = worker_facts(launcher)
     worker = parent_of(ready.pid)
@@ -114,15 +114,15 @@ def test_the_worker_gets_the_orders_the_socket_and_an_environment_that_leaves_no
     assert isinstance(config["store_fd"], int) and 0 < float(str(config["deadline_s"])) <= 100
     assert (environ["PYTHONDONTWRITEBYTECODE"], environ["CUDA_CACHE_DISABLE"]) == ("1", "1")
     assert python == sys.executable and "" not in path
-    launcher.tell(Step(id=7, what="collective"))
+    launcher.send(Step(id=7, what="collective"))
     assert launcher.until(Done).step == 7
 
 
 def test_the_socket_of_the_store_holds_nobody_who_only_knocked(launcher: Driven) -> None:
-    launcher.tell(Listen(address="127.0.0.1"))
+    launcher.send(Listen(address="127.0.0.1"))
     here = launcher.until(Listening)
     with socket.create_connection(("127.0.0.1", here.port)) as knocked:
-        launcher.tell(one_rank(store_here=True, store_port=here.port))
+        launcher.send(one_rank(store_here=True, store_port=here.port))
         launcher.until(Ready)
         assert knocked.recv(1) == b""  # closed by the launcher, not left for the store
     with socket.create_connection(("127.0.0.1", here.port)) as late:
@@ -132,36 +132,36 @@ def test_the_socket_of_the_store_holds_nobody_who_only_knocked(launcher: Driven)
 def test_stop_ends_everything_in_order(launcher: Driven) -> None:
     ready = prepared(launcher)
     worker = parent_of(ready.pid)
-    launcher.tell(Stop())
+    launcher.send(Stop())
     assert launcher.until(Leaving).reason == "stopped"
     launcher.wait_for_the_end()
     assert gone(ready.pid, worker, launcher.ground().pid)
-    assert not any(isinstance(said, Died) for said in launcher.said)
+    assert not any(isinstance(message, Died) for message in launcher.message)
 
 
 def test_stop_before_there_are_ranks(launcher: Driven) -> None:
     launcher.ground()
-    launcher.tell(Stop())
+    launcher.send(Stop())
     assert launcher.until(Leaving).reason == "stopped"
     assert gone(launcher.ground().pid)
 
 
 def test_a_worker_that_dies_is_told_with_its_last_words(launcher: Driven, sentences: Sentences) -> None:
     prepared(launcher)
-    launcher.tell(Step(id=1, what="h2d"))
+    launcher.send(Step(id=1, what="h2d"))
     died = launcher.until(Died)
     assert died.rank is None
     sentences(died.reason)
-    launcher.tell(Stop())
+    launcher.send(Stop())
     launcher.until(Leaving)
 
 
 def test_orders_that_make_no_sense_are_noted_and_passed_over(launcher: Driven, sentences: Sentences) -> None:
     launcher.ground()
     launcher.carrier.send(b'nonsense\n{"do":"dance"}\n{"do":"listen"}\n\n')
-    launcher.tell(Step(id=1, what="collective"), Listen(address="127.0.0.1"))
+    launcher.send(Step(id=1, what="collective"), Listen(address="127.0.0.1"))
     launcher.until(Listening)
-    notes = [said.text for said in launcher.said if isinstance(said, Note)]
+    notes = [message.text for message in launcher.message if isinstance(message, Note)]
     sentences([note.partition(":")[0] for note in notes])
 
 

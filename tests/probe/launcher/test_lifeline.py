@@ -45,7 +45,7 @@ def test_a_killed_worker_takes_its_ranks_along_and_the_launcher_says_so() -> Non
         everyone = with_a_rank(driven)
         os.kill(everyone[1], signal.SIGKILL)
         assert gone(*everyone[1:])
-        driven.tell(Stop())
+        driven.send(Stop())
         assert driven.until(Leaving).reason == "stopped"
 
 
@@ -75,7 +75,7 @@ def test_a_worker_that_does_not_stop_is_killed() -> None:
     stubborn = STUB_WORKER.replace('order["do"] == "stop"', 'order["do"] == "never"')
     with Driven(modules={"gpuwatch.probe.worker": stubborn}) as driven:
         everyone = with_a_rank(driven)
-        driven.tell(Stop())
+        driven.send(Stop())
         assert driven.until(Leaving).reason == "stopped"
         assert gone(*everyone)
 
@@ -85,9 +85,9 @@ def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_a
 ) -> None:
     with Driven(worker_silence_s=8.0) as driven:
         everyone = with_a_rank(driven)
-        assert driven.until(Alive, lambda said: said.worker is not None).worker in {"R", "S"}
+        assert driven.until(Alive, lambda message: message.worker is not None).worker in {"R", "S"}
         os.kill(everyone[1], signal.SIGSTOP)
-        reason = driven.until(Died, lambda said: said.rank is None).reason
+        reason = driven.until(Died, lambda message: message.rank is None).reason
         sentences(reason)
         assert gone(*everyone[1:])
 
@@ -160,7 +160,7 @@ def test_over_real_ssh_it_ends_as_everywhere(tmp_path: Path, played_torch: str, 
             everyone = with_a_rank(driven)
             assert driven.until(Note).text
             if way == "stop":
-                driven.tell(Stop())
+                driven.send(Stop())
                 driven.until(Leaving)
             else:
                 driven.close()

@@ -35,17 +35,17 @@ def live_a_little(version: str, fake: FakeNvml, torch: Path) -> None:
         assert len(ground.gpus) == 8 and ground.nics and ground.notes == []
         old = version in ("3.6", "3.7")
         assert (ground.python_from == "hosts file") is not old
-        driven.tell(Listen(address="127.0.0.1"))
+        driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
-        driven.tell(TryReach(targets=[Target(node="self", address="127.0.0.1", port=here.port)]), Count())
+        driven.send(TryReach(targets=[Target(node="self", address="127.0.0.1", port=here.port)]), Count())
         assert driven.until(Reached).tries[0].ok
         assert driven.until(Counters).values
-        driven.tell(one_rank(store_here=True, store_port=here.port))
+        driven.send(one_rank(store_here=True, store_port=here.port))
         if ground.python is None:
             assert "torch" in driven.until(Died).reason
         else:
             assert driven.until(Ready).rank == 0
-        driven.tell(Stop())
+        driven.send(Stop())
         assert driven.until(Leaving).reason == "stopped"
         assert gone(ground.pid)
         driven.wait_for_the_end()

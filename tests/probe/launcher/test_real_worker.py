@@ -35,28 +35,28 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
     with Driven(dial_local, python=sys.executable, activate=activate, modules=None) as driven:
         ground = driven.ground()
         assert ground.python_from == ("hosts file" if activate is None else "activate")
-        driven.tell(Listen(address="127.0.0.1"))
+        driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
-        driven.tell(
+        driven.send(
             Prepare(backend="gloo", world_size=2, seats=seats(2), store_address="127.0.0.1",
                     store_port=here.port, store_here=True, iface="lo"),
         )  # fmt: skip
-        ready = [driven.until(Ready, lambda said, rank=rank: said.rank == rank) for rank in range(2)]  # type: ignore[misc]
+        ready = [driven.until(Ready, lambda message, rank=rank: message.rank == rank) for rank in range(2)]  # type: ignore[misc]
         everyone = [ground.pid, *children(ground.pid)]
         assert {one.pid for one in ready} <= set(everyone)
         assert {one.torch for one in ready} == {ground.torch}
         listening = set().union(*(listeners(pid) for pid in everyone))
         assert ("127.0.0.1", here.port) in listening
         assert {address for address, _ in listening} == {"127.0.0.1"}
-        driven.tell(
+        driven.send(
             Step(id=1, what="collective", collective="all_reduce", bytes=1 << 20, iterations=3, check=True)
         )
-        done = [driven.until(Done, lambda said, rank=rank: said.rank == rank) for rank in range(2)]  # type: ignore[misc]
+        done = [driven.until(Done, lambda message, rank=rank: message.rank == rank) for rank in range(2)]  # type: ignore[misc]
         assert [(one.correct, one.error, len(one.times_s)) for one in done] == [(True, None, 3)] * 2
-        driven.tell(Stop())
+        driven.send(Stop())
         assert driven.until(Leaving).reason == "stopped"
         assert gone(*everyone)
-        assert not any(isinstance(said, Died) for said in driven.said)
+        assert not any(isinstance(message, Died) for message in driven.message)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
     # A launcher that is stopped cannot see that the connection has ended: the worker ends it too.
     silence_s = 8.0 if end == "the launcher is stopped" else None
     with Driven(dial_local, python=sys.executable, modules=None, worker_silence_s=silence_s) as driven:
-        driven.tell(Listen(address="127.0.0.1"))
+        driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
-        driven.tell(
+        driven.send(
             Prepare(backend="gloo", world_size=2, seats=seats(2), store_address="127.0.0.1",
                     store_port=here.port, store_here=True, iface="lo"),
             Step(id=1, what="collective", collective="all_reduce", bytes=64 << 20, iterations=10_000),
         )  # fmt: skip
-        driven.until(Ready, lambda said: said.rank == 1)
+        driven.until(Ready, lambda message: message.rank == 1)
         launcher = driven.ground().pid
         worker, *ranks = children(launcher)
         if end == "the connection closes":
@@ -85,6 +85,6 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
             os.kill(worker if end == "the worker is killed" else launcher, how)
         assert gone(worker, *ranks, within_s=30.0)
         if end == "the worker is killed":
-            assert "SIGKILL" in driven.until(Died, lambda said: said.rank is None).reason
+            assert "SIGKILL" in driven.until(Died, lambda message: message.rank is None).reason
         else:
             assert gone(launcher)

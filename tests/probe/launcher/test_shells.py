@@ -26,15 +26,15 @@ BASH = (".bash_profile", NOISE + "; exec 2>/dev/null; set -u; unset PATH_EXTRA; 
 )
 def test_a_noisy_login_shell(tmp_path: Path, shell: str, option: str, activate: str | None) -> None:
     name, text = BASH if shell == "bash" else RC_FILES[shell]
-    for file, said in ((name, text), BASH):  # what is activated runs in a login shell of its own
+    for file, message in ((name, text), BASH):  # what is activated runs in a login shell of its own
         rc = tmp_path / "home" / file
         rc.parent.mkdir(parents=True, exist_ok=True)
-        rc.write_text(said + "\n")
+        rc.write_text(message + "\n")
     environ = {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(fake_torch(tmp_path / "torch"))}
     with Driven(dial(environ, (need(shell), option)), activate=activate) as driven:
         assert driven.ground().torch == "2.9.1+fake"
-        driven.tell(one_rank())
+        driven.send(one_rank())
         assert driven.until(Ready).rank == 0
-        driven.tell(Stop())
+        driven.send(Stop())
         assert driven.until(Leaving).reason == "stopped"
-        assert not any(isinstance(said, Died) for said in driven.said)
+        assert not any(isinstance(message, Died) for message in driven.message)

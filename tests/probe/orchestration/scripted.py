@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.probe.orchestration.conductor import Conductor
-from gpuwatch.probe.orchestration.nodes.line import Hear, Lost
+from gpuwatch.probe.orchestration.nodes.line import Lost, OnMessage
 from gpuwatch.probe.protocol import (
     Absent,
     AnyOrder,
@@ -82,24 +82,24 @@ class ScriptedLine:
     def __init__(self, node: str, ground: Ground | None, fabric: Fabric) -> None:
         self.node = node
         self.labels: Mapping[str, str] = {}
-        self.told: list[AnyOrder] = []
+        self.reported: list[AnyOrder] = []
         self.closed = False
         self._ground, self._fabric = ground, fabric
-        self._hear: Hear = lambda _node, _said: None
+        self._receive: OnMessage = lambda _node, _message: None
         self._ranks: Sequence[int] = ()
         self._counted = 0
 
-    def open(self, hear: Hear) -> None:
-        self._hear = hear
+    def open(self, receive: OnMessage) -> None:
+        self._receive = receive
         if self._ground is None:
             self.lose("connection refused")
         else:
-            hear(self.node, self._ground)
+            receive(self.node, self._ground)
 
-    def tell(self, order: AnyOrder) -> bool:
+    def send(self, order: AnyOrder) -> bool:
         if self.closed:
             return False
-        self.told.append(order)
+        self.reported.append(order)
         if isinstance(order, Step):
             self._do(order)
         else:
@@ -112,16 +112,16 @@ class ScriptedLine:
 
     def lose(self, reason: str) -> None:
         self.closed = True
-        self._hear(self.node, Lost(reason))
+        self._receive(self.node, Lost(reason))
 
     def steps(self, what: str) -> list[Step]:
         """The steps of a kind that it was told."""
-        return [order for order in self.told if isinstance(order, Step) and order.what == what]
+        return [order for order in self.reported if isinstance(order, Step) and order.what == what]
 
     def _answer(self, order: AnyOrder) -> None:
-        say = self._hear
+        emit = self._receive
         if isinstance(order, Listen):
-            say(self.node, Listening(address=order.address, port=4000))
+            emit(self.node, Listening(address=order.address, port=4000))
         elif isinstance(order, TryReach):
             cut = self._fabric.cut
             tries = [
@@ -132,18 +132,18 @@ class ScriptedLine:
                 )
                 for each in order.targets
             ]
-            say(self.node, Reached(tries=tries))
+            emit(self.node, Reached(tries=tries))
         elif isinstance(order, Prepare):
             self._ranks = [seat.rank for seat in order.seats]
             for rank in self._ranks:
-                say(self.node, Ready(rank=rank, pid=rank, backend=order.backend, torch="2.13.0"))
+                emit(self.node, Ready(rank=rank, pid=rank, backend=order.backend, torch="2.13.0"))
         elif isinstance(order, Count):
             self._counted += 1
             errors, generation = float(self._counted), 5.0 if self._counted == 2 else 1.0
             values = {"nic:eth0:rx_errors": errors, "ib:x:symbol_error": 5.0, "=pcie:GPU-1:gen": generation}
-            say(self.node, Counters(values=values))
+            emit(self.node, Counters(values=values))
         elif isinstance(order, Stop):
-            say(self.node, Leaving(reason="stopped"))
+            emit(self.node, Leaving(reason="stopped"))
             self.lose("it has left")
 
     def _do(self, step: Step) -> None:
@@ -151,11 +151,11 @@ class ScriptedLine:
         for rank in self._ranks:
             if step.pairs and rank not in peers:
                 continue
-            said = self._fabric.unlucky(self.node, step, rank)
-            if isinstance(said, bool):
-                self._hear(self.node, self._done(step, rank, peers.get(rank)))
-            elif said is not None:
-                self._hear(self.node, said)
+            message = self._fabric.unlucky(self.node, step, rank)
+            if isinstance(message, bool):
+                self._receive(self.node, self._done(step, rank, peers.get(rank)))
+            elif message is not None:
+                self._receive(self.node, message)
             if self.closed:
                 return
 

@@ -14,7 +14,7 @@ from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.child_process import ChildCarrier
 from gpuwatch.link.stream.carrier import Carrier, CarrierError
 from gpuwatch.probe.orchestration.nodes.carrier_line import CarrierLine
-from gpuwatch.probe.orchestration.nodes.line import Heard, Lost
+from gpuwatch.probe.orchestration.nodes.line import Lost, Received
 from gpuwatch.probe.protocol import Count, Note
 from tests.sentences import Sentences
 
@@ -33,7 +33,7 @@ class Listening:
     """What a line says, until its last word."""
 
     def __init__(self, program: str | None, beat_s: float = 5.0) -> None:
-        self.heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self.received: queue.SimpleQueue[Received] = queue.SimpleQueue()
 
         def dial(command: str) -> Carrier:
             assert command
@@ -42,17 +42,17 @@ class Listening:
             return ChildCarrier([sys.executable, "-c", PRELUDE + program])
 
         self.line = CarrierLine(NodeSpec("gpu-001"), dial, ConnectSlots(4), 60.0, beat_s=beat_s)
-        self.line.open(lambda _node, said: self.heard.put(said))
+        self.line.open(lambda _node, message: self.received.put(message))
 
-    def next(self) -> Heard:
-        return self.heard.get(timeout=HEAR_S)
+    def next(self) -> Received:
+        return self.received.get(timeout=HEAR_S)
 
-    def last(self) -> tuple[list[Heard], str]:
+    def last(self) -> tuple[list[Received], str]:
         """Everything up to the last word, and that."""
-        before: list[Heard] = []
-        while not isinstance(said := self.next(), Lost):
-            before.append(said)
-        return before, said.reason
+        before: list[Received] = []
+        while not isinstance(message := self.next(), Lost):
+            before.append(message)
+        return before, message.reason
 
 
 def test_what_is_said_after_the_marker_is_heard_and_orders_arrive(sentences: Sentences) -> None:
@@ -67,17 +67,17 @@ say(b'{"kind": "note", "text": ' + json.dumps(order.decode().strip()).encode() +
 """
     )
     assert listening.next() == Note(text="hello")
-    assert listening.line.tell(Count())
+    assert listening.line.send(Count())
     assert listening.next() == Note(text='{"do":"count"}')
     _, reason = listening.last()
     sentences(reason)
-    assert not listening.line.tell(Count())
+    assert not listening.line.send(Count())
 
 
 def test_what_a_node_says_cannot_steer_the_terminal() -> None:
     listening = Listening("""begin(); say(b'{"kind": "note", "text": "\\\\u001b]0;owned\\\\u0007"}')""")
-    said, _ = listening.last()
-    assert said == [Note(text="\u241b]0;owned\u2407")]
+    message, _ = listening.last()
+    assert message == [Note(text="\u241b]0;owned\u2407")]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_what_a_node_says_cannot_steer_the_terminal() -> None:
 )
 def test_nonsense_and_floods_end_the_line(flood: str) -> None:
     listening = Listening(f"begin()\n{flood}")
-    said, reason = listening.last()
-    assert len(said) <= 25_000
+    message, reason = listening.last()
+    assert len(message) <= 25_000
     assert "no probe" in reason
 
 
@@ -116,8 +116,8 @@ def test_a_launcher_that_says_nothing_any_more_is_lost_and_one_that_beats_is_not
 ) -> None:
     alive = 'say(b\'{"kind": "alive"}\')'
     talk = f"import time; begin()\nfor _ in range(40): {alive}; time.sleep(0.1)\ntime.sleep(600)"
-    said, reason = Listening(talk, beat_s=0.3).last()
-    assert len(said) == 40
+    message, reason = Listening(talk, beat_s=0.3).last()
+    assert len(message) == 40
     sentences(reason)
 
 

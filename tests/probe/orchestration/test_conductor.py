@@ -105,7 +105,7 @@ def test_it_waits_for_a_person_and_says_what_it_will_do() -> None:
     assert (estimate.nodes, estimate.ranks, estimate.backend) == (4, 32, "nccl")
     assert estimate.interface == "eth0 (10.1.0.0/16)"
     assert 0 < estimate.seconds <= conductor.results.wish.budget_s
-    assert not any(line.told for line in lines)
+    assert not any(line.reported for line in lines)
     conductor.close()
     assert conductor.results.phase == "cancelled"
 
@@ -120,7 +120,7 @@ def test_busy_gpus_are_refused_by_name() -> None:
     for word in ("gpu-001", "train.py", "4711", "alice", "GPU 1", "--allow-busy"):
         assert word in results.reason
     assert [user.pid for user in results.busy["gpu-001"]] == [4711]
-    assert not any(line.told for line in lines)
+    assert not any(line.reported for line in lines)
     assert run_through(cluster_with(busy), Wish(sizes=(MIB,), busy_too=True)).phase == "done"
 
 
@@ -217,8 +217,8 @@ def test_a_dead_pair_is_told_and_not_waited_for() -> None:
     assert {frozenset(results.seats[rank].node for rank in pair) for pair in dead} == {cut}
     assert all("5 s" in (results.pairs[pair].error or "") for pair in dead)
     assert len(results.pairs) == 8 * 7
-    told = {frozenset(pair) for line in lines for step in line.steps("latency") for pair in step.pairs}
-    assert not told & {frozenset(pair) for pair in dead}
+    reported = {frozenset(pair) for line in lines for step in line.steps("latency") for pair in step.pairs}
+    assert not reported & {frozenset(pair) for pair in dead}
 
 
 def test_a_node_that_nobody_reaches_is_left_out(sentences: Sentences) -> None:
@@ -444,8 +444,8 @@ def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
 def test_a_node_may_not_speak_for_others() -> None:
     def unlucky(node: str, step: Step, rank: int) -> Done | bool:
         if node == "gpu-000" and step.what == "collective" and rank == 0:
-            lines[0]._hear(node, Done(step=step.id, rank=2, error="a lie"))
-            lines[0]._hear(node, Died(rank=3, reason="a lie"))
+            lines[0]._receive(node, Done(step=step.id, rank=2, error="a lie"))
+            lines[0]._receive(node, Died(rank=3, reason="a lie"))
         return True
 
     lines = cluster(2, fabric=Fabric(unlucky=unlucky))
@@ -456,7 +456,7 @@ def test_a_rank_that_dies_while_a_person_looks_leaves_the_verdict_and_takes_no_r
     lines = cluster(2)
     conductor = measured(lines)
     before = dict(conductor.results.pairs)
-    lines[0]._hear(lines[0].node, Died(rank=0, reason="killed by SIGKILL"))
+    lines[0]._receive(lines[0].node, Died(rank=0, reason="killed by SIGKILL"))
     conductor.retest([(0, 2)])
     await_until(conductor, lambda: not conductor.keeps_ranks and all(line.closed for line in lines))
     assert conductor.results.phase == "done"

@@ -11,7 +11,7 @@ import pytest
 
 from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.orchestration.conductor import Conductor
-from gpuwatch.probe.orchestration.nodes.codec import decode_said
+from gpuwatch.probe.orchestration.nodes.codec import decode_message
 from gpuwatch.probe.probe_request import MIB, Wish
 from gpuwatch.probe.protocol import Done, Step
 from gpuwatch.report.once.json_output import to_json
@@ -65,8 +65,10 @@ def test_hostile_texts_steer_no_terminal() -> None:
     def unlucky(_node: str, step: Step, rank: int) -> Done | bool:
         if rank != 3:
             return True
-        told = decode_said(b'{"kind":"done","step":%d,"rank":3,"error":"\\u001b[2Jx\\u202e"}' % step.id)
-        assert isinstance(told, Done)
-        return told
+        reported = decode_message(
+            b'{"kind":"done","step":%d,"rank":3,"error":"\\u001b[2Jx\\u202e"}' % step.id
+        )
+        assert isinstance(reported, Done)
+        return reported
 
     reports(run(Fabric(unlucky=unlucky)))

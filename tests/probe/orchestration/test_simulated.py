@@ -51,12 +51,12 @@ def test_a_plan_of_demo_nodes_gets_a_line_for_each() -> None:
 
 
 def test_a_closed_line_says_no_more() -> None:
-    heard: list[object] = []
+    received: list[object] = []
     simulation = Simulation(["a", "b"])
     lines = [simulation.line(name) for name in ("a", "b")]
     for line in lines:
-        line.open(lambda node, said: heard.append((node, said)))
+        line.open(lambda node, message: received.append((node, message)))
     for line in lines:
         line.close()
         line.close()
-    assert len(heard) == 2, "each one's last word, and no ground that was still due"
+    assert len(received) == 2, "each one's last word, and no ground that was still due"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuwatch.probe.orchestration.nodes.line import Heard
+from gpuwatch.probe.orchestration.nodes.line import Received
 from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
 from gpuwatch.probe.orchestration.stages.ranks import STEP_MARGIN_S, RankControl
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous
@@ -21,19 +21,19 @@ MEETING = Rendezvous("gpu-0", "10.0.0.1", 4000, pairs_only=False)
 class Words(NodePool):
     """Says at which second what is heard of the ranks."""
 
-    def __init__(self, *said: tuple[float, Done]) -> None:
+    def __init__(self, *message: tuple[float, Done]) -> None:
         super().__init__([])
         self.now = 0.0
-        self._said = list(said)
+        self._message = list(message)
 
-    def tell(self, nodes: Iterable[str], order: AnyOrder) -> None:
+    def send(self, nodes: Iterable[str], order: AnyOrder) -> None:
         assert list(nodes) and order
 
-    def hear(self, until: float) -> tuple[str, Heard] | None:
-        if not self._said or self._said[0][0] > until:
+    def receive(self, until: float) -> tuple[str, Received] | None:
+        if not self._message or self._message[0][0] > until:
             self.now = until
             return None
-        self.now, done = self._said.pop(0)
+        self.now, done = self._message.pop(0)
         return f"gpu-{done.rank}", done
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gpuwatch.probe.protocol import AnyOrder, AnySaid, Died, Done, Prepare, RankSeat, Ready, Step, Stop
+from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Died, Done, Prepare, RankSeat, Ready, Step, Stop
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 90.0
@@ -28,7 +28,7 @@ _START = (
     "from gpuwatch.probe.worker import run;"
     "os._exit(run(config, stdin, out))"
 )
-S = TypeVar("S", bound=AnySaid)
+S = TypeVar("S", bound=AnyNodeMessage)
 
 
 def wait_until(true: Callable[[], bool]) -> None:
@@ -58,29 +58,29 @@ class Worker:
             stderr=subprocess.PIPE,
             pass_fds=fds,
         )
-        self.heard: list[AnySaid] = []
+        self.received: list[AnyNodeMessage] = []
         self._news = threading.Condition()
         self._over = False
         self._write(json.dumps({"store_fd": fds[0] if fds else None, "deadline_s": 300}).encode())
         self.errors = b""
         self._threads = [
-            threading.Thread(target=each, daemon=True) for each in (self._hear, self._hear_errors)
+            threading.Thread(target=each, daemon=True) for each in (self._receive, self._hear_errors)
         ]
         for thread in self._threads:
             thread.start()
 
-    def tell(self, order: AnyOrder) -> None:
+    def send(self, order: AnyOrder) -> None:
         self._write(msgspec.json.encode(order))
 
-    def wait(self, enough: Callable[[list[AnySaid]], bool]) -> list[AnySaid]:
+    def wait(self, enough: Callable[[list[AnyNodeMessage]], bool]) -> list[AnyNodeMessage]:
         """What was heard, as soon as it is enough; fails when the worker ends or time is over."""
         deadline = time.monotonic() + PATIENCE_S
         with self._news:
-            while not enough(self.heard):
+            while not enough(self.received):
                 left = deadline - time.monotonic()
-                assert left > 0 and not self._over, (self.heard, self.errors)
+                assert left > 0 and not self._over, (self.received, self.errors)
                 self._news.wait(left)
-            return list(self.heard)
+            return list(self.received)
 
     def close(self) -> int:
         """End its stdin and wait for it."""
@@ -99,12 +99,12 @@ class Worker:
         self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         assert self.process.stdout is not None
         for line in filter(bytes.strip, self.process.stdout):
-            said = msgspec.json.decode(line, type=AnySaid)
+            message = msgspec.json.decode(line, type=AnyNodeMessage)
             with self._news:
-                self.heard.append(said)
+                self.received.append(message)
                 self._news.notify_all()
         with self._news:
             self._over = True
@@ -150,15 +150,15 @@ class Cluster:
                 for each in range(rank, rank + seats[i])
             ]
             rank += seats[i]
-            told = {"backend": "gloo", "timeout_s": 20.0, "iface": "lo", **prepare}
-            worker.tell(
+            reported = {"backend": "gloo", "timeout_s": 20.0, "iface": "lo", **prepare}
+            worker.send(
                 Prepare(
                     world_size=self.world,
                     seats=places,
                     store_address="127.0.0.1",
                     store_port=self.port,
                     store_here=i == 0,
-                    **told,
+                    **reported,
                 )
             )
 
@@ -177,7 +177,7 @@ class Cluster:
         """Tell all workers one step; what every rank answers to it, by rank."""
         step = self.step(what, **fields)
         for worker in self.workers:
-            worker.tell(step)
+            worker.send(step)
         return self.done(step.id, self.world if answers is None else answers)
 
     def step(self, what: str, **fields: Any) -> Step:
@@ -185,19 +185,26 @@ class Cluster:
         return Step(id=self._step, what=what, **fields)  # type: ignore[arg-type]
 
     def done(self, step: int, count: int) -> list[Done]:
-        return sorted(self.all_of(Done, count, lambda said: said.step == step), key=lambda said: said.rank)
+        return sorted(
+            self.all_of(Done, count, lambda message: message.step == step), key=lambda message: message.rank
+        )
 
     def all_of(self, kind: type[S], count: int, fits: Callable[[S], bool] = lambda _: True) -> list[S]:
         """Wait until the workers together have said so many lines of a kind."""
 
         def found() -> list[S]:
-            heard = [said for worker in self.workers for said in list(worker.heard)]
-            return [said for said in heard if isinstance(said, kind) and fits(said)]
+            received = [message for worker in self.workers for message in list(worker.received)]
+            return [message for message in received if isinstance(message, kind) and fits(message)]
 
         deadline = time.monotonic() + PATIENCE_S
         while len(found()) < count:
-            assert time.monotonic() < deadline, [worker.heard for worker in self.workers]
-            died = [said for worker in self.workers for said in list(worker.heard) if isinstance(said, Died)]
+            assert time.monotonic() < deadline, [worker.received for worker in self.workers]
+            died = [
+                message
+                for worker in self.workers
+                for message in list(worker.received)
+                if isinstance(message, Died)
+            ]
             assert all(worker.process.poll() is None for worker in self.workers), (
                 died,
                 [worker.errors for worker in self.workers],
@@ -207,7 +214,7 @@ class Cluster:
 
     def stop(self) -> list[int]:
         for worker in self.workers:
-            worker.tell(Stop())
+            worker.send(Stop())
         return [worker.close() for worker in self.workers]
 
     def close(self) -> None:

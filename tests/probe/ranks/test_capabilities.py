@@ -48,21 +48,21 @@ def _torch() -> None:
 def test_any_of_the_names_will_do(before: str) -> None:
     """Single tensors by their new or old name, or lists of tensors."""
     with Cluster((2,), before=before) as cluster:
-        for said in cluster.ready():
-            assert set(said.lacks) <= {"reduce_scatter"}
+        for message in cluster.ready():
+            assert set(message.lacks) <= {"reduce_scatter"}
         for op in set(SHARED) - set(cluster.ready()[0].lacks):
             done = cluster.do("collective", collective=op, bytes=4096, check=True)
-            assert [(said.correct, said.error) for said in done] == [(True, None)] * 2
+            assert [(message.correct, message.error) for message in done] == [(True, None)] * 2
 
 
 def test_what_a_backend_cannot_do_is_lacking_and_nothing_else(sentences: Sentences) -> None:
     """It says so when it is asked all the same, and the ranks work on."""
     with Cluster((2,), before=REFUSES) as cluster:
-        assert {tuple(said.lacks) for said in cluster.ready()} == {("reduce_scatter",)}
+        assert {tuple(message.lacks) for message in cluster.ready()} == {("reduce_scatter",)}
         done = cluster.do("collective", collective="reduce_scatter", bytes=4096)
-        sentences(list({said.error for said in done}))
+        sentences(list({message.error for message in done}))
         done = cluster.do("collective", collective="all_gather", bytes=4096, check=True)
-        assert [said.correct for said in done] == [True, True]
+        assert [message.correct for message in done] == [True, True]
         assert not cluster.all_of(Note, 0)
 
 

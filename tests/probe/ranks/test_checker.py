@@ -86,9 +86,9 @@ def test_a_damaged_result_is_not_correct_and_the_place_is_told(torch: Any, sente
     fake = OneRank(torch)
     collectives = CollectiveRunner(fake, Buffers(fake, "cpu"), Stopped(), 0, 1)
     collectives.learn(1.0)
-    said = collectives.measure(StepFields(1, "collective", "all_reduce", bytes=4096, check=True))
-    assert said["correct"] is False
-    sentences(said["note"])
+    message = collectives.measure(StepFields(1, "collective", "all_reduce", bytes=4096, check=True))
+    assert message["correct"] is False
+    sentences(message["note"])
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def _torch() -> None:
 
 
 def pid_of(ready: list[Ready], rank: int) -> int:
-    return next(said.pid for said in ready if said.rank == rank)
+    return next(message.pid for message in ready if message.rank == rank)
 
 
 def test_ranks_that_never_join_are_named_by_those_that_did(sentences: Sentences) -> None:
@@ -35,8 +35,8 @@ def test_ranks_that_never_join_are_named_by_those_that_did(sentences: Sentences)
     # Longer than two imports of torch beside each other may lie apart on a busy machine.
     with Cluster((2, 1), missing=2, join_s=6.0) as cluster:
         died = cluster.all_of(Died, 3)
-        assert {said.rank for said in cluster.all_of(Arrived, 3)} == {0, 1, 2}
-        sentences(list({said.reason for said in died}))
+        assert {message.rank for message in cluster.all_of(Arrived, 3)} == {0, 1, 2}
+        sentences(list({message.reason for message in died}))
         assert cluster.stop() == [0, 0]
 
 
@@ -44,9 +44,9 @@ def test_ranks_that_never_join_are_named_by_those_that_did(sentences: Sentences)
 def test_a_node_that_imports_torch_slowly_is_waited_for_also_where_the_store_is() -> None:
     """The time limit of a step is no time limit of an import: a network file system may be cold."""
     with Cluster((1, 1), first="import time; time.sleep(3);", timeout_s=1.0) as cluster:
-        assert {said.rank for said in cluster.ready()} == {0, 1}
+        assert {message.rank for message in cluster.ready()} == {0, 1}
         done = cluster.do("collective", collective="all_reduce", bytes=4096, timeout_s=5.0)
-        assert [said.error for said in done] == [None, None]
+        assert [message.error for message in done] == [None, None]
 
 
 def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
@@ -55,7 +55,7 @@ def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
         port = free.getsockname()[1]
     worker = Worker()
     seats = [RankSeat(rank=1, local=0)]
-    worker.tell(
+    worker.send(
         Prepare(
             backend="gloo",
             world_size=2,
@@ -65,8 +65,8 @@ def test_a_store_that_nobody_hosts_is_named_by_its_address() -> None:
             join_s=1.0,
         )
     )
-    heard = worker.wait(lambda said: any(isinstance(each, Died) for each in said))
-    assert f" 127.0.0.1:{port}" in str(heard)
+    received = worker.wait(lambda message: any(isinstance(each, Died) for each in message))
+    assert f" 127.0.0.1:{port}" in str(received)
     worker.close()
 
 
@@ -80,14 +80,14 @@ def test_a_killed_rank_is_told_at_once_and_named_by_the_barrier_of_the_next_step
         (died,) = cluster.all_of(Died, 1)
         assert died.rank == 0 and died.reason.startswith("killed by SIGKILL")
         done = cluster.do("collective", answers=2, collective="all_reduce", bytes=4096, timeout_s=0.5)
-        sentences(list({said.error for said in done}))
+        sentences(list({message.error for message in done}))
         (absent,) = cluster.all_of(Absent, 1)
         assert (absent.step, absent.ranks) == (1, [0])
         done = cluster.do("bandwidth", answers=1, pairs=[(0, 1)], bytes=4096, timeout_s=0.5)
         assert done[0].rank == 1
         sentences(done[0].error)
         done = cluster.do("bandwidth", answers=2, pairs=[(1, 2)], bytes=4096, check=True)
-        assert [said.error for said in done] == [None, None]
+        assert [message.error for message in done] == [None, None]
         assert cluster.stop() == [0, 0]
 
 
@@ -99,7 +99,7 @@ def test_a_rank_killed_within_a_collective_is_an_error_of_the_others() -> None:
         step = cluster.step("collective", collective="all_reduce", bytes=16 * MIB, iterations=10_000)
         pid = pid_of(ready, 1)
         before = cpu_s(pid)
-        cluster.workers[0].tell(step)
+        cluster.workers[0].send(step)
         wait_until(lambda: cpu_s(pid) > before + 0.2)  # nothing but the collective works so hard
         os.kill(pid, signal.SIGKILL)
         (done,) = cluster.done(step.id, 1)
@@ -113,7 +113,7 @@ def test_ranks_that_do_not_agree_on_a_size_are_told_so(sentences: Sentences) -> 
         cluster.ready()
         for i in range(2):
             size = (4 * MIB, MIB)[i]
-            cluster.workers[i].tell(Step(id=1, what="collective", collective="all_reduce", bytes=size))
+            cluster.workers[i].send(Step(id=1, what="collective", collective="all_reduce", bytes=size))
         (died,) = cluster.all_of(Died, 1)
         assert died.rank == 1
         sentences(died.reason.partition(" | ")[0])
@@ -125,33 +125,33 @@ def test_ranks_that_do_not_agree_on_a_size_are_told_so(sentences: Sentences) -> 
 def test_without_a_group_of_all_pairs_are_measured_and_collectives_say_why(sentences: Sentences) -> None:
     """Where some pair of nodes cannot reach each other."""
     with Cluster((2, 1), pairs_only=True) as cluster:
-        assert {tuple(said.lacks) for said in cluster.ready()} == {COLLECTIVES}
+        assert {tuple(message.lacks) for message in cluster.ready()} == {COLLECTIVES}
         done = cluster.do("bandwidth", answers=2, pairs=[(2, 0)], bytes=4096)
-        assert [said.error for said in done] == [None, None]
+        assert [message.error for message in done] == [None, None]
         done = cluster.do("collective", collective="all_reduce", bytes=4096)
-        sentences(sorted({said.error or "" for said in done}))
+        sentences(sorted({message.error or "" for message in done}))
 
 
 def test_an_interface_that_does_not_exist_leaves_no_rank_hanging() -> None:
     """gloo says so in every rank; without a group of all the probe can still go on."""
     with Cluster((2,), iface="nope0") as cluster:
         notes = cluster.all_of(Note, 2)
-        assert all("nope0" in said.text for said in notes)
+        assert all("nope0" in message.text for message in notes)
 
 
 def test_a_broken_torch_is_told_before_any_rank_exists(sentences: Sentences) -> None:
     """The import fails in many ways; one line says so."""
     worker = Worker("sys.modules['torch.distributed'] = None;")
     seats = [RankSeat(rank=0, local=0)]
-    worker.tell(Prepare(backend="gloo", world_size=1, seats=seats, store_address="127.0.0.1", store_port=1))
-    heard = worker.wait(bool)
-    assert isinstance(heard[0], Died) and heard[0].rank is None
-    sentences(heard[0].reason.partition(": ")[0])
+    worker.send(Prepare(backend="gloo", world_size=1, seats=seats, store_address="127.0.0.1", store_port=1))
+    received = worker.wait(bool)
+    assert isinstance(received[0], Died) and received[0].rank is None
+    sentences(received[0].reason.partition(": ")[0])
     assert worker.close() == 1
 
 
 def test_a_worker_that_is_stopped_first_leaves() -> None:
     """The probe was cancelled before the ranks were wanted."""
     worker = Worker()
-    worker.tell(Stop())
+    worker.send(Stop())
     assert worker.close() == 0

@@ -34,14 +34,14 @@ def test_no_process_outlives_the_worker_and_no_file_is_made(
     for name in ("TMPDIR", "HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     with Cluster((3,)) as cluster:
-        pids = [said.pid for said in cluster.ready()]
+        pids = [message.pid for message in cluster.ready()]
         worker = cluster.workers[0]
         if ending == "stop":
             assert cluster.stop() == [0]
-            assert [said.text for said in cluster.all_of(Note, 0)] == []
+            assert [message.text for message in cluster.all_of(Note, 0)] == []
             assert not cluster.all_of(Died, 0)
         else:
-            worker.tell(cluster.step("collective", collective="all_reduce", bytes=1 << 20, iterations=10**6))
+            worker.send(cluster.step("collective", collective="all_reduce", bytes=1 << 20, iterations=10**6))
             if ending == "killed":
                 os.kill(worker.process.pid, signal.SIGKILL)
             assert worker.close() == (1 if ending == "end of stdin" else -signal.SIGKILL)

@@ -32,16 +32,18 @@ def cluster() -> Iterator[Cluster]:
 
 def test_a_rank_tells_its_gpu_and_which_nccl_it_has(cluster: Cluster) -> None:
     """It sees its own GPU alone, by UUID, and knows which of torch's NCCL back ends it got."""
-    for said in cluster.ready():
-        assert (said.backend, said.nccl, said.nccl_backend) == ("nccl", "2.27.3", "nccl2")
-        assert (said.gpu, said.device) == (f"GPU-{said.rank}", f"Simulated GPU-{said.rank}")
-        assert set(said.lacks) <= GLOO_LACKS
+    for message in cluster.ready():
+        assert (message.backend, message.nccl, message.nccl_backend) == ("nccl", "2.27.3", "nccl2")
+        assert (message.gpu, message.device) == (f"GPU-{message.rank}", f"Simulated GPU-{message.rank}")
+        assert set(message.lacks) <= GLOO_LACKS
 
 
 def test_what_nccl_prints_becomes_a_transport(cluster: Cluster) -> None:
     """On its stdout, as NCCL does by itself; told once a rank."""
-    told = cluster.all_of(Transport, 3)
-    assert sorted((said.rank, said.transports) for said in told) == [(r, ["NET/Socket"]) for r in range(3)]
+    reported = cluster.all_of(Transport, 3)
+    assert sorted((message.rank, message.transports) for message in reported) == [
+        (r, ["NET/Socket"]) for r in range(3)
+    ]
 
 
 @pytest.mark.parametrize("op", COLLECTIVES)
@@ -50,7 +52,9 @@ def test_collectives_are_right_and_timed_by_events(cluster: Cluster, op: str) ->
     if op in cluster.ready()[0].lacks:
         pytest.skip(f"this torch's gloo, which stands in here, cannot do {op}")
     done = cluster.do("collective", collective=op, bytes=1 << 14, check=True, iterations=4)
-    assert [(said.correct, said.error, len(said.times_s)) for said in done] == [(True, None, 4)] * 3
+    assert [(message.correct, message.error, len(message.times_s)) for message in done] == [
+        (True, None, 4)
+    ] * 3
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -60,7 +64,7 @@ def test_pairs_exchange_inside_the_group_of_all_or_in_a_world_of_two(cluster: Cl
         measure_pairs(cluster)
         return
     with Cluster((2, 1), before=SIMULATED, backend="nccl", pairs_only=True) as apart:
-        assert {tuple(said.lacks) for said in apart.ready()} == {COLLECTIVES}
+        assert {tuple(message.lacks) for message in apart.ready()} == {COLLECTIVES}
         measure_pairs(apart)
         assert apart.stop() == [0, 0]
 
@@ -68,17 +72,17 @@ def test_pairs_exchange_inside_the_group_of_all_or_in_a_world_of_two(cluster: Cl
 def measure_pairs(cluster: Cluster) -> None:
     for pair in ((0, 1), (1, 0), (2, 0), (1, 2)):
         done = cluster.do("bandwidth", answers=2, pairs=[pair], bytes=1 << 14, check=True)
-        times = {said.rank: (said.error, said.correct, len(said.times_s)) for said in done}
+        times = {message.rank: (message.error, message.correct, len(message.times_s)) for message in done}
         assert times == {pair[0]: (None, True, 0), pair[1]: (None, True, 5)}
         done = cluster.do("latency", answers=2, pairs=[pair], bytes=8)
-        assert {said.rank: len(said.times_s) for said in done} == {pair[0]: 5, pair[1]: 0}
+        assert {message.rank: len(message.times_s) for message in done} == {pair[0]: 5, pair[1]: 0}
 
 
 @pytest.mark.parametrize("what", ["matmul", "copy", "h2d", "d2h"])
 def test_gpu_checks_give_a_rate(cluster: Cluster, what: str) -> None:
     """FLOP/s or bytes per second, on every rank."""
     done = cluster.do(what, bytes=1 << 16, iterations=3)
-    assert all(said.error is None and said.value and len(said.times_s) == 3 for said in done)
+    assert all(message.error is None and message.value and len(message.times_s) == 3 for message in done)
 
 
 def test_a_gpu_that_never_finishes_is_given_up_and_told(
@@ -89,9 +93,9 @@ def test_a_gpu_that_never_finishes_is_given_up_and_told(
     with Cluster((2,), before=SIMULATED, backend="nccl", timeout_s=0.2) as cluster:
         cluster.ready()
         done = cluster.do("copy", bytes=1024, timeout_s=0.2)
-        sentences(list({said.error for said in done}))
+        sentences(list({message.error for message in done}))
         done = cluster.do("matmul", timeout_s=20.0)
-        sentences(list({said.error for said in done}))
+        sentences(list({message.error for message in done}))
         assert cluster.stop() == [0]
 
 

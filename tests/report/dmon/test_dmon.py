@@ -161,9 +161,9 @@ STARTING = Notice("nvml_starting", "NVML has not answered yet (nvmlInitWithFlags
 def test_a_driver_that_has_not_answered_is_waited_for_and_named() -> None:
     fleet, out = Fleet(plan("gpu-001")), stream("p", count=1)
     feed(fleet, "gpu-001", LinkStatus("live"), hello(0, notices=[STARTING]), sample())
-    told = "\n".join(out.lines(fleet, START, NODE_TIME))
-    assert "no GPU" not in told
-    assert "nvmlInitWithFlags" in told
+    reported = "\n".join(out.lines(fleet, START, NODE_TIME))
+    assert "no GPU" not in reported
+    assert "nvmlInitWithFlags" in reported
     assert not out.done(fleet, START)
     feed(fleet, "gpu-001", hello(1), sample(reading(0)))
     assert len(rows(out.lines(fleet, START, NODE_TIME))) == 1

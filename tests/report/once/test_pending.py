@@ -130,9 +130,9 @@ def test_nobody_waits_for_a_log_that_may_not_be_read(sentences: Sentences) -> No
     (waited,) = pending(fleet.nodes.values(), START)
     assert waited.file is not None
     assert (waited.file.path, waited.may_answer) == ("/r3.log", False)
-    told = report(fleet, [], START, NODE_TIME)
-    assert [line.text for line in told.notices if "/r3.log" in line.text]
-    sentences(told.verdict.text)
+    reported = report(fleet, [], START, NODE_TIME)
+    assert [line.text for line in reported.notices if "/r3.log" in line.text]
+    sentences(reported.verdict.text)
 
 
 def test_a_new_agent_has_to_find_the_logs_itself() -> None:
@@ -155,8 +155,8 @@ def test_how_many_gpus_a_driver_lists_is_not_known_before_it_answers(sentences: 
     fleet = healthy_fleet(gpus=0)
     starting = Notice("nvml_starting", "NVML has not answered yet", "info")
     feed(fleet, "gpu-001", hello(0, gpus_expected=8, notices=[starting]), sample())
-    told = report(fleet, [], START, NODE_TIME)
-    for line in (told.nodes[0].heading.text, told.verdict.text):
+    reported = report(fleet, [], START, NODE_TIME)
+    for line in (reported.nodes[0].heading.text, reported.verdict.text):
         sentences(line)
     mismatch = Notice("driver_mismatch", "different versions", "critical")
     feed(fleet, "gpu-001", hello(0, notices=[mismatch]))
@@ -168,8 +168,8 @@ def test_an_all_clear_says_what_it_is_not_about(sentences: Sentences) -> None:
     fleet.nodes["gpu-001"].processes = []
     feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=9, complete=True))
     feed(fleet, "gpu-001", sample(*(reading(index, utilization_pct=0.0) for index in range(2))))
-    told = report(fleet, [], START, NODE_TIME).verdict.text
-    sentences(told)
+    reported = report(fleet, [], START, NODE_TIME).verdict.text
+    sentences(reported)
 
 
 def test_an_all_clear_of_an_agent_that_sees_no_other_users_is_not_that_no_job_runs(
@@ -180,8 +180,8 @@ def test_an_all_clear_of_an_agent_that_sees_no_other_users_is_not_that_no_job_ru
     hidden = Notice("processes_hidden", "not visible", "info")
     feed(fleet, "gpu-001", structs.replace(hello(2), notices=[hidden]))
     feed(fleet, "gpu-001", sample(*(reading(index, utilization_pct=0.0) for index in range(2))))
-    told = report(fleet, [], START, NODE_TIME).verdict.text
-    sentences(told)
+    reported = report(fleet, [], START, NODE_TIME).verdict.text
+    sentences(reported)
 
 
 def test_a_gpu_without_a_name_does_not_count_as_another_model(sentences: Sentences) -> None:
@@ -200,8 +200,8 @@ def test_a_busy_gpu_without_a_visible_process_is_not_idle(sentences: Sentences) 
     fleet = healthy_fleet()
     fleet.nodes["gpu-001"].processes = []
     feed(fleet, "gpu-001", Logs(t=NODE_TIME, seq=9, complete=True))
-    told = report(fleet, [], START, NODE_TIME).verdict.text
-    sentences(told)
+    reported = report(fleet, [], START, NODE_TIME).verdict.text
+    sentences(reported)
     assert fleet_facts(fleet, [], START, NODE_TIME)["busy_unseen"][0]["node"] == "gpu-001"
 
 
@@ -219,8 +219,8 @@ def test_a_log_option_that_leads_to_no_file_is_not_healthy() -> None:
     assert healthy(fleet, [], START)
     fleet.plan = replace(fleet.plan, log_options=("/scratch/fifo", "/scratch/good"))
     misses = {"/scratch/fifo": "a FIFO"}
-    told = Logs(t=NODE_TIME, seq=9, complete=True, misses=misses)
-    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8), told)
+    reported = Logs(t=NODE_TIME, seq=9, complete=True, misses=misses)
+    feed(fleet, "gpu-001", Ranks(t=NODE_TIME, seq=8), reported)
     assert not healthy(fleet, [], START)
     listed = fleet_facts(fleet, [], START, NODE_TIME)["log_misses"]
     assert listed == [{"option": "/scratch/fifo", "why": "a FIFO"}]

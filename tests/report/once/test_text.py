@@ -144,8 +144,8 @@ def test_logs_that_may_not_be_read_or_are_not_there_are_told(sentences: Sentence
     sentences(line_of(printed(fleet), "/scratch/a.log"))
     assert "(--log)" not in printed(fleet)
     named = {"file": "/scratch/a.log", "why": "permission denied"}
-    told = fleet_facts(fleet, [], START, NODE_TIME)["unreadable_logs"]
-    assert told == [{"node": name, **named} for name in ("gpu-001", "gpu-002")]
+    reported = fleet_facts(fleet, [], START, NODE_TIME)["unreadable_logs"]
+    assert reported == [{"node": name, **named} for name in ("gpu-001", "gpu-002")]
 
 
 def test_findings_say_where_what_and_why() -> None:
@@ -224,9 +224,9 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well(sentences: Sente
     node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 200)]
     stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
-    told = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
-    sentences([line.text for line in told.notices])
-    sentences(told.verdict.text)
+    reported = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
+    sentences([line.text for line in reported.notices])
+    sentences(reported.verdict.text)
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
     assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]
@@ -239,6 +239,6 @@ def test_an_alert_outside_all_incidents_is_no_all_clear(severity: Severity) -> N
     proof = Proof("line", "words", NODE_TIME, file="/logs/a.log", offset=0)
     alert = Alert("a", "peer.connection_lost", severity, "lost", "lost", (proof,), role="echo")
     stands = Standing(alerts=(alert,))
-    told = report(fleet, [], START, NODE_TIME, stands)
-    assert told.verdict.text.endswith(f": 1 {severity}")
+    reported = report(fleet, [], START, NODE_TIME, stands)
+    assert reported.verdict.text.endswith(f": 1 {severity}")
     assert not healthy(fleet, [], START, stands.incidents, stands.alerts)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpuwatch.probe.results import NodeGround
-from gpuwatch.report.probe.progress import told
+from gpuwatch.report.probe.progress import reported
 from tests.report.probe.probes import cluster, ground, measured, with_pairs
 from tests.sentences import Sentences
 
@@ -9,7 +9,7 @@ from tests.sentences import Sentences
 def test_it_counts_the_nodes_that_have_answered(sentences: Sentences) -> None:
     results = cluster(4, 8, phase="connecting")
     results.nodes = [ground(1), NodeGround("gpu-002", problem="no route"), NodeGround("gpu-003")]
-    sentences(told(results))
+    sentences(reported(results))
 
 
 def test_it_says_what_is_measured_and_how_long_it_takes() -> None:
@@ -19,5 +19,5 @@ def test_it_says_what_is_measured_and_how_long_it_takes() -> None:
     results.all_steps, results.done_steps, results.left_s = 86, 12, 31.4
     results.testing = ((0, 1),)
     start = "12/86 steps, 2 rows, 2 links, 31 s left"
-    assert told(results) == f"{start}; gpu-001 GPU 0 -> gpu-002 GPU 0"
-    assert told(results, pairs=False) == start
+    assert reported(results) == f"{start}; gpu-001 GPU 0 -> gpu-002 GPU 0"
+    assert reported(results, pairs=False) == start

@@ -20,7 +20,7 @@ from tests.sentences import Sentences, line_of
 HOSTILE = "\x1b]0;owned\x07 [red] \u202e"
 
 
-def said(results: Results, width: int | None = None, marks: Marks = UNICODE) -> str:
+def stated(results: Results, width: int | None = None, marks: Marks = UNICODE) -> str:
     return "\n".join(line.text for line in result_lines(results, marks, width))
 
 
@@ -64,7 +64,7 @@ def test_gloo_is_never_taken_for_the_fabric(sentences: Sentences) -> None:
     sentences(line_of(first.text, "training"))
     assert first.style == "warning"
     sentences(line_of(plan_lines(results)[0].text, "training"))
-    sentences(line_of(said(cluster(2, 1)), "NCCL"))
+    sentences(line_of(stated(cluster(2, 1)), "NCCL"))
 
 
 def test_nodes_that_are_alike_are_told_once(sentences: Sentences) -> None:
@@ -113,22 +113,22 @@ def test_every_line_of_the_tables_fits_80_cells() -> None:
     results = with_pairs(cluster(2, 8), lopsided)
     results.collectives = measured()
     gpu_checks(results)
-    lines = said(results, 80).splitlines()
+    lines = stated(results, 80).splitlines()
     assert max(map(cell_len, lines)) <= 80
     (head,) = [line for line in lines if line.startswith("collective")]
     assert [word for word in ("size", "p50", "algbw", "busbw", "NIC", "check") if word not in head] == []
-    assert "min" in said(results, 120)
+    assert "min" in stated(results, 120)
 
 
 def test_the_matrix_of_ranks_says_which_links_are_slow_and_which_failed(sentences: Sentences) -> None:
     results = with_pairs(cluster(8, 1, gpus=False), lopsided)
-    text = said(results)
+    text = stated(results)
     rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if re.match(r" \d gpu-", line)}
     assert rows["gpu-001"] == ["48.0", "✖12.0", "FAILED", "48.0", "48.0", "48.0", "48.0"]
     assert rows["gpu-003"] == ["✖12.0"] * 7
     sentences(line_of(text, "gpu-001"))
     assert "✖ under 70%" in text
-    plain_text = said(results, marks=ASCII)
+    plain_text = stated(results, marks=ASCII)
     assert plain_text.isascii()
     assert "x12.0" in plain_text
 
@@ -136,7 +136,7 @@ def test_the_matrix_of_ranks_says_which_links_are_slow_and_which_failed(sentence
 def test_many_ranks_are_folded_to_the_worst_link_of_two_nodes(sentences: Sentences) -> None:
     results = with_pairs(cluster(8, 8), lopsided)
     assert results.pairs[0, 24].error is not None
-    text = said(results)
+    text = stated(results)
     rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if re.match(r" \d gpu-", line)}
     assert rows["gpu-001"] == ["380", "48.0", "✖12.0", "FAILED", "48.0", "48.0", "48.0", "48.0"]
     sentences(line_of(text, "gpu-001"))
@@ -145,7 +145,7 @@ def test_many_ranks_are_folded_to_the_worst_link_of_two_nodes(sentences: Sentenc
 def test_many_nodes_are_told_by_the_nodes_in_trouble(sentences: Sentences) -> None:
     results = with_pairs(cluster(40, 2), lopsided)
     results.verdict = slow_node("gpu-003")
-    lines = said(results).splitlines()
+    lines = stated(results).splitlines()
     table = lines[lines.index("links between 40 nodes, GB/s") + 1 :]
     assert [row.split()[0] for row in table[1:4]] == ["gpu-003", "gpu-001", "gpu-004"]
     assert table[1].split() == ["gpu-003", "156", "0", "156", "0", "12.0", "12.0", "12.0"]
@@ -157,7 +157,7 @@ def test_many_nodes_are_told_by_the_nodes_in_trouble(sentences: Sentences) -> No
 def test_the_verdict_stands_last_with_its_evidence(sentences: Sentences) -> None:
     results = cluster(4, 2)
     results.verdict = slow_node("gpu-003")
-    lines = said(results).splitlines()
+    lines = stated(results).splitlines()
     alert = lines.index("ALERT  expected IB, got TCP on rank 3")
     sentence = next(n for n, line in enumerate(lines) if line.startswith("BAD  gpu-003 is slow"))
     assert alert < sentence
@@ -170,7 +170,7 @@ def test_failures_of_collectives_name_who_was_waited_for(sentences: Sentences) -
     slow = replace(measured([4])[0], least_waiting=2)
     wrong = replace(measured([16])[0], correct=False)
     results.collectives = [failed, slow, wrong]
-    text = said(results)
+    text = stated(results)
     assert re.search(r"all_to_all +1M +- .*FAILED", text)
     sentences(line_of(text, "all_to_all"))
     assert "all_reduce 4M: gpu-002 GPU 0 waited least" in text
@@ -184,7 +184,7 @@ def test_unreachable_nodes_counters_and_partial_results(sentences: Sentences) ->
         CounterChange("gpu-001", "ib:mlx5_0/1:symbol_error", 3, 15),
         CounterChange("gpu-001", "=pcie:GPU-1:gen", 1, 4),
     ]
-    text = said(results)
+    text = stated(results)
     sentences(line_of(text, "gpu-001"))
     assert "gpu-001: ib:mlx5_0/1:symbol_error +12" in text
     assert "verdict: none" in text
@@ -196,7 +196,7 @@ def test_why_a_node_takes_no_part_is_told_once(sentences: Sentences) -> None:
     results.notes = [f"gpu-002 does not take part: {why}", "a word about something else"]
     culprit = Culprit("node", "gpu-002", None, (why,), "took no part")
     results.verdict = Verdict("failed", f"gpu-002 cannot take part: {why}", (culprit,))
-    text = said(results)
+    text = stated(results)
     assert text.count(why) == 1
     sentences(line_of(text, "gpu-002"))
 
@@ -209,7 +209,7 @@ def test_why_a_node_was_lost_is_told_once_and_not_for_each_of_its_ranks(sentence
         "node", "gpu-002", None, (f"rank 2: {why}", f"rank 3: {why}", "12 links were measured"), "was lost"
     )
     results.verdict = Verdict("failed", why, (culprit,), evidence=(why,))
-    text = said(results)
+    text = stated(results)
     assert text.count(why) == 1
     sentences(line_of(text, "12"))
 

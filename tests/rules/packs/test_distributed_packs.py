@@ -84,9 +84,9 @@ def test_completions_of_a_card_are_told_apart_by_their_status() -> None:
         10: "rdma.access_error",
     }
     for status, rule in expected.items():
-        told = [each for each in found(line.format(status)) if each["rule"].startswith("rdma.")]
-        assert [(each["rule"], each["fields"]["status"]) for each in told] == [(rule, status)]
-        assert told[0]["fields"]["peer"] == "10.0.0.9<51>"
+        reported = [each for each in found(line.format(status)) if each["rule"].startswith("rdma.")]
+        assert [(each["rule"], each["fields"]["status"]) for each in reported] == [(rule, status)]
+        assert reported[0]["fields"]["peer"] == "10.0.0.9<51>"
 
 
 def test_a_port_that_comes_back_closes_its_event_only() -> None:

@@ -15,8 +15,8 @@ def found(text: str) -> list[dict[str, Any]]:
     """The newest state of each finding."""
     numbers = itertools.count()
     scanner = Scanner(built_in_rules(), "kernel log", lambda: next(numbers))
-    told = [*scanner.feed(text.encode(), 0, 1.0), *scanner.end()]
-    return list({each["id"]: each for each in told}.values())
+    reported = [*scanner.feed(text.encode(), 0, 1.0), *scanner.end()]
+    return list({each["id"]: each for each in reported}.values())
 
 
 def of(rule: str, text: str) -> dict[str, Any]:

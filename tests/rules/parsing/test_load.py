@@ -49,11 +49,11 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("old", "new", "at", "said"), MISTAKES)
-def test_a_mistake_is_told_with_its_place_and_rule(old: str, new: str, at: str, said: str) -> None:
+def test_a_mistake_is_told_with_its_place_and_rule(old: str, new: str, at: str, stated: str) -> None:
     assert old in GOOD
     problem = "\n".join(problems(GOOD.replace(old, new)))
     assert problem.startswith(f"my.yaml:{at}: rule my.frobnicator: ")
-    assert said in problem
+    assert stated in problem
 
 
 def test_all_mistakes_come_at_once_in_order() -> None:
@@ -176,8 +176,8 @@ def test_a_dialect_of_ones_own_is_tried_before_the_built_in_ones(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("old", "new", "at", "said"), DIALECT_MISTAKES)
-def test_a_mistake_in_a_dialect_is_told_with_its_place(old: str, new: str, at: str, said: str) -> None:
+def test_a_mistake_in_a_dialect_is_told_with_its_place(old: str, new: str, at: str, stated: str) -> None:
     assert old in DIALECT
     problem = "\n".join(problems(DIALECT.replace(old, new)))
     assert f"my.yaml:{at}: rule my.trainer: " in problem
-    assert said in problem
+    assert stated in problem

@@ -203,8 +203,8 @@ def test_what_is_neither_member_nor_text_is_damage(tmp_path: Path, packing: str,
 def test_packed_data_in_the_midst_of_text_are_told(tmp_path: Path, packing: str) -> None:
     (tmp_path / "rank_0.log").write_bytes(TEXT + PACKERS[packing](TEXT) + TEXT)
     found = CliRunner().invoke(scan, ["--json", str(tmp_path)], standalone_mode=False)
-    (told,) = json.loads(found.stdout)["files"]
-    assert packing in told["trouble"]
+    (reported,) = json.loads(found.stdout)["files"]
+    assert packing in reported["trouble"]
     assert found.return_value == 1
 
 

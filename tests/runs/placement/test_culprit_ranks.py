@@ -38,8 +38,8 @@ def task_that_srun_names(n: int) -> Job:
 
 
 def mpirun_names_the_process(n: int) -> Job:
-    said = f"mpirun noticed that process rank {n} with PID 71 on node k4 exited on signal 6 (Aborted).\n"
-    return {"run.log": "step 1 done\nCUDA error: an illegal memory access was encountered\n" + said}
+    stated = f"mpirun noticed that process rank {n} with PID 71 on node k4 exited on signal 6 (Aborted).\n"
+    return {"run.log": "step 1 done\nCUDA error: an illegal memory access was encountered\n" + stated}
 
 
 def open_mpi_box(n: int) -> Job:
@@ -93,19 +93,21 @@ def coordinator(n: int) -> Job:
 
 
 def stall(n: int) -> Job:
-    said = "[W stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or "
-    said += "broadcasted by subset of ranks\n"
+    stated = "[W stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or "
+    stated += "broadcasted by subset of ranks\n"
     return {
         "mpi.log": lines("[1,{n}]<stdout>:")
-        + f"[1,0]<stderr>:{said}[1,0]<stderr>:Stalled ranks:\n[1,0]<stderr>:{n}: [grad.1, grad.2]\n"
+        + f"[1,0]<stderr>:{stated}[1,0]<stderr>:Stalled ranks:\n[1,0]<stderr>:{n}: [grad.1, grad.2]\n"
     }
 
 
 def other_size(n: int) -> Job:
-    said = "[E ProcessGroupNCCL.cpp:467] [Rank {rank}] Watchdog caught collective operation timeout: "
-    said += "WorkNCCL(SeqNum=9, OpType=_ALLGATHER_BASE, NumelIn={size}, NumelOut=800, Timeout(ms)=600000) "
-    said += "ran for 600061 milliseconds before timing out.\n"
-    return {"job.out": "".join(said.format(rank=rank, size=7 if rank == n else 100) for rank in range(WORLD))}
+    stated = "[E ProcessGroupNCCL.cpp:467] [Rank {rank}] Watchdog caught collective operation timeout: "
+    stated += "WorkNCCL(SeqNum=9, OpType=_ALLGATHER_BASE, NumelIn={size}, NumelOut=800, Timeout(ms)=600000) "
+    stated += "ran for 600061 milliseconds before timing out.\n"
+    return {
+        "job.out": "".join(stated.format(rank=rank, size=7 if rank == n else 100) for rank in range(WORLD))
+    }
 
 
 def ray_actor(n: int) -> Job:
@@ -149,10 +151,10 @@ def fatal_line_that_names_a_rank(n: int) -> Job:
 
 def one_of_those_that_warned_ended_of_it(n: int) -> Job:
     head = "[2026-04-18 15:55:05] {level:9}[hub:30, rank={rank}] "
-    said = "429 Client Error: Too Many Requests for url: https://hub.example/api\n"
-    warned = [head.format(level="WARNING", rank=rank) + said for rank in (1, n, 7)]
+    stated = "429 Client Error: Too Many Requests for url: https://hub.example/api\n"
+    warned = [head.format(level="WARNING", rank=rank) + stated for rank in (1, n, 7)]
     return {
-        "job.log": "".join(warned) + head.format(level="CRITICAL", rank=n) + "Uncaught HTTPError: " + said
+        "job.log": "".join(warned) + head.format(level="CRITICAL", rank=n) + "Uncaught HTTPError: " + stated
     }
 
 
@@ -214,17 +216,19 @@ def table_of_pids(n: int) -> Job:
 
 
 def first_on_the_node_that_lost_its_storage(n: int) -> Job:
-    said = "2025-03-04 10:11:{at} [rank {rank}@k{node}] ERROR fetch: OSError: [Errno {code}] I/O went wrong\n"
+    stated = (
+        "2025-03-04 10:11:{at} [rank {rank}@k{node}] ERROR fetch: OSError: [Errno {code}] I/O went wrong\n"
+    )
     start = "".join(f"2025-03-04 10:01:02 [rank {rank}@k{rank // 4}] INFO lr 0.1\n" for rank in range(WORLD))
     other = n + 1 if n % 4 < 3 else n - 1
-    told = said.format(at=20, rank=n, node=n // 4, code=116) + said.format(
+    reported = stated.format(at=20, rank=n, node=n // 4, code=116) + stated.format(
         at=24, rank=other, node=n // 4, code=108
     )
     kernel = (
         "Mar  4 10:11:12 k{node} kernel: LustreError: 167-0: scr-OST1: This client was evicted by scr-OST1; "
     )
     kernel += "in progress operations using this service will fail.\n"
-    return {"job.out": start + told, f"k{n // 4}.messages": kernel.format(node=n // 4)}
+    return {"job.out": start + reported, f"k{n // 4}.messages": kernel.format(node=n // 4)}
 
 
 def box_of_mpich(n: int) -> Job:
@@ -251,9 +255,9 @@ def only_rank_that_suffers(n: int) -> Job:
 def device_of_torch_xla(n: int) -> Job:
     above = "Exception in device=TPU:{n}: {why}\n" + TRACE
     echo = "RuntimeError: mesh_service.cc:377 : Failed to meet rendezvous 'save': Socket closed (14)\n"
-    told = above.format(n=n, why="'answer'") + "KeyError: 'answer'\n"
+    reported = above.format(n=n, why="'answer'") + "KeyError: 'answer'\n"
     return {
-        "job.out": told + "".join(above.format(n=r, why="rendezvous") + echo for r in (7, 0, 3) if r != n)
+        "job.out": reported + "".join(above.format(n=r, why="rendezvous") + echo for r in (7, 0, 3) if r != n)
     }
 
 

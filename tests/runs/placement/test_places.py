@@ -6,7 +6,7 @@ import pytest
 
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.placement.owners import path_says
+from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.scan.scan import scan
 from tests.runs import jobs
 
@@ -39,7 +39,7 @@ from tests.runs import jobs
     ],
 )
 def test_the_host_in_a_path(path: str, host: str) -> None:
-    assert path_says(path).hosts[:1] == (host,)
+    assert path_places(path).hosts[:1] == (host,)
 
 
 NODE_NAMES = ("cn22", "gpu-002", "node7", "dgx-a100-3", "n1-c2", "h100-072", "ip-10-0-3-7")
@@ -53,10 +53,10 @@ TOOLS = (
 @pytest.mark.parametrize("node", NODE_NAMES)
 def test_the_name_of_a_tool_is_no_part_of_a_host(node: str, tool: str) -> None:
     for name in (f"{node}-{tool}", f"{tool}-{node}", f"{node}_{tool}", f"{tool}_{node}", f"{node}.{tool}"):
-        assert path_says(f"{name}.txt").hosts[:1] == (node,), name
-        assert path_says(f"{name}.log.gz").hosts[:1] == (node,), name
-    assert path_says(f"{tool}.txt").hosts == ()
-    assert path_says(f"{tool}-3.txt").hosts == ()
+        assert path_places(f"{name}.txt").hosts[:1] == (node,), name
+        assert path_places(f"{name}.log.gz").hosts[:1] == (node,), name
+    assert path_places(f"{tool}.txt").hosts == ()
+    assert path_places(f"{tool}-3.txt").hosts == ()
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_a_letter_and_a_digit_name_a_node_only_among_their_like(
      "train_2024-11-02_rank3.log", "epoch_12.log", "exp-4/step_1000.txt", "logs/rank_0/stdout"],
 )  # fmt: skip
 def test_paths_that_name_no_host(path: str) -> None:
-    assert path_says(path).hosts == ()
+    assert path_places(path).hosts == ()
 
 
 def test_attempts_and_kernel_logs_by_their_names() -> None:
-    assert path_says("none_x/attempt_2/0/stderr.log").attempt == 2
-    assert path_says("dmesg-gpu-002.log").kernel
-    assert not path_says("gpu-002/rank_0.log").kernel
+    assert path_places("none_x/attempt_2/0/stderr.log").attempt == 2
+    assert path_places("dmesg-gpu-002.log").kernel
+    assert not path_places("gpu-002/rank_0.log").kernel
 
 
 def place_of(rank: int, known: Places) -> RankPlace:

@@ -108,8 +108,8 @@ def packs() -> Packs:
 def alerts(folder: Path, packs: Packs, **files: str) -> Sequence[Alert]:
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
-    told = judged(scan(gather([folder]), packs.rules, "agent"), packs, time.time(), 0.1)
-    return [*told.outside, *(alert for incident in told.incidents for alert in incident.alerts)]
+    reported = judged(scan(gather([folder]), packs.rules, "agent"), packs, time.time(), 0.1)
+    return [*reported.outside, *(alert for incident in reported.incidents for alert in incident.alerts)]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_a_dump_of_the_environment_tells_where_a_rank_ran(tmp_path: Path, packs:
         "2026-11-22 02:58:11 RuntimeError: CUDA error: an illegal memory access\n"
     )
     (tmp_path / "env.cfg").write_text(dump)
-    told = scan(gather([tmp_path]), packs.rules, "agent")
-    assert {file.name.rpartition("/")[2] for file in told.files} == {"rank3.log", "env.cfg"}
-    assert [(place.rank, place.node) for place in told.places.ranks] == [(3, "gpu-003")]
+    reported = scan(gather([tmp_path]), packs.rules, "agent")
+    assert {file.name.rpartition("/")[2] for file in reported.files} == {"rank3.log", "env.cfg"}
+    assert [(place.rank, place.node) for place in reported.places.ranks] == [(3, "gpu-003")]
     assert is_dump(dump.encode())
     assert not is_dump(b"[trainer]\nrank=3\nRANK=4\n")

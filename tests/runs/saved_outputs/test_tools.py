@@ -28,8 +28,8 @@ def packs() -> Packs:
     return load_packs()
 
 
-def alerts(told: ScanReport) -> list[Alert]:
-    return [*told.outside, *(alert for incident in told.incidents for alert in incident.alerts)]
+def alerts(reported: ScanReport) -> list[Alert]:
+    return [*reported.outside, *(alert for incident in reported.incidents for alert in incident.alerts)]
 
 
 def read(folder: Path, packs: Packs, lines: Sequence[str], name: str = f"{NODE}/smi.txt") -> ScanReport:
@@ -40,8 +40,8 @@ def read(folder: Path, packs: Packs, lines: Sequence[str], name: str = f"{NODE}/
     return judged(scan(gather([folder]), packs.rules, "agent"), packs, time.time(), 0.1)
 
 
-def facts(told: ScanReport) -> set[tuple[str, str, str | None, int | None]]:
-    return {(each.code, each.severity, each.node, each.gpu) for each in alerts(told)}
+def facts(reported: ScanReport) -> set[tuple[str, str, str | None, int | None]]:
+    return {(each.code, each.severity, each.node, each.gpu) for each in alerts(reported)}
 
 
 QUERIES = {
@@ -81,17 +81,17 @@ QUERIES = {
 def test_a_query_tells_gpu_node_and_class(
     tmp_path: Path, packs: Packs, driver: Driver, key: str, value: str, code: str, severity: str
 ) -> None:
-    told = read(tmp_path, packs, smi.query(driver, smi.eight(gpu3={key: value})))
-    assert facts(told) == {(code, severity, NODE, 3)}
-    (alert,) = alerts(told)
+    reported = read(tmp_path, packs, smi.query(driver, smi.eight(gpu3={key: value})))
+    assert facts(reported) == {(code, severity, NODE, 3)}
+    (alert,) = alerts(reported)
     assert alert.fields["bus_id"] == BUS[3]
     assert alert.timed
     assert alert.first == time.mktime(time.strptime(smi.DATE))
 
 
 def test_a_recovery_action_that_nothing_explains_leads(tmp_path: Path, packs: Packs) -> None:
-    told = read(tmp_path, packs, smi.query("570", smi.eight(gpu3={"GPU Recovery Action": "Reset"})))
-    (incident,) = told.incidents
+    reported = read(tmp_path, packs, smi.query("570", smi.eight(gpu3={"GPU Recovery Action": "Reset"})))
+    (incident,) = reported.incidents
     assert (incident.code, incident.node, incident.gpu) == ("gpu.xid.recovery", NODE, 3)
     both = {"GPU Recovery Action": "Reset", "DRAM Uncorrectable": "1"}
     (incident,) = read(tmp_path, packs, smi.query("570", smi.eight(gpu3=both))).incidents
@@ -105,17 +105,17 @@ def test_healthy_outputs_raise_nothing(tmp_path: Path, packs: Packs, driver: Dri
     read(tmp_path, packs, smi.table(driver, {5: "N/A", 6: "Off"}), "gpu-1/smi.log")
     read(tmp_path, packs, dcgm.diag(), "gpu-1/dcgm.log")
     read(tmp_path, packs, dcgm.health(), "gpu-1/health.log")
-    told = read(tmp_path, packs, report.bug_report([], smi.query(driver, smi.eight())), "report.log.gz")
-    assert facts(told) == set()
-    assert not told.found
+    reported = read(tmp_path, packs, report.bug_report([], smi.query(driver, smi.eight())), "report.log.gz")
+    assert facts(reported) == set()
+    assert not reported.found
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_errors_of_the_gpus_life_are_a_note(tmp_path: Path, packs: Packs, driver: Driver) -> None:
     old = {"Aggregate/DRAM Uncorrectable": "12", "Remapped Rows/Uncorrectable Error": "2"}
-    told = read(tmp_path, packs, smi.query(driver, smi.eight(gpu6=old)))
-    assert facts(told) == {("gpu.ecc_history", "info", NODE, 6)}
-    assert not told.found
+    reported = read(tmp_path, packs, smi.query(driver, smi.eight(gpu6=old)))
+    assert facts(reported) == {("gpu.ecc_history", "info", NODE, 6)}
+    assert not reported.found
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_double_bits_and_retired_pages_of_one_gpu_of_four(
     tmp_path: Path, packs: Packs, volatile: str, pending: str, expected: set[tuple[str, str]]
 ) -> None:
     text = smi.VOLTA.format(volatile=volatile, pending=pending)
-    told = read(tmp_path, packs, text.split("\n"))
-    assert facts(told) == {(code, severity, NODE, 2) for code, severity in expected}
+    reported = read(tmp_path, packs, text.split("\n"))
+    assert facts(reported) == {(code, severity, NODE, 2) for code, severity in expected}
 
 
 def test_a_text_that_lost_its_indentation_or_has_prefixes_is_read_too(tmp_path: Path, packs: Packs) -> None:
@@ -146,16 +146,16 @@ def test_a_text_that_lost_its_indentation_or_has_prefixes_is_read_too(tmp_path: 
         ("prompt", "gpu-d09", ["[root@gpu-d09 ~]# nvidia-smi -q", *lines, "[root@gpu-d09 ~]# "]),
     ):
         inner = f"{name}/{NODE}/q.txt" if node == NODE else f"{name}/all/q.txt"
-        told = read(tmp_path / name, packs, changed, inner)
-        assert facts(told) == {(code, severity, node, gpu) for code, severity, gpu in expected}, name
+        reported = read(tmp_path / name, packs, changed, inner)
+        assert facts(reported) == {(code, severity, node, gpu) for code, severity, gpu in expected}, name
 
 
 def test_lines_of_two_hosts_in_turn_are_told_apart(tmp_path: Path, packs: Packs) -> None:
     one = smi.query("570", smi.eight(gpu0={"GPU Recovery Action": "Reboot"}))
     other = smi.query("570", smi.eight(gpu7={"HW Thermal Slowdown": "Active"}))
     lines = [line for a, b in zip(one, other, strict=True) for line in (f"gpu-c01: {a}", f"gpu-c02: {b}")]
-    told = read(tmp_path, packs, lines, "pdsh.log")
-    assert facts(told) == {
+    reported = read(tmp_path, packs, lines, "pdsh.log")
+    assert facts(reported) == {
         ("gpu.xid.recovery", "critical", "gpu-c01", 0), ("gpu.throttled", "error", "gpu-c02", 7),
     }  # fmt: skip
 
@@ -164,14 +164,14 @@ def test_lines_of_two_hosts_in_turn_are_told_apart(tmp_path: Path, packs: Packs)
 def test_the_table_tells_broken_gpus_and_volatile_errors(
     tmp_path: Path, packs: Packs, driver: Driver
 ) -> None:
-    told = read(tmp_path, packs, smi.table(driver, {2: "17"}, broken=[5]))
-    assert facts(told) == {("gpu.xid.ecc", "critical", NODE, 2), ("gpu.lost", "critical", NODE, 5)}
+    reported = read(tmp_path, packs, smi.table(driver, {2: "17"}, broken=[5]))
+    assert facts(reported) == {("gpu.xid.ecc", "critical", NODE, 2), ("gpu.lost", "critical", NODE, 5)}
 
 
 def test_a_table_printed_every_ten_seconds_is_one_finding(tmp_path: Path, packs: Packs) -> None:
-    told = read(tmp_path, packs, smi.table("535", {}, broken=[5]) * 20)
-    assert facts(told) == {("gpu.lost", "critical", NODE, 5)}
-    (alert,) = alerts(told)
+    reported = read(tmp_path, packs, smi.table("535", {}, broken=[5]) * 20)
+    assert facts(reported) == {("gpu.lost", "critical", NODE, 5)}
+    (alert,) = alerts(reported)
     assert alert.count == 20
 
 
@@ -201,8 +201,8 @@ def test_topology_and_links_raise_nothing(tmp_path: Path, packs: Packs) -> None:
     ]
     links = ["GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)", "\t Link 0: 25 GB/s", "\t Link 1: <inactive>"]
     counters = [f"\t Link {link}: {name} Errors: 0" for link in range(4) for name in ("Replay", "CRC")]
-    told = read(tmp_path, packs, [*topology, *links, links[0], *counters])
-    assert facts(told) == set()
+    reported = read(tmp_path, packs, [*topology, *links, links[0], *counters])
+    assert facts(reported) == set()
 
 
 REMAP = (
@@ -231,9 +231,11 @@ DIAGS = [
 def test_dcgm_tells_the_gpus_that_failed_and_why(
     tmp_path: Path, packs: Packs, lines: list[str], code: str, gpus: list[int]
 ) -> None:
-    told = read(tmp_path, packs, lines, f"{NODE}/dcgm.txt")
-    assert {(each.code, each.node, each.gpu) for each in alerts(told)} == {(code, NODE, gpu) for gpu in gpus}
-    assert told.incidents
+    reported = read(tmp_path, packs, lines, f"{NODE}/dcgm.txt")
+    assert {(each.code, each.node, each.gpu) for each in alerts(reported)} == {
+        (code, NODE, gpu) for gpu in gpus
+    }
+    assert reported.incidents
 
 
 KERNEL = [
@@ -249,11 +251,11 @@ def test_a_bug_report_tells_of_its_kernel_log_and_its_query_and_of_nothing_else(
     tmp_path: Path, packs: Packs, name: str
 ) -> None:
     query = smi.query("535", smi.eight(gpu1={"Remapped Rows/Pending": "Yes"}))
-    told = read(tmp_path, packs, report.bug_report(KERNEL, query), name)
-    assert facts(told) == {
+    reported = read(tmp_path, packs, report.bug_report(KERNEL, query), name)
+    assert facts(reported) == {
         ("gpu.xid.fell_off", "critical", report.NODE, 4), ("gpu.remap_pending", "warning", report.NODE, 1),
     }  # fmt: skip
-    (incident,) = told.incidents
+    (incident,) = reported.incidents
     assert (incident.code, incident.node, incident.gpu) == ("gpu.xid.fell_off", report.NODE, 4)
 
 
@@ -269,8 +271,8 @@ def test_what_a_job_logs_after_a_tools_output_is_still_searched(tmp_path: Path, 
     error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     for number, output in enumerate((smi.query("570", smi.eight()), smi.table("470", {}), dcgm.diag())):
         lines = ["starting", *output, "epoch 1 begins", "ERROR : retry", error]
-        told = read(tmp_path / str(number), packs, lines, "train.log")
-        assert "oom.cuda" in {each.code for each in alerts(told)}
+        reported = read(tmp_path / str(number), packs, lines, "train.log")
+        assert "oom.cuda" in {each.code for each in alerts(reported)}
 
 
 def test_pieces_cut_anywhere_give_the_same() -> None:

@@ -36,7 +36,7 @@ def scanned(folder: Path, *rules: Rule) -> Scan:
 
 
 def codes(found: Scan) -> list[str]:
-    return sorted(str(each.finding.fields["code"]) for each in found.heard if each.finding.rule == BOOM.id)
+    return sorted(str(each.finding.fields["code"]) for each in found.located if each.finding.rule == BOOM.id)
 
 
 def test_a_rule_that_has_no_end_is_suspended_in_its_file_and_named(tmp_path: Path) -> None:
@@ -45,9 +45,9 @@ def test_a_rule_that_has_no_end_is_suspended_in_its_file_and_named(tmp_path: Pat
     found = scanned(tmp_path, ENDLESS)
     assert list(found.suspended) == [ENDLESS.id]
     assert [file.trouble for file in found.files] == [None, None]
-    assert {each.finding.file[-5:] for each in found.heard if each.finding.rule == ENDLESS.id} == {"b.log"}
+    assert {each.finding.file[-5:] for each in found.located if each.finding.rule == ENDLESS.id} == {"b.log"}
     assert codes(
-        Scan(**{**vars(found), "heard": tuple(h for h in found.heard if h.finding.rule == BOOM.id)})
+        Scan(**{**vars(found), "heard": tuple(h for h in found.located if h.finding.rule == BOOM.id)})
     ) == [
         "1",
         "2",

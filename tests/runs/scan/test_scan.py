@@ -70,7 +70,7 @@ def test_years_come_from_the_jobs_own_lines_though_the_files_were_copied_later(
     jobs.flat(tmp_path)
     (tmp_path / "rank_0.log").write_text(jobs.timed_out(0))  # no line in it tells the year
     found = scan(gather([tmp_path]), packs.rules, "agent")
-    times = [each.finding.at for each in found.heard if each.finding.timed]
+    times = [each.finding.at for each in found.located if each.finding.timed]
     assert max(times) == min(times)
 
 
@@ -78,8 +78,8 @@ def test_files_of_another_year_are_not_taken_for_this_years(tmp_path: Path, pack
     path = tmp_path / "rank_0.log"
     path.write_text(jobs.timed_out(0))
     os.utime(path, (1_700_000_000, 1_700_000_000))  # November 2023
-    (heard,) = scan(gather([tmp_path]), packs.rules, "agent").heard
-    assert 1_677_000_000 < heard.finding.at < 1_678_500_000
+    (located,) = scan(gather([tmp_path]), packs.rules, "agent").located
+    assert 1_677_000_000 < located.finding.at < 1_678_500_000
 
 
 def big_log(path: Path, lines: int = 6_000) -> None:
@@ -103,7 +103,7 @@ def big_log(path: Path, lines: int = 6_000) -> None:
 def facts(found: Scan) -> list[tuple[object, ...]]:
     return [
         (f.rule, f.file, f.offset, f.at, f.timed, f.rank, f.count, f.last_at, tuple(f.lines), f.key)
-        for f in (heard.finding for heard in found.heard)
+        for f in (located.finding for located in found.located)
     ]
 
 
@@ -160,18 +160,18 @@ def test_a_reader_that_dies_costs_its_file_only(
     trouble = {Path(file.name).name: file.trouble for file in found.files if file.trouble}
     assert list(trouble) == ["rank_5.log"]
     sentences(trouble)
-    assert {each.finding.rank for each in found.heard} == set(range(jobs.RANKS)) - {5}
+    assert {each.finding.rank for each in found.located} == set(range(jobs.RANKS)) - {5}
 
 
 def test_stopping_keeps_what_was_found(tmp_path: Path, packs: Packs, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs.flat(tmp_path)
     monkeypatch.setattr("gpuwatch.runs.scan.scan.SMALL_BYTES", 0)
     monkeypatch.setattr(workers, "POLL_S", 0.01)
-    told: list[int] = []
-    watch = Watch(lambda _bytes, files: told.append(files), lambda: bool(told) and told[-1] >= 3)
+    reported: list[int] = []
+    watch = Watch(lambda _bytes, files: reported.append(files), lambda: bool(reported) and reported[-1] >= 3)
     found = scan(gather([tmp_path]), packs.rules, "agent", watch, cores=1 + 1)
     assert found.stopped
-    assert found.heard
+    assert found.located
     unread = [file for file in found.files if file.trouble]
     assert unread
     assert all("stopped" in (file.trouble or "") for file in unread)
@@ -179,8 +179,8 @@ def test_stopping_keeps_what_was_found(tmp_path: Path, packs: Packs, monkeypatch
 
 def test_repeated_lines_are_one_finding_with_their_number(tmp_path: Path, packs: Packs) -> None:
     (tmp_path / "rank_2.log").write_text("OVERFLOW! Skipping step\n" * 1500)
-    (heard,) = scan(gather([tmp_path]), packs.rules, "agent").heard
-    assert heard.finding.count == 1500
+    (located,) = scan(gather([tmp_path]), packs.rules, "agent").located
+    assert located.finding.count == 1500
 
 
 def calls_for(folder: Path, count: int, packs: Packs) -> int:

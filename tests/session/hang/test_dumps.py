@@ -92,8 +92,8 @@ class Nodes:
             hunt.update()
             self.now += 0.0 if hunt.phase == "judging" else 1.0
             time.sleep(0.02 if hunt.phase == "judging" else 0)
-        assert hunt.heard is not None
-        return hunt.heard
+        assert hunt.hang_check is not None
+        return hunt.hang_check
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     return made
 
 
-def only(heard: FlightEvidence) -> JobDumps:
-    (job,) = heard.jobs
+def only(hang_check: FlightEvidence) -> JobDumps:
+    (job,) = hang_check.jobs
     return job
 
 
@@ -165,11 +165,11 @@ def test_a_rank_that_left_none_is_named_where_all_others_did(nodes: Nodes, sente
 
 
 def test_without_any_dump_nothing_is_claimed(nodes: Nodes, tmp_path: Path) -> None:
-    heard = nodes.finish(nodes.hunt())
-    assert heard.testimony is None
-    assert set(only(heard).without) == {0, 1, 2, 3}
-    assert heard.may_write == (0, 1, 2, 3)
-    assert heard.places == (f"{tmp_path}/dumps/r",)
+    hang_check = nodes.finish(nodes.hunt())
+    assert hang_check.testimony is None
+    assert set(only(hang_check).without) == {0, 1, 2, 3}
+    assert hang_check.may_write == (0, 1, 2, 3)
+    assert hang_check.places == (f"{tmp_path}/dumps/r",)
 
 
 def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(
@@ -199,10 +199,10 @@ def test_fresh_ones_are_written_only_when_asked_for_and_only_those_count(
 def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes, sentences: Sentences) -> None:
     for rank in range(WORLD):
         os.utime(nodes.leave(rank), (time.time() - (600 if rank == WHOM else 5),) * 2)
-    said = only(nodes.finish(nodes.hunt())).testimony
-    assert said is not None
-    assert said.confidence == "low"
-    sentences(said.settle[0])
+    stated = only(nodes.finish(nodes.hunt())).testimony
+    assert stated is not None
+    assert stated.confidence == "low"
+    sentences(stated.settle[0])
 
 
 def test_one_that_is_written_anew_while_it_is_fetched_is_fetched_anew(
@@ -225,9 +225,9 @@ def test_two_jobs_in_one_place_are_not_mixed_up(tmp_path: Path, sentences: Sente
     made.add("n0", 0, "A")
     made.add("n0", 1, "B")
     made.leave(0)
-    heard = made.finish(made.hunt())
-    assert all(job.read == () for job in heard.jobs)
-    sentences([job.without[0 if job.job == "A" else 1] for job in heard.jobs])
+    hang_check = made.finish(made.hunt())
+    assert all(job.read == () for job in hang_check.jobs)
+    sentences([job.without[0 if job.job == "A" else 1] for job in hang_check.jobs])
 
 
 def test_a_rank_on_a_node_that_was_not_asked_is_not_accused(nodes: Nodes, sentences: Sentences) -> None:

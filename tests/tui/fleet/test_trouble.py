@@ -168,11 +168,11 @@ async def test_a_lost_node_is_dialled_again_on_a_key() -> None:
 
 async def test_why_a_node_has_no_cells_does_not_push_its_neighbour_aside() -> None:
     live = ("gpu-001", "gpu-002", "gpu-003")
-    told = [Arrival("gone", NOW, LinkStatus("lost", "a reason longer than a cell", attempt=1))]
+    reported = [Arrival("gone", NOW, LinkStatus("lost", "a reason longer than a cell", attempt=1))]
     for name in live:
         gpus = [wire.GpuInfo(uuid=f"{name}-{number}", index=number, name="X") for number in range(8)]
-        told += [Arrival(name, NOW, LinkStatus("live")), Arrival(name, NOW, hello(gpus=gpus))]
-    app = still_app(StillSession(Plan(tuple(NodeSpec(name) for name in ("gone", *live))), told))
+        reported += [Arrival(name, NOW, LinkStatus("live")), Arrival(name, NOW, hello(gpus=gpus))]
+    app = still_app(StillSession(Plan(tuple(NodeSpec(name) for name in ("gone", *live))), reported))
     async with app.run_test(size=(110, 30)):
         rows = text_on(app).splitlines()
         beside = next(row for row in rows if "gone" in row and "gpu-001" in row)
@@ -272,4 +272,4 @@ async def test_nodes_never_reached_for_one_reason_are_one_row_with_the_whole_rea
         shown = words(text_on(app))
         assert shown.count(reason[-20:]) == 1
         assert f"unreachable: {reason}" in shown
-        assert app.scene.told.criticals == 1
+        assert app.scene.snapshot.criticals == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from gpuwatch.diagnose.hang.combined_verdict import HangReport, hear
+from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence, JobDumps
 from gpuwatch.diagnose.hang.remedies import advised
 from gpuwatch.diagnose.hang.stacks.compare import RankStack
@@ -36,7 +36,7 @@ class Asked:
         self.answers: list[RankStack] = []
         self.waiting = ["gpu-001", "gpu-011"]
         self.asked = 128
-        self.told = 0
+        self.reported = 0
         self.progress = ""
         self.dumps: FlightEvidence | None = None
         self.wrote = 0
@@ -46,11 +46,11 @@ class Asked:
         return not self.waiting
 
     def update(self) -> bool:
-        moved, self.told = len(self.answers) != self.told, len(self.answers)
+        moved, self.reported = len(self.answers) != self.reported, len(self.answers)
         return moved
 
-    def hearing(self, fleet: Fleet) -> HangReport:
-        return advised(hear(self.answers, (), {}, lambda _host, _pid: None, self.dumps), fleet)
+    def hang_report(self, fleet: Fleet) -> HangReport:
+        return advised(analyze(self.answers, (), {}, lambda _host, _pid: None, self.dumps), fleet)
 
     def write_dumps(self) -> bool:
         self.wrote += 1
@@ -109,7 +109,7 @@ async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[
         assert "Hang analysis (stacks)" in flat(app)
         assert "rank 85 (gpu-010 GPU 5) is in data_loader_next" in flat(app)
         assert "ssh gpu-011 py-spy dump --pid 52005" in flat(app)
-        (incident,) = app.scene.told.incidents
+        (incident,) = app.scene.snapshot.incidents
         facts = incident_facts(incident)["heard"]
         assert facts["culprits"] == [CULPRIT]
         assert "scancel 418207" in [step["command"] for step in facts["do"]]
@@ -144,9 +144,9 @@ async def test_what_was_asked_before_there_was_an_incident_comes_to_it() -> None
         session.book = book
         await frames(pilot, app)
         judged(app)
-        (incident,) = app.scene.told.incidents
-        assert incident.heard is not None
-        assert incident.heard.culprits == (CULPRIT,)
+        (incident,) = app.scene.snapshot.incidents
+        assert incident.hang_check is not None
+        assert incident.hang_check.culprits == (CULPRIT,)
 
 
 async def test_fresh_dumps_need_a_key_of_their_own(sentences: Sentences) -> None:

@@ -18,7 +18,7 @@ from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.incidents.evidence_location import location_after, location_of, ranks_of, spots_by_rank
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
-from gpuwatch.tui.model.alert_snapshot import bundles, told_by
+from gpuwatch.tui.model.alert_snapshot import bundles, take_snapshot
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.toolkit.styles import build_styles
 from tests.tui.screen_text import text_on
@@ -216,9 +216,9 @@ async def test_a_new_incident_is_told_once_and_rings_only_when_asked(monkeypatch
             for _ in range(3):
                 app.pump()
                 await pilot.pause()
-            told = [note.message for note in app._notifications]
-            assert len(told) == 1
-            assert told[0].startswith(SENTENCE)
+            reported = [note.message for note in app._notifications]
+            assert len(reported) == 1
+            assert reported[0].startswith(SENTENCE)
             assert rings == [True] * bell
 
 
@@ -300,9 +300,9 @@ def test_alerts_fold_by_code_and_standing_causes_first() -> None:
     assert codes == [
         ("gpu.xid.fell_off", "firing"), ("nccl.watchdog_timeout", "firing"), ("disk_full", "silenced"),
     ]  # fmt: skip
-    told = told_by(book)
-    assert (told.firing, told.criticals, told.warnings) == (128, 2, 0)
-    assert [alert.id for alert in told.at("gpu-011", 5)] == ["a-xid"]
+    reported = take_snapshot(book)
+    assert (reported.firing, reported.criticals, reported.warnings) == (128, 2, 0)
+    assert [alert.id for alert in reported.at("gpu-011", 5)] == ["a-xid"]
 
 
 def test_the_way_through_an_incident_begins_with_the_first_failure() -> None:
@@ -332,7 +332,7 @@ async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> Non
             incident = incidents_of(app).incident()
             assert incident is not None
             assert incident.sentence == whole
-            assert len(app.scene.told.incidents) == 1
+            assert len(app.scene.snapshot.incidents) == 1
             await pilot.press("enter")
             await pilot.pause()
             assert isinstance(app.screen, LogsScreen)
@@ -350,11 +350,11 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     """Not that nothing is wrong, beside a count of alerts."""
     look = build_styles(ascii_only=True)
     taken = structs.replace(xid_alert(), acknowledged=True)
-    (told,) = quiet(told_by(StillBook(alerts=[taken, disk_alert()])), look, 60)
-    assert told.text.strip() == f"! {disk_alert().title.lower()}: {disk_alert().text}"
-    (nothing,) = quiet(told_by(StillBook(alerts=[taken])), look, 60)
+    (reported,) = quiet(take_snapshot(StillBook(alerts=[taken, disk_alert()])), look, 60)
+    assert reported.text.strip() == f"! {disk_alert().title.lower()}: {disk_alert().text}"
+    (nothing,) = quiet(take_snapshot(StillBook(alerts=[taken])), look, 60)
     assert "no problems" in nothing.text
     note = structs.replace(xid_alert(), id="e", code=UNEXPLAINED, severity="info", count=3)
-    (counted,) = quiet(told_by(StillBook(alerts=[taken, note])), look, 60)
+    (counted,) = quiet(take_snapshot(StillBook(alerts=[taken, note])), look, 60)
     assert "nothing wrong" not in counted.text
     assert "3 error lines" in counted.text

@@ -40,25 +40,25 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
     app = still_app(session, SECOND)
     async with app.run_test(size=(120, 60)) as pilot:
         await pilot.pause()
-        told = app.scene.told
-        expected = told.criticals, told.warnings
+        reported = app.scene.snapshot
+        expected = reported.criticals, reported.warnings
         shown = text_on(app)
         header = re.search(r"alerts ✖ (\d+) ▲ (\d+)", shown)
         assert header is not None
         assert (int(header[1]), int(header[2])) == expected
         assert counts_in(shown) == [expected]
-        index = AlertIndex(told.alerts.values())
-        assert all(index.says(name, condition) for name, condition in app.totals.worst)
-        assert ("disk_full", "gpu-004") in {(alert.code, alert.node) for alert in told.alerts.values()}
+        index = AlertIndex(reported.alerts.values())
+        assert all(index.states(name, condition) for name, condition in app.totals.worst)
+        assert ("disk_full", "gpu-004") in {(alert.code, alert.node) for alert in reported.alerts.values()}
         await pilot.press("4")
         await pilot.pause()
         assert counts_in(text_on(app)) == [expected]
         app.show_node("gpu-011")
         await pilot.pause()
         tabs = [str(tab.label) for tab in app.screen.query(Tab)]
-        assert f"Alerts {sum(kinds(told.at('gpu-011')))}" in tabs
+        assert f"Alerts {sum(kinds(reported.at('gpu-011')))}" in tabs
 
-        incident = told.incidents[0]
+        incident = reported.incidents[0]
         assert isinstance(session.book, AlertBook)
         session.book.acknowledge(incident.id)
         while not any(each.acknowledged for each in session.book.incidents):
@@ -66,10 +66,10 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
         await pilot.press("4")
         app.pump()
         await pilot.pause()
-        taken = app.scene.told.incidents[0]
+        taken = app.scene.snapshot.incidents[0]
         assert (taken.acknowledged, taken.over) == (True, False)
-        assert app.scene.told.leading == taken
-        assert (app.scene.told.criticals, app.scene.told.warnings) >= expected
+        assert app.scene.snapshot.leading == taken
+        assert (app.scene.snapshot.criticals, app.scene.snapshot.warnings) >= expected
         clock = time.strftime("%H:%M", time.localtime(EPOCH + SECOND))
         assert f"acknowledged {clock}" in text_on(app)
         assert "resolved" not in text_on(app)

@@ -68,8 +68,14 @@ async def test_the_plan_is_said_before_enter_starts_it(size: tuple[int, int]) ->
     async with app.run_test(size=size) as pilot:
         await settle(pilot, "5")
         shown = flat(app)
-        for told in ("Enter starts the probe", "128 ranks on 16 nodes", "NCCL on the GPUs", "bond0", lasts):
-            assert told in shown
+        for reported in (
+            "Enter starts the probe",
+            "128 ranks on 16 nodes",
+            "NCCL on the GPUs",
+            "bond0",
+            lasts,
+        ):
+            assert reported in shown
         await settle(pilot, "enter")
         assert probing.asked == ["confirm"]
 

@@ -29,8 +29,8 @@ class DemoLogs(StillSession):
 
     def _ask(self, stream: LogStream, request: wire.AnyRequest) -> LogStream:
         for frame in _logs(stream.node).answer(request, self.second):
-            told = wire.decode(wire.encode(frame))
-            self.waiting.append(Arrival(stream.node, NOW, told))
+            reported = wire.decode(wire.encode(frame))
+            self.waiting.append(Arrival(stream.node, NOW, reported))
         return stream
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:

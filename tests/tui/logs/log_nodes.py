@@ -55,7 +55,7 @@ class FakeFile:
         self.lines += new
         return new
 
-    def told(self) -> wire.LogFile:
+    def reported(self) -> wire.LogFile:
         """As the agent lists it."""
         return wire.LogFile(
             path=self.path,
@@ -81,11 +81,11 @@ class LogSession(StillSession):
         for name, own in files.items():
             clock = ClockReading((offsets or {}).get(name, 0.0), 0.01)
             hello = wire.Hello(t=1.0, seq=0, host=name, agent="1", python="3", pid=1, interval_s=1.0)
-            self.tell(name, LinkStatus("live"), hello, clock)
-            self.tell(name, wire.Logs(t=1.0, seq=1, files=[file.told() for file in own]))
+            self.report(name, LinkStatus("live"), hello, clock)
+            self.report(name, wire.Logs(t=1.0, seq=1, files=[file.reported() for file in own]))
         super().poll()
 
-    def tell(self, node: str, *whats: object) -> None:
+    def report(self, node: str, *whats: object) -> None:
         """Let something arrive."""
         self.waiting += [Arrival(node, NOW, what) for what in whats]  # type: ignore[arg-type]
 
@@ -219,6 +219,6 @@ def with_finding(session: LogSession, node: str, path: str, text: str, rank: int
         t=1.0, seq=9, id=len(session.fleet.findings) + 1, rule="cuda.out_of_memory", severity="error",
         file=path, offset=line.offset, at=line.t or EPOCH, timed=True, lines=[line.text], rank=rank,
     )  # fmt: skip
-    session.tell(node, finding)
+    session.report(node, finding)
     StillSession.poll(session)
     return finding

@@ -49,7 +49,7 @@ async def test_three_shows_the_cause_the_culprit_and_the_first_followers_on_ever
         await desk.press("minus", "4", "enter")  # the cause's line, from the incident
         assert set(files(desk)) == set(shown)
         assert desk.screen.desk.text == name
-        incident = desk.app.scene.told.incidents[0]
+        incident = desk.app.scene.snapshot.incidents[0]
         desk.app.scene.session.acknowledge(incident.id)
         await desk.press("minus", "minus", "3")
         assert set(files(desk)) == set(shown)
@@ -64,7 +64,7 @@ async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_
         await desk.frames(12)
         view = desk.screen.pane.view
         assert view is not None
-        incident = desk.app.scene.told.incidents[0]
+        incident = desk.app.scene.snapshot.incidents[0]
         assert incident.cause is not None
         proof = incident.cause.proof[0]
         source, number = view.feed.place(view.cursor)

@@ -62,7 +62,7 @@ async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
 async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it(sentences: Sentences) -> None:
     async with log_desk(story()) as desk:
         await desk.type("c", "0-3,77")
-        sentences(str(desk.screen.prompt.told.render()))
+        sentences(str(desk.screen.prompt.reported.render()))
         assert desk.screen.prompt.display
         desk.screen.prompt.field.value = "2,gpu-002"
         await desk.press("enter")
@@ -195,7 +195,7 @@ async def test_a_wrong_pattern_is_told_and_a_search_can_be_cancelled() -> None:
     session = story()
     async with log_desk(session) as desk:
         await desk.type("slash", "(open")
-        assert "unterminated" in str(desk.screen.prompt.told.render())
+        assert "unterminated" in str(desk.screen.prompt.reported.render())
         session.hold = True
         desk.screen.prompt.field.value = "step"
         await desk.press("enter")
@@ -238,7 +238,7 @@ async def test_no_files_says_why_and_what_to_do() -> None:
         {"gpu-001": [FakeFile("/var/log/job.log", state="unreadable", reason="permission denied")]}
     )
     session.files["gpu-001"].clear()
-    session.tell("gpu-001", wire.Logs(t=1.0, seq=3, files=[]))
+    session.report("gpu-001", wire.Logs(t=1.0, seq=3, files=[]))
     session.poll()
     async with log_desk(session) as desk:
         await desk.frames()
@@ -246,7 +246,7 @@ async def test_no_files_says_why_and_what_to_do() -> None:
         assert "--log" in desk.text()
         session.files["gpu-001"].append(FakeFile("/new.log", [0]))
         session.files["gpu-001"][0].write("here I am")
-        session.tell("gpu-001", wire.Logs(t=1.0, seq=4, files=[session.files["gpu-001"][0].told()]))
+        session.report("gpu-001", wire.Logs(t=1.0, seq=4, files=[session.files["gpu-001"][0].reported()]))
         await desk.frames()
         assert "here I am" in desk.text()  # shown as soon as it is known
 
@@ -324,17 +324,17 @@ async def test_a_pane_repaints_only_what_moved() -> None:
 
 
 async def test_the_pager_shows_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "told"
+    reported = tmp_path / "told"
     pager = tmp_path / "pager.py"
-    pager.write_text(f"import sys\nopen({str(told)!r}, 'w').write(open(sys.argv[-1]).read())\n")
+    pager.write_text(f"import sys\nopen({str(reported)!r}, 'w').write(open(sys.argv[-1]).read())\n")
     monkeypatch.setenv("PAGER", f"{sys.executable} {pager}")
     session = story()
     async with log_desk(session) as desk:
         await desk.type("c", "5")
         monkeypatch.setattr(desk.app, "suspend", contextlib.nullcontext)
         await desk.press("P")
-    assert "OutOfMemoryError" in told.read_text()
-    assert clock(299.5 + 0.05) in told.read_text()
+    assert "OutOfMemoryError" in reported.read_text()
+    assert clock(299.5 + 0.05) in reported.read_text()
 
 
 async def test_a_line_that_a_rule_matched_is_marked_by_what_the_rule_says() -> None:
@@ -348,7 +348,7 @@ async def test_a_line_that_a_rule_matched_is_marked_by_what_the_rule_says() -> N
             t=1.0, seq=9, id=1, rule="gpu.xid.fell_off", severity="critical", file=file.path,
             offset=file.lines[1].offset, at=1.0, lines=[file.lines[1].text],
         )  # fmt: skip
-        session.tell("gpu-001", found)
+        session.report("gpu-001", found)
         await desk.frames()
         (marked,) = [row for row in desk.text().splitlines() if "Xid" in row]
         assert plain.split("NVRM")[0].strip() == ""

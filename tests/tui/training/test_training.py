@@ -44,21 +44,21 @@ async def test_the_job_says_how_far_and_how_fast_it_is(size: tuple[int, int]) ->
         await pilot.press("6")
         await pilot.pause()
         shown = flat(app)
-    for told in (
+    for reported in (
         "job 418207",
         "128 of 128 ranks on 16 nodes",
         "step 2,372 / 50,000 1s ago",
         "4.7 %",
     ):
-        assert told in shown
-    for told in (
+        assert reported in shown
+    for reported in (
         "loss 2.14",
         "grad norm 0.906",
         "lr 3.00e-04",
         "tokens/s 655k of the job (5.1k/GPU)",
         "p50 3.20s",
     ):
-        assert told in shown
+        assert reported in shown
     assert "MFU 50.8 % computed" in shown
     assert "ETA 1d 18h computed" in shown
     assert "loss scale" not in shown, "what few logs tell has no place where this one does not"
@@ -215,11 +215,11 @@ async def test_no_training_is_said(sentences: Sentences) -> None:
 
 async def test_a_hostile_job_and_log_cannot_steer_the_terminal() -> None:
     session = StillSession(replace(demo_plan(), model=None))
-    told = wire.Progress(
+    reported = wire.Progress(
         t=EPOCH, seq=1, file="/x/\x1b[31mlog", offset=0, at=EPOCH, job="\x1b]0;evil\x07",
         dialect="progress.bar", fields={"step": 5, "loss": "nan"},
     )  # fmt: skip
-    session.fleet.apply(Arrival("gpu-001", NOW, told))
+    session.fleet.apply(Arrival("gpu-001", NOW, reported))
     app = still_app(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("6")

@@ -71,30 +71,30 @@ def facts(path, now=None):
     # type: (str, float | None) -> dict[str, Any]
     """What lies at a path; empty: nothing was seen.
 
-    `files`, `bytes`, `written_at`, and `complete` (0 or 1) where that can be told; of one that is not whole
-    also `good` and `good_at`: the newest older one beside it that may be.
+    `files`, `bytes`, `written_at`, and `complete` (0 or 1) where that can be reported; of one that is not
+    whole also `good` and `good_at`: the newest older one beside it that may be.
     """
     found = _seen(path)
     if found is None:
         return {}
-    told = {"files": len(found.files), "bytes": found.size, "written_at": round(found.written_at, 3)}  # type: dict[str, Any]
+    reported = {"files": len(found.files), "bytes": found.size, "written_at": round(found.written_at, 3)}  # type: dict[str, Any]
     if (time.time() if now is None else now) - found.written_at < GROWING_S:
-        return told
+        return reported
     older = _older(path, found.written_at)
     whole = _is_complete(path, found, [one for _, one in older])
     if whole is not None:
-        told["complete"] = int(whole)
+        reported["complete"] = int(whole)
     if whole is False:
         for number, (beside, one) in enumerate(older):
             if _is_complete(beside, one, [before for _, before in older[number + 1 :]]) is not False:
-                told.update(good=beside, good_at=round(one.written_at, 3))
+                reported.update(good=beside, good_at=round(one.written_at, 3))
                 break
-    return told
+    return reported
 
 
 def _is_complete(path, found, older):
     # type: (str, StoredCheckpoint, list[StoredCheckpoint]) -> bool | None
-    """By the marks of its format, else against `older` ones, the newest first; None: neither tells."""
+    """By the marks of its format, else against `older` ones, the newest first; None: neither reports."""
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
         return False

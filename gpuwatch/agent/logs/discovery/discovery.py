@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .walk import LogCandidate  # noqa: F401 - used in type comments
 
 ANSWER_S = 2.0
-"""So long the cockpit may take to say which node looks through a network file system."""
+"""So long the cockpit may take to state which node looks through a network file system."""
 AGAIN_S = 60.0
 """Between two looks: a job that dies within seconds of its start is met by no look at the processes."""
 STEP_S = 0.02
@@ -35,14 +35,14 @@ MAX_TAILS = 128
 class Discovery(object):
     """Call `step` when nothing else waits; nothing is done where `discover` of the config is not true."""
 
-    def __init__(self, config, catalog, mounts, crumbs, ruleset, sieve):
+    def __init__(self, config, catalog, mounts, marker, ruleset, sieve):
         # type: (dict[str, Any], Catalog, Mounts, ActivityMarker, RuleSet, Sieve) -> None
         self._on = bool(config.get("discover"))
         self._proc = str(config.get("proc", "/proc"))
         self._earlier = [str(folder) for folder in config.get("earlier_folders", ())]
         self._catalog = catalog
         self._mounts = mounts
-        self._crumbs = crumbs
+        self._marker = marker
         self._ruleset = ruleset
         self._sieve = sieve
         self._work = None  # type: Iterator[None] | None
@@ -54,7 +54,7 @@ class Discovery(object):
         self._shared = {}  # type: dict[str, str]
         """Folder of a network file system -> its identity."""
         self._ours = None  # type: list[str] | None
-        """Those that the cockpit wants us to look through; None: it has not said."""
+        """Those that the cockpit wants us to look through; None: it has not stated."""
         self._answer_due = None  # type: float | None
         self._looked = False
         self.cut = False
@@ -79,7 +79,7 @@ class Discovery(object):
 
     def facts(self):
         # type: () -> dict[str, Any]
-        """Keys of `wire.Logs` that say something."""
+        """Keys of `wire.Logs` that state something."""
         shared = [{"path": path, "identity": self._shared[path]} for path in sorted(self._shared)]
         facts = {"shared": shared, "search_cut": self.cut}  # type: dict[str, Any]
         return {key: value for key, value in facts.items() if value}
@@ -187,7 +187,7 @@ class Discovery(object):
 
     def _enter(self, path):
         # type: (str) -> None
-        self._crumbs.file(path)
+        self._marker.file(path)
 
     def _is_blocked(self, path):
         # type: (str) -> bool

@@ -32,13 +32,13 @@ class Form(object):
 
 def sibling_logs(written, enter, blocked):
     # type: (Iterable[tuple[str, float, int | None]], Callable[[str], object], Callable[[str], bool]) -> Iterator[tuple[str, int | None]]  # noqa: E501 - a type comment is one line
-    """Files that were written since the job began, with the rank where the others of the form tell it.
+    """Files that were written since the job began, with the rank where the others of the form report it.
 
     Args:
         written: Path, unix time at which its writer started, and the writer's rank, of the files that
             processes write.
         enter: Is called with each folder before the file system is asked about it.
-        blocked: Tells what must not be touched.
+        blocked: Reports what must not be touched.
     """
     folders = _forms(written)
     left = MAX_ENTRIES
@@ -56,9 +56,9 @@ def sibling_logs(written, enter, blocked):
                 number = name[len(before) : len(name) - len(behind)]
                 if not number.isdigit() or name != before + number + behind or blocked(path):
                     continue
-                tells = form.is_rank and form.files > 1 and len(number) < 7
-                if (tells or ranks_of_path(path) != (None, None)) and _since(path, form.start):
-                    yield path, int(number) if tells else None
+                states = form.is_rank and form.files > 1 and len(number) < 7
+                if (states or ranks_of_path(path) != (None, None)) and _since(path, form.start):
+                    yield path, int(number) if states else None
 
 
 def _forms(written):

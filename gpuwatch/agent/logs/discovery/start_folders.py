@@ -43,7 +43,7 @@ def start_folders(proc, earlier, enter, blocked):
         proc: Where /proc is.
         earlier: The folders of logs that were followed in earlier sessions.
         enter: Is called with each folder before the file system is asked about it.
-        blocked: Tells the folders that must not be touched.
+        blocked: Reports the folders that must not be touched.
     """
     seen = set()  # type: set[str]
     for folder in _torchelastic() + list(earlier) + _of_shells(proc) + [_own(), _home()]:

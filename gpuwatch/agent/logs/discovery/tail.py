@@ -53,7 +53,7 @@ class LogTail(object):
 
     def is_training(self, ruleset, sieve):
         # type: (RuleSet, Sieve) -> bool
-        """Whether it tells steps, or an exception of a program that trains."""
+        """Whether it reports steps, or an exception of a program that trains."""
         scanner = Scanner(ruleset, "", itertools.count(1).__next__, None, sieve)
         found = scanner.feed(self.data + b"\n", self.begin, self.modified, backlog=True)
         frames = scanner.progress()

@@ -25,12 +25,12 @@ KEPT_FINISHED = 4096
 SMALL_BACKLOG = 2 << 20
 """So little is scanned before live lines that come, so that one scanner sees all of the file."""
 HOLD_S = 4.0
-"""A file that other nodes see too is left alone for so long at first: the cockpit says who follows it."""
+"""A file that other nodes see too is left alone for so long at first: the cockpit states who follows it."""
 _TRUST = {"process": 0, "slurm": 1, "option": 2, "glob": 3, "found": 4}
 
 
 class Catalog(object):
-    """Entries by path. `enter` is told a path before the file system is asked about it."""
+    """Entries by path. `enter` is reported a path before the file system is asked about it."""
 
     def __init__(self, mounts, scanner_of, clock, enter):
         # type: (Mounts, Callable[[FileEntry], Scanner], Callable[[], float], Callable[[str], object]) -> None
@@ -244,7 +244,7 @@ class Catalog(object):
         try:
             follower.open()
             _refuse_packed(follower)
-            self._mounts_say(entry, follower)
+            self._list_mounts(entry, follower)
             self._from_where(entry, follower, fresh)
         except OSError as error:
             follower.close()
@@ -299,7 +299,7 @@ class Catalog(object):
             return
         entry.size, entry.identity = found.st_size, self._mounts.identity(found.st_dev, found.st_ino)
 
-    def _mounts_say(self, entry, follower):
+    def _list_mounts(self, entry, follower):
         # type: (FileEntry, Follower) -> None
         entry.identity = self._mounts.identity(follower.device, follower.inode)
         follower.remote = entry.identity is not None

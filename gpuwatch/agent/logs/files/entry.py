@@ -174,7 +174,7 @@ class FileEntry(object):
 
     def searched_to(self):
         # type: () -> int | None
-        """All before this byte has been searched; None while that cannot be said."""
+        """All before this byte has been searched; None while that cannot be stated."""
         if self.follower is None or self.backlog is not None or self.skipped or not self.visited:
             return None
         offset = self.follower.offset - self.unscanned

@@ -19,7 +19,7 @@ AGAIN_S = 3.0
 """After a round of all globs the next one begins so much later, or ten times as late as a round takes."""
 STEP_S = 0.01
 SLURM_S = 10.0
-"""So long `scontrol` may take to tell about a job; it is asked once a job."""
+"""So long `scontrol` may take to report about a job; it is asked once a job."""
 _JOB = re.compile(r"\d{1,12}(?:_\d{1,8})?")
 _STREAMS = re.compile(r"^\s*Std(?:Out|Err)=(/.*)$", re.MULTILINE)
 
@@ -40,18 +40,18 @@ def no_log(path):
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
-        return NOTHING if isinstance(error, FileNotFoundError) else None  # the catalog says why
+        return NOTHING if isinstance(error, FileNotFoundError) else None  # the catalog states why
     return next((words for fits, words in _KINDS if fits(mode)), "no regular file")
 
 
 class Finder(object):
     """Puts what it finds into the catalog."""
 
-    def __init__(self, config, catalog, crumbs):
+    def __init__(self, config, catalog, marker):
         # type: (dict[str, Any], Catalog, ActivityMarker) -> None
         hosts = config.get("hosts", [])
         self._catalog = catalog
-        self._crumbs = crumbs
+        self._marker = marker
         options = config.get("options", [])
         self._globs = [Glob(one, "option", wish) for wish in options for one in with_hosts([wish], hosts)]
         self._globs += [Glob(one, "glob") for one in with_hosts(config.get("logs", []), hosts)]
@@ -117,7 +117,7 @@ class Finder(object):
 
     def _enter(self, path):
         # type: (str) -> None
-        self._crumbs.file(path)
+        self._marker.file(path)
 
     def _ask_slurm(self):
         # type: () -> None
@@ -126,9 +126,9 @@ class Finder(object):
             if child.poll() is not None:
                 self._asking = None
                 assert child.stdout is not None  # noqa: S101 - asked for below
-                told = child.stdout.read(1 << 16).decode("utf-8", "replace")
+                reported = child.stdout.read(1 << 16).decode("utf-8", "replace")
                 child.stdout.close()
-                for path in sorted(set(_STREAMS.findall(told))):
+                for path in sorted(set(_STREAMS.findall(reported))):
                     if path != "/dev/null":
                         self._catalog.add(path, "slurm", job=job)
             elif time.monotonic() - began > SLURM_S:

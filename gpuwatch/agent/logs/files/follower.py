@@ -23,7 +23,7 @@ SETTLED_S = 2.0
 DELETED_S = 10.0
 """A deleted file is held open so long after its last line, in case its writer goes on."""
 REFRESH_S = 2.0
-"""NFS may tell an old size until the file is opened anew."""
+"""NFS may report an old size until the file is opened anew."""
 
 TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
 
@@ -45,7 +45,7 @@ class Follower(object):
 
     def __init__(self, path, clock, taken=None):
         # type: (str, Callable[[], float], Callable[[tuple[int, int]], bool] | None) -> None
-        """`taken` says whether somebody else follows the file (device, inode)."""
+        """`taken` states whether somebody else follows the file (device, inode)."""
         self.path = path
         self.merged = False
         """Our path is a name of a file that somebody else follows; ours has been read to its end."""
@@ -160,7 +160,7 @@ class Follower(object):
     def _rewritten(self, budget):
         # type: (int) -> Piece | None
         """It was truncated. Of copytruncate the copy has what we had not read yet."""
-        self._told(TRUNCATED)
+        self._reported(TRUNCATED)
         copy = copied_to(self.path, self.inode, self.offset, self._mark)
         again = self._copied_again()
         if copy is None and again is not None:
@@ -200,7 +200,7 @@ class Follower(object):
         if not found.st_size and self._clock() - self._grew < SETTLED_S:
             return self._more(budget)
         ours = os.fstat(self._descriptor)
-        self._told(ROTATED if ours.st_nlink else ANEW)
+        self._reported(ROTATED if ours.st_nlink else ANEW)
         self._next = rotated_meanwhile(self.path, ours, found) + [(self.path, found.st_ino, 0)]
         return self._more(budget) or self._advance(budget)
 
@@ -264,10 +264,10 @@ class Follower(object):
             return None
         self.gone = False
         self.offset = 0
-        self._told(ANEW)
+        self._reported(ANEW)
         return self._more(budget)
 
-    def _told(self, seam):
+    def _reported(self, seam):
         # type: (str) -> None
         self.seams += 1
         self._seam = self._seam or seam

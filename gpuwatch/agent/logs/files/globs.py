@@ -95,7 +95,10 @@ class _Walk(object):
 
     def into(self, folder, parts, rank, depth):
         # type: (str, Sequence[Part], int | None, int) -> Iterator[Step]
-        """What lies under `folder` and fits the parts that are left; `rank` is what one before has told."""
+        """What lies under `folder` and fits the parts that are left.
+
+        `rank` is what one before has reported.
+        """
         part, rest = parts[0], parts[1:]
         if isinstance(part, str):
             return self._plain(folder + "/" + part, rest, rank, depth)
@@ -137,8 +140,8 @@ class _Walk(object):
             match = part.fullmatch(name)  # type: ignore[union-attr]
             if match is None or (name.startswith(".") and not part.pattern.startswith(r"\.")):  # type: ignore[union-attr]
                 continue
-            told = match.groupdict().get("rank")
-            known = rank if told is None else int(told)
+            reported = match.groupdict().get("rank")
+            known = rank if reported is None else int(reported)
             if rest:
                 for found in self.into(folder + "/" + name, rest, known, depth):
                     yield found

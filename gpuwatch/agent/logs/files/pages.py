@@ -107,9 +107,9 @@ def offset_of_time(read_at, size, wanted):
         else:
             high = (low + high) // 2
     for one in _split(read_at(low, min(size, high + 2 * _BLOCK_BYTES) - low), low):
-        told = row(*one, arrived=None)[_OWN_TIME]
-        any_time = any_time or told is not None
-        if told is not None and told >= wanted:
+        reported = row(*one, arrived=None)[_OWN_TIME]
+        any_time = any_time or reported is not None
+        if reported is not None and reported >= wanted:
             return one[0]
         low = one[1]
     return low if any_time else None
@@ -120,9 +120,9 @@ def _first_time(read_at, size, start, reach):
     """(offset, own time, end) of the first line from `start` on that has a time."""
     data = read_at(start, min(reach, size - start))
     for one in _split(data, start):
-        told = row(*one, arrived=None)[_OWN_TIME]
-        if told is not None:
-            return one[0], told, one[1]
+        reported = row(*one, arrived=None)[_OWN_TIME]
+        if reported is not None:
+            return one[0], reported, one[1]
     return None
 
 

@@ -27,7 +27,7 @@ def copied_to(path, inode, offset, mark):
 
 def signature(path):
     # type: (str) -> tuple[str, int, int, int] | None
-    """What tells one copy under a name from the next one; None where there is none."""
+    """What reports one copy under a name from the next one; None where there is none."""
     try:
         found = os.stat(path)
     except OSError:

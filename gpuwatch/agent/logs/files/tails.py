@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..ipc.outbox import Outbox  # noqa: F401 - used in type comments
 
 QUIET_S = 0.5
-"""A line without an end is told after the file was quiet for so long; a running bar is, this often."""
+"""A line without an end is reported after the file was quiet for so long; a running bar is, this often."""
 
 
 class FollowedTail(object):
@@ -25,9 +25,9 @@ class FollowedTail(object):
         self._splitter = Splitter()
         self._dropped = 0
         self._fed_at = 0.0
-        self._told = None  # type: tuple[int, int, str] | None
+        self._reported = None  # type: tuple[int, int, str] | None
         self._bar = None  # type: int | None
-        """The offset under which the bar that is running was told first."""
+        """The offset under which the bar that is running was reported first."""
 
     def begin(self, data, offset, count, size, seam=None):
         # type: (bytes, int, int, int, str | None) -> None
@@ -36,7 +36,7 @@ class FollowedTail(object):
         tail = self._splitter.tail()
         if tail is not None:
             rows.append(tail)
-            self._note_told(tail)
+            self._note_reported(tail)
         self.send([row(*one, arrived=None) for one in rows[-count:]] if count else [], size=size, seam=seam)
 
     def feed(self, data, offset, arrived, now):
@@ -46,23 +46,23 @@ class FollowedTail(object):
         self._fed_at = now
         if rows:
             self.send([row(self._placed(one), one[1], one[2], arrived) for one in rows])
-            self._told = None
+            self._reported = None
 
     def seam(self, what):
         # type: (str) -> None
         """The file was truncated or replaced: what comes next stands in another file."""
         self._splitter.forget()
-        self._told = self._bar = None
+        self._reported = self._bar = None
         self.send([], seam=what)
 
     def quiet(self, now, arrived):
         # type: (float, float) -> None
-        """Tell the line that has no end yet once it has stood so for a while."""
+        """Report the line that has no end yet once it has stood so for a while."""
         tail = self._splitter.tail()
-        if tail is None or now - self._fed_at < QUIET_S or tail == self._told:
+        if tail is None or now - self._fed_at < QUIET_S or tail == self._reported:
             return
         self.send([row(self._placed(tail), tail[1], tail[2], arrived)])
-        self._note_told(tail)
+        self._note_reported(tail)
 
     def end(self, error=None):
         # type: (str | None) -> None
@@ -72,7 +72,7 @@ class FollowedTail(object):
 
     def _placed(self, one):
         # type: (tuple[int, int, str]) -> int
-        """The offset to tell: all states of a bar have that of its first one."""
+        """The offset to report: all states of a bar have that of its first one."""
         if not is_bar(one[2]):
             self._bar = None
             return one[0]
@@ -80,9 +80,9 @@ class FollowedTail(object):
             self._bar = one[0]
         return self._bar
 
-    def _note_told(self, tail):
+    def _note_reported(self, tail):
         # type: (tuple[int, int, str]) -> None
-        self._told = tail
+        self._reported = tail
         if is_bar(tail[2]) and self._bar is None:
             self._bar = tail[0]
 

@@ -13,10 +13,10 @@ _ATOMIC_BYTES = 4096
 _MAX_PATH_BYTES = 3600
 """Bytes of a path."""
 
-Crumb = namedtuple("Crumb", ("what", "path", "stretch", "rule"))
+Activity = namedtuple("Activity", ("what", "path", "stretch", "rule"))
 """`what`: file (it is touched), scan (a stretch of it is scanned: inode, begin, end; `rule`: for this rule),
 else nothing that can be left out."""
-NOTHING = Crumb("", "", (0, 0, 0), "")
+NOTHING = Activity("", "", (0, 0, 0), "")
 
 
 class ActivityMarker(object):
@@ -58,13 +58,13 @@ class ActivityMarker(object):
         self._scan = self._tail = b"\n"
         self._write(self._scan)
 
-    def _write(self, crumb):
+    def _write(self, activity):
         # type: (bytes) -> None
         try:
-            os.write(self._write_end, crumb)
+            os.write(self._write_end, activity)
         except BlockingIOError:
             os.read(self._read_end, _READ_BYTES)
-            os.write(self._write_end, crumb)
+            os.write(self._write_end, activity)
 
 
 def _path(path):
@@ -74,8 +74,8 @@ def _path(path):
     ]  # no path holds a NUL
 
 
-def last_crumb(read_end):
-    # type: (int) -> Crumb
+def last_activity(read_end):
+    # type: (int) -> Activity
     """What the reader was last about to do, once it does nothing any more; `NOTHING` if unknown."""
     os.set_blocking(read_end, False)
     data = b""
@@ -87,12 +87,12 @@ def last_crumb(read_end):
             data = data[-2 * _ATOMIC_BYTES :] + piece
     except OSError:
         pass
-    crumb = data[:-1].rpartition(b"\n")[2].decode("utf-8", "surrogateescape").replace("\0", "\n")
-    what, _, rest = crumb.partition(" ")
+    activity = data[:-1].rpartition(b"\n")[2].decode("utf-8", "surrogateescape").replace("\0", "\n")
+    what, _, rest = activity.partition(" ")
     if what == "file":
-        return Crumb(what, rest, NOTHING.stretch, "")
+        return Activity(what, rest, NOTHING.stretch, "")
     fields = rest.split(" ", 4)
     if what != "scan" or len(fields) < 5:
         return NOTHING
     rule, inode, begin, end, path = fields
-    return Crumb(what, path, (int(inode), int(begin), int(end)), "" if rule == "-" else rule)
+    return Activity(what, path, (int(inode), int(begin), int(end)), "" if rule == "-" else rule)

@@ -26,7 +26,7 @@ class FindingAllowance(object):
 
     def spend(self, size):
         # type: (int) -> None
-        """One finding of so many bytes is told."""
+        """One finding of so many bytes is reported."""
         self._findings -= 1.0
         self._bytes -= size
 

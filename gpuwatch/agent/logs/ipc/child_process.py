@@ -7,14 +7,14 @@ import sys
 import time
 import zlib
 
-from .activity_marker import last_crumb
+from .activity_marker import last_activity
 from .process_stats import cpu_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from .activity_marker import Crumb  # noqa: F401 - used in type comments
+    from .activity_marker import Activity  # noqa: F401 - used in type comments
 
 _LOADER = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib.decompress(r.read(n)))"
 STALL_CPU_S = 3.0
@@ -31,7 +31,7 @@ SHIPPED_PACKAGES = ("base",)
 
 
 class Child(object):
-    """Starts the reader; `config` is its config, to which the crumbs and our pid are added."""
+    """Starts the reader; `config` is its config, to which the activity marker and our pid are added."""
 
     def __init__(self, config):
         # type: (dict[str, Any]) -> None
@@ -41,21 +41,21 @@ class Child(object):
             OSError: the interpreter does not start.
             RuntimeError: we were not shipped, so there is nothing to ship on.
         """
-        crumbs = os.pipe()
-        self._crumbs = crumbs[0]
+        marker = os.pipe()
+        self._marker = marker[0]
         try:
-            first = _program() + json.dumps(dict(config, crumbs=crumbs, parent=os.getpid())).encode() + b"\n"
+            first = _program() + json.dumps(dict(config, marker=marker, parent=os.getpid())).encode() + b"\n"
             self.process = subprocess.Popen(
                 [sys.executable, "-ISu", "-c", _LOADER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                pass_fds=crumbs,
+                pass_fds=marker,
             )
         except BaseException:
-            os.close(crumbs[0])
+            os.close(marker[0])
             raise
         finally:
-            os.close(crumbs[1])
+            os.close(marker[1])
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101 - asked for above
         self.input, self.output = self.process.stdin.fileno(), self.process.stdout.fileno()
         for end in (self.input, self.output):
@@ -65,7 +65,7 @@ class Child(object):
         """The standing messages that it has been given."""
         self._rest = b""
         self._spoken = False
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         self._worked = 0.0
 
     def write(self):
@@ -90,20 +90,20 @@ class Child(object):
         if not data:
             return None
         self._spoken = True
-        self.hear()
+        self.receive()
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         return [line.decode("ascii") for line in lines]
 
-    def hear(self):
+    def receive(self):
         # type: () -> None
         """It is not silent, or nobody listens to it."""
-        self._heard, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
+        self._received, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
 
     def hangs(self):
         # type: () -> str | None
         """Why it must be ended: `work` without an end, `wait` for what does not come, or it was `stopped`."""
-        silent = time.monotonic() - self._heard
+        silent = time.monotonic() - self._received
         if silent < min(STALL_CPU_S, STALL_DISK_S):
             return None
         worked, state = cpu_s(self.process.pid)
@@ -113,10 +113,10 @@ class Child(object):
             return "stopped" if state in ("T", "t") else "wait"
         return None
 
-    def last_crumb(self):
-        # type: () -> Crumb
+    def last_activity(self):
+        # type: () -> Activity
         """What it was about to do."""
-        return last_crumb(self._crumbs)
+        return last_activity(self._marker)
 
     def kill(self):
         # type: () -> bool
@@ -131,7 +131,7 @@ class Child(object):
     def close(self):
         # type: () -> None
         """Close our ends of its pipes."""
-        os.close(self._crumbs)
+        os.close(self._marker)
         for end in (self.process.stdin, self.process.stdout):
             if end is not None:
                 end.close()

@@ -11,7 +11,7 @@ def die_with(parent):
     # type: (int) -> None
     """Let the kernel kill us when the thread that started us ends; at once if `parent` is gone already.
 
-    Only Linux can do that. Elsewhere the end of our pipe tells us, unless we hang.
+    Only Linux can do that. Elsewhere the end of our pipe reports us, unless we hang.
     """
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

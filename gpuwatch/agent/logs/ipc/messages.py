@@ -36,7 +36,10 @@ def of_processes(rows, launchers):
 
 def _local_ranks(rows):
     # type: (list[dict[str, Any]]) -> dict[int, int]
-    """Local -> global rank where one job alone runs here: as the ranks say, else by torchrun's arithmetic."""
+    """Local -> global rank where one job alone runs here.
+
+    As the ranks state, else by torchrun's arithmetic.
+    """
     known = {}  # type: dict[int, set[int]]
     bases = set()  # type: set[tuple[int, int]]
     for row in rows:
@@ -58,7 +61,7 @@ def _local_ranks(rows):
 
 def unsearched(frame):
     # type: (str) -> str
-    """The list of files of a reader that is gone: how far they were searched is for the next one to say."""
+    """The list of files of a reader that is gone: how far they were searched is for the next one to state."""
     listed = json.loads(frame)
     listed["files"] = [{key: row[key] for key in row if key != "searched_to"} for row in listed["files"]]
     return json.dumps(dict(listed, complete=False))

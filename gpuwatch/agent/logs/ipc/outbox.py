@@ -57,7 +57,7 @@ class Outbox(object):
     @property
     def paused(self):
         # type: () -> bool
-        """Whether files are not read, as too much waits or too many findings were told of late."""
+        """Whether files are not read, as too much waits or too many findings were reported of late."""
         return self.full or self._allowance.used_up
 
     def put(self, letter, content):

@@ -33,7 +33,7 @@ _OUTCOMES = (
 MAX_OUTCOME = 80
 """Characters of such a value."""
 _INSIDE = ("record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source")
-"""Objects in a record that say more of the same."""
+"""Objects in a record that state more of the same."""
 _RANKS = ("rank", "global_rank", "RANK", "rang", "rango", "ранг")
 _LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
 _HOSTS = (
@@ -102,14 +102,14 @@ def _foreign(record):
 
 def _outcome(parts):
     # type: (list[dict[str, Any]]) -> str
-    """How a process ended, as `exit_code=137` behind the message; fields that say nothing are left out."""
+    """How a process ended, as `exit_code=137` behind the message; fields that log nothing are left out."""
     found = [(name, part[name]) for part in parts for name in _OUTCOMES if name in part]
-    told = [
+    reported = [
         "{}={}".format(name, str(value)[:MAX_OUTCOME])
         for name, value in found
         if isinstance(value, (str, int)) and value and value != "0"
     ]
-    return " " + " ".join(told) if told else ""
+    return " " + " ".join(reported) if reported else ""
 
 
 def unescaped(data):

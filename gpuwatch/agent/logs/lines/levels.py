@@ -96,17 +96,17 @@ _LOCAL = re.compile(r"thread '(?!main')|fatal: |Exception in thread \"(?!main\")
 
 def level(text, raw=None):
     # type: (str, str | None) -> str | None
-    """critical, error or warning by the line's own words; None: it does not say, or says less."""
+    """critical, error or warning by the line's own words; None: it does not state, or states less."""
     found = own_level(text, raw)
     return None if found in MILD else found
 
 
 def own_level(text, raw=None):
     # type: (str, str | None) -> str | None
-    """critical, error, warning, info or debug; None: the line does not say.
+    """critical, error, warning, info or debug; None: the line does not state.
 
     `text` is the message behind the prefixes that are known, `raw` the whole line: what is peeled off it may
-    tell that a logger wrote it.
+    report that a logger wrote it.
     """
     found = _in_head(text) or (None if raw is None or raw == text else _in_head(raw))
     if found is not None:

@@ -77,7 +77,7 @@ _WORD = re.compile(
 
 
 class LineRanks(object):
-    """What a line says of ranks; None where it does not."""
+    """What a line states of ranks; None where it does not."""
 
     __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
 
@@ -89,7 +89,7 @@ class LineRanks(object):
         """A number that may count the ranks, after the word `word`."""
         self.word = None  # type: str | None
         self.phrase = False
-        """Whether a sentence says that `rank` or `index` has failed, whoever writes it."""
+        """Whether a sentence states that `rank` or `index` has failed, whoever writes it."""
         self.world = None  # type: int | None
 
     def take(self, word, number, world=None):
@@ -224,7 +224,7 @@ def _take(named, text, reading):
 
 def _read_sentence(text, at, anonymous):
     # type: (str, int, bool) -> LineRanks
-    """The one rank that a sentence says has failed; an empty reading where there is none or more than one.
+    """The one rank that a sentence states has failed; an empty reading where there is none or more than one.
 
     `anonymous`: the head names nobody, so that the place of an error (`on rank 3`) counts, too.
     """
@@ -271,7 +271,7 @@ def _read_mention(text, at, reading):
 
 def _failed(found, text, anonymous):
     # type: (re.Match[str], str, bool) -> bool
-    """Whether the sentence says that this rank has failed, or that something failed there."""
+    """Whether the sentence states that this rank has failed, or that something failed there."""
     before = text[max(0, found.start() - _CHARS_BEFORE) : found.start()]
     if FROM.search(before) is not None:
         return True

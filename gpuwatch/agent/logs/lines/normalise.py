@@ -3,7 +3,7 @@
 import re
 
 from .json_lines import object_at, texts_of
-from .prefixes import Speaker, look_inside, peel, untagged, voices
+from .prefixes import Speaker, look_inside, peel, untagged, writers
 from .splitter import glued, shown
 
 MAX_NESTED = 2
@@ -28,7 +28,7 @@ _ECHO = re.compile(
 
 def messages(line, local_ranks=False, records=True):
     # type: (bytes, bool, bool) -> tuple[list[tuple[str, Speaker]], bool]
-    """The messages of one physical line, each with who says it; and whether `[rankN]:` proved to be local.
+    """The messages of one physical line, each with who states it; and whether `[rankN]:` proved to be local.
 
     `records`: of a JSON record its message, not the line itself.
     """
@@ -51,11 +51,11 @@ def _take(line, speaker, local_ranks, found, nested):
         text = untagged(shown(piece), speaker)
         at, proved = peel(text, speaker, local_ranks)
         proof = proof or proved
-        for number, message in enumerate(voices(text[at:])):
-            said_by = Speaker(speaker)
-            skip = peel(message, said_by, local_ranks)[0] if number else 0
-            look_inside(message, said_by)
-            found.append((message[skip:], said_by))
+        for number, message in enumerate(writers(text[at:])):
+            written_by = Speaker(speaker)
+            skip = peel(message, written_by, local_ranks)[0] if number else 0
+            look_inside(message, written_by)
+            found.append((message[skip:], written_by))
     return proof
 
 
@@ -90,11 +90,11 @@ def broken_end(data):
     lines = tail.replace(b"\r", b"\n").split(b"\n")[-MAX_WRAPPED:]  # the last one is empty
     size, broken, text = 0, 0, ""
     for line in reversed(lines[:-1]):
-        said = messages(line)[0][-1][0]
-        if text and not is_wrapped(said):
+        stated = messages(line)[0][-1][0]
+        if text and not is_wrapped(stated):
             break
         size += len(line) + 1
-        text = joined(said, text) if text else said
+        text = joined(stated, text) if text else stated
         if is_wrapped(text):
             broken = size
     return broken

@@ -27,7 +27,7 @@ _INNER = re.compile(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
 
 
 class Speaker(object):
-    """Who writes a line, as far as its prefixes tell."""
+    """Who writes a line, as far as its prefixes report."""
 
     __slots__ = ("rank", "local_rank", "host", "pid", "task", "program", "_seen")
 
@@ -80,7 +80,7 @@ class Speaker(object):
 
 def differ(one, other):
     # type: (Speaker, Speaker) -> bool
-    """Whether two lines cannot be of the same process, as far as their prefixes tell."""
+    """Whether two lines cannot be of the same process, as far as their prefixes report."""
     return any(
         getattr(one, name) is not None
         and getattr(other, name) is not None
@@ -141,7 +141,7 @@ def _collector(text, begin, at, speaker):
 
 def look_inside(text, speaker):
     # type: (str, Speaker) -> None
-    """What the message itself says about who speaks: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
+    """What the message itself states about who speaks: torch's `[Rank 3]`, NCCL's `host:pid:tid [device]`."""
     if speaker.rank is None:
         found = _IN_TEXT.search(text)
         if found:
@@ -164,7 +164,7 @@ def untagged(text, speaker):
     return _TAG.sub("", text)
 
 
-def voices(text):
+def writers(text):
     # type: (str) -> list[str]
     """The message cut where another rank's prefix stands in its midst: two ranks wrote on one line."""
     if "]:" not in text:

@@ -117,7 +117,7 @@ ENDED = re.compile(
     r"|\u0443\u043f\u0430\u043b|\u0437\u0430\u0432\u0435\u0440\u0448\w{1,8})\b)",
     re.IGNORECASE,
 )
-"""What follows a rank that a line says has failed; `rank 2 waits` is none."""
+"""What follows a rank that a line states has failed; `rank 2 waits` is none."""
 
 AT = re.compile(
     r"(?:\b(?:on|in|at|process|raised by|caused by|reported by|thrown by|invoked on)"

@@ -18,6 +18,6 @@ def row(offset, end, text, arrived, rule=None):
     `arrived` is None for a line that was there before the agent came; a time without a year is then taken as
     this year's.
     """
-    said = messages(text.encode("utf-8", "replace"))[0][-1]
+    stated = messages(text.encode("utf-8", "replace"))[0][-1]
     when = time.time() if arrived is None else arrived
-    return [offset, end, text, time_of(text, when), arrived, said[1].rank, level(said[0], text), rule]
+    return [offset, end, text, time_of(text, when), arrived, stated[1].rank, level(stated[0], text), rule]

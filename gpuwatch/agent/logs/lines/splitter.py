@@ -73,7 +73,7 @@ class Splitter(object):
     """Cuts bytes that follow each other into lines. Holds at most one line of 16 KiB and one bar.
 
     A row is (offset of its first byte, offset behind its line end, text). A record glued to a bar is a row of
-    its own; of a bar that was overwritten only the last state is told.
+    its own; of a bar that was overwritten only the last state is reported.
     """
 
     def __init__(self):

@@ -17,7 +17,7 @@ MAX_BETWEEN = 8
 class CandidateLine(object):
     """A physical line of a chunk as the rules see it."""
 
-    __slots__ = ("end", "parts", "proof", "said", "start")
+    __slots__ = ("end", "parts", "proof", "stated", "start")
 
     def __init__(self, chunk, start, end, local_ranks):
         # type: (Chunk, int, int, bool) -> None
@@ -25,14 +25,14 @@ class CandidateLine(object):
         self.end = end
         self.parts = []  # type: list[int]
         """Where the physical lines above begin that belong to the same record."""
-        said, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
-        self.said = []  # type: list[tuple[str, Speaker]]
-        """Its messages, each with who says it; quoted source code is none."""
-        for index, each in enumerate(said):
-            record = said[index - 1][0] if index else None
+        stated, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
+        self.stated = []  # type: list[tuple[str, Speaker]]
+        """Its messages, each with who states it; quoted source code is none."""
+        for index, each in enumerate(stated):
+            record = stated[index - 1][0] if index else None
             if not _is_quoted(each, record, chunk, start):
-                self.said.append(each)
-        if self.said:
+                self.stated.append(each)
+        if self.stated:
             self._join(chunk, chunk.above(start, MAX_WRAPPED - 1), local_ranks)
 
     def raw(self, chunk):
@@ -42,7 +42,7 @@ class CandidateLine(object):
 
     def _join(self, chunk, above, local_ranks):
         # type: (Chunk, list[bytes], bool) -> None
-        text, by = self.said[-1]
+        text, by = self.stated[-1]
         for before in reversed(above):  # this may be the second or third line of a broken record
             head, who = messages(before, local_ranks)[0][-1]
             if not is_wrapped(head):
@@ -52,16 +52,16 @@ class CandidateLine(object):
         below = chunk.below(self.end, MAX_WRAPPED - 1) if is_wrapped(text) else []
         while below and is_wrapped(text):
             text = joined(text, messages(below.pop(0), local_ranks)[0][0][0])
-        self.said[-1] = (text, by)
+        self.stated[-1] = (text, by)
 
 
-def _is_quoted(said, record, chunk, start):
+def _is_quoted(stated, record, chunk, start):
     # type: (tuple[str, Speaker], str | None, Chunk, int) -> bool
     """Whether a message quotes source code; a quotation is indented below its frame by the same speaker.
 
     `record` is the message before it in the same physical line, where there is one.
     """
-    message, by = said
+    message, by = stated
     if is_source(message, ""):
         return True
     if message[:1] not in (" ", "|"):

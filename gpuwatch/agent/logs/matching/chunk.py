@@ -36,7 +36,7 @@ _RAISED = re.compile(
 @lru_cache(maxsize=CACHED_LINES)
 def _last_message(line):
     # type: (bytes) -> tuple[str, Speaker]
-    """The last message of a physical line, and who says it; not to be changed."""
+    """The last message of a physical line, and who states it; not to be changed."""
     return messages(line)[0][-1]
 
 
@@ -139,7 +139,7 @@ class Chunk(object):
 
     def texts_below(self, end, most, by):
         # type: (int, int, Speaker) -> list[str]
-        """Lines after the one that ends at `end`, those that another rank says left out."""
+        """Lines after the one that ends at `end`, those that another rank states left out."""
         texts = []  # type: list[str]
         for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
             if len(texts) < most and not differ(messages(line)[0][0][1], by):
@@ -163,7 +163,7 @@ class Chunk(object):
 
     def failure_table(self, start):
         # type: (int) -> tuple[dict[str, Any], str]
-        """What the rows above say in torch's table of failed ranks: fields, and the text of its time."""
+        """What the rows above state in torch's table of failed ranks: fields, and the text of its time."""
         fields = {}  # type: dict[str, Any]
         when = ""
         for line in reversed(self.above(start, 7)):

@@ -84,7 +84,7 @@ _GOES_ON = re.compile(
     r"|falling back|fall back|(?:left|leaving) out|skipp(?:ed|ing)|ignor(?:ed|ing)|continuing"
     r"|recover(?:ed|ing))\b"
 )
-"""An error whose own line says that the program goes on."""
+"""An error whose own line states that the program goes on."""
 _GAVE_UP = re.compile(
     r"(?i)\b(?:bail(?:ed|ing|s) out|(?:gave|giv(?:es|ing|en)) up|(?:has |have )?died|is dead"
     r"|went away|crashed|abort(?:ed|ing)|cannot continue"
@@ -145,7 +145,7 @@ _STRONG = re.compile(
 
 def is_event(text, start, advice=False):
     # type: (str, int, bool) -> bool
-    """Whether the words from `start` on in a message tell of an event; `advice`: also where they advise."""
+    """Whether the words from `start` on in a message report of an event; `advice`: also where they advise."""
     if _RUNNER.search(text) or _NO_RUN.search(text) or _DISMISSED.search(text, start) or _SOURCE.match(text):
         return False
     before = text[max(0, start - MAX_BEFORE) : start]
@@ -161,16 +161,16 @@ def is_event(text, start, advice=False):
     return advice or _ADVICE.search(before, cut) is None
 
 
-def says_it_goes_on(text):
+def is_continuing(text):
     # type: (str) -> bool
-    """Whether an error line itself says that the program retries, skips or goes on without."""
+    """Whether an error line itself states that the program retries, skips or goes on without."""
     return _GOES_ON.search(text) is not None
 
 
-def says_it_gave_up(text):
+def has_given_up(text):
     # type: (str) -> bool
-    """Whether a line itself says that a process ended or gave up, and not that it goes on."""
-    return _GAVE_UP.search(text) is not None and not says_it_goes_on(text)
+    """Whether a line itself states that a process ended or gave up, and not that it goes on."""
+    return _GAVE_UP.search(text) is not None and not is_continuing(text)
 
 
 def _is_setting(before):

@@ -4,7 +4,7 @@ from ...base.rank_environment import is_rank
 from ..lines.levels import LEVEL_CHARS, MILD, own_level
 from ..lines.programs import KERNEL
 from ..lines.timestamps import time_of
-from .event_form import says_it_gave_up
+from .event_form import has_given_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     lines, key = chunk.shown_around(line.start, line.end, text, by)
     found = {
         "rule": rule.id,
-        "severity": severity_of(
-            rule, fields, None if kernel else own_level(text, raw), says_it_gave_up(text)
-        ),
+        "severity": severity_of(rule, fields, None if kernel else own_level(text, raw), has_given_up(text)),
         "role": rule.role,
         "offset": chunk.offset_of(line.start),
         "at": arrived if at is None else at,
@@ -66,7 +64,7 @@ def _bounded(chunk, line, arrived):
     """When a line without a time, that was there before us, was written at the latest, and what bounds that.
 
     It is no younger than the next time below it, and no older than the last one above it. Where no line near
-    it carries a time it is undated: that it is read now says nothing.
+    it carries a time it is undated: that it is read now logs nothing.
     """
     below, above = chunk.next_time(line.end, arrived), chunk.last_time(line.start, arrived)
     if below is not None:

@@ -123,7 +123,7 @@ class LineMatcher(object):
 
     def reading(self, dialects, text):
         # type: (list[CompiledDialect], str) -> ProgressReading | None
-        """What a line tells in the first dialect that it is of."""
+        """What a line reports in the first dialect that it is of."""
         for dialect in dialects:
             if self._is_off(dialect):
                 continue

@@ -25,7 +25,7 @@ MAX_BYTES = 4 << 20
 MAX_SHAPE = 2000
 """Longer ones are looked at anew each time."""
 MAX_PACED = 8000
-"""The same of shapes that may tell progress: a line may name hundreds of metrics."""
+"""The same of shapes that may report progress: a line may name hundreds of metrics."""
 
 _NO_HITS = []  # type: list[Any]
 _DIGITS = b"0123456789"
@@ -47,11 +47,11 @@ class Sieve(object):
         self._anywhere = []  # type: list[Phrase]
         self._bare = {}  # type: dict[Phrase, bytes]
         self._harmless = set()  # type: set[bytes]
-        self._telling = {}  # type: dict[bytes, list[Phrase]]
+        self._literal_words = {}  # type: dict[bytes, list[Phrase]]
         self._dull = set()  # type: set[bytes]
         self._hot = {}  # type: dict[bytes, list[Phrase]]
         self._paced = {}  # type: dict[bytes, list[CompiledDialect]]
-        """Shapes of lines that may tell progress: of those the newest one is enough."""
+        """Shapes of lines that may report progress: of those the newest one is enough."""
         self._bytes = 0
         self._dialects = ruleset.dialects
         for phrase in ruleset.phrases if phrases is None else phrases:
@@ -61,7 +61,7 @@ class Sieve(object):
         # type: (bytes, Newest | None) -> list[tuple[int, Phrase]]
         """Places where a phrase of a rule stands in `data` (whole lines, no escapes), by place, once a line.
 
-        `newest` is handed the last lines of those shapes that may tell progress.
+        `newest` is handed the last lines of those shapes that may report progress.
         """
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
@@ -88,7 +88,7 @@ class Sieve(object):
 
     def no_progress(self, shape):
         # type: (bytes) -> None
-        """Lines of this shape tell no progress after all, whatever their digits."""
+        """Lines of this shape report no progress after all, whatever their digits."""
         if self._paced.pop(shape, None) is not None and shape not in self._hot:
             self._dull.add(shape)
 
@@ -116,15 +116,15 @@ class Sieve(object):
             return hot
         together = b" ".join(fresh)
         anywhere = [each for each in self._anywhere if self._bare[each] in together]
-        telling = set(together.translate(_LETTERS).split()) - self._harmless
-        if telling:
-            self._learn(telling.difference(self._telling))
-            telling -= self._harmless
-        few = self._few(telling, anywhere)
+        reporting = set(together.translate(_LETTERS).split()) - self._harmless
+        if reporting:
+            self._learn(reporting.difference(self._literal_words))
+            reporting -= self._harmless
+        few = self._few(reporting, anywhere)
         for shape in fresh:
             phrases = _NO_HITS
-            if (telling or anywhere) and (few is None or _holds(shape, few)):
-                phrases = self._phrases(shape, telling, anywhere)
+            if (reporting or anywhere) and (few is None or _holds(shape, few)):
+                phrases = self._phrases(shape, reporting, anywhere)
             if not phrases:
                 self._remember(shape, phrases, _NO_HITS)
                 continue
@@ -137,23 +137,23 @@ class Sieve(object):
             )
         return hot
 
-    def _few(self, telling, anywhere):
+    def _few(self, reporting, anywhere):
         # type: (set[bytes], list[Phrase]) -> list[bytes] | None
         """The texts of which one must stand in a shape, if they are so few that this is quicker to see."""
-        phrases = {phrase for word in telling for phrase in self._telling[word]}
+        phrases = {phrase for word in reporting for phrase in self._literal_words[word]}
         phrases.update(anywhere)
         if len(phrases) > FEW_TEXTS or any(phrase.fold for phrase in phrases):
             return None
         return [self._bare[phrase] for phrase in phrases]
 
-    def _phrases(self, shape, telling, anywhere):
+    def _phrases(self, shape, reporting, anywhere):
         # type: (bytes, set[bytes], list[Phrase]) -> list[Phrase]
-        words = telling.intersection(shape.translate(_LETTERS).split())
+        words = reporting.intersection(shape.translate(_LETTERS).split())
         if not words and not anywhere:
             return []
         lowered = shape.lower()
         phrases = {}  # type: dict[Phrase, None]
-        for some in [self._telling[word] for word in words] + [anywhere]:
+        for some in [self._literal_words[word] for word in words] + [anywhere]:
             for phrase in some:
                 if self._bare[phrase] in (lowered if phrase.fold else shape):
                     phrases[phrase] = None
@@ -179,7 +179,7 @@ class Sieve(object):
     def _learn(self, words):
         # type: (set[bytes]) -> None
         """Find out which phrases each of these words may belong to."""
-        if len(self._harmless) + len(self._telling) > MAX_WORDS:
+        if len(self._harmless) + len(self._literal_words) > MAX_WORDS:
             self._harmless.clear()
         together = b" ".join(words)
         parts = [part for part in self._inside if part in together]
@@ -195,7 +195,7 @@ class Sieve(object):
                 if part in folded:
                     phrases = phrases + self._folded_inside[part]
             if phrases:
-                self._telling[word] = phrases
+                self._literal_words[word] = phrases
             else:
                 self._harmless.add(word)
 

@@ -31,7 +31,7 @@ FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
 
 
 class CompiledFlood(object):
-    """Nothing is told before `count` matches came within `seconds`."""
+    """Nothing is reported before `count` matches came within `seconds`."""
 
     __slots__ = ("count", "seconds")
 
@@ -119,7 +119,7 @@ class CompiledRule(object):
     @property
     def is_specific(self):
         # type: () -> bool
-        """Whether `match` tells what a line is about, and not only that something failed."""
+        """Whether `match` shows what a line is about, and not only that something failed."""
         return self.role != "hint" and self.raised is None
 
     def patterns(self):

@@ -88,7 +88,7 @@ class TracebackEnds(object):
 
     def find(self, chunk):
         # type: (Chunk) -> dict[int, str]
-        """Where a line of the chunk begins that ends a traceback, and what it says behind the prefix."""
+        """Where a line of the chunk begins that ends a traceback, and what it states behind the prefix."""
         found = {}  # type: dict[int, str]
         still = [each for each in self.open if not _walk(chunk, 0, each, found)]
         at = chunk.clean.find(HEAD)

@@ -20,7 +20,7 @@ READ_CHARS = 8192
 """Characters of a line that are read."""
 MAX_PHASES = 64
 MEANS, OF_STEPS = ("avg", "average", "mean", "running"), ("loss", "samples_per_s", "tokens_per_s")
-"""Words that begin so count for these fields only where the line does not tell the step's own value."""
+"""Words that begin so count for these fields only where the line does not report the step's own value."""
 BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
 """A batch of an epoch is the step only where the line names no step."""
 
@@ -36,7 +36,7 @@ FRACTION = re.compile(r"\d\.\d|\d ?(?:ms|us|s|secs?|seconds?)$")
 
 
 class ProgressReading(object):
-    """What one line tells."""
+    """What one line reports."""
 
     __slots__ = ("dialect", "fields", "phases")
 
@@ -65,7 +65,7 @@ class CompiledDialect(object):
         self.words = plain.get("words", {})  # type: dict[str, str]
         self.like = plain.get("like")  # type: str | None
         self.shared = {}  # type: dict[str, str]
-        """The words of the dialect that it is `like`, which hold where it does not say otherwise."""
+        """The words of the dialect that it is `like`, which hold where it does not state otherwise."""
         self.plain = bool(plain.get("plain"))
         """Only the named groups are read, no words."""
         self.phases = plain.get("phases")  # type: str | None
@@ -75,15 +75,15 @@ class CompiledDialect(object):
         self.fallback = bool(plain.get("fallback"))
         """Asked only where no other dialect fits."""
         self.needs = frozenset(plain.get("needs", ()))
-        """Fields without all of which a line tells nothing."""
+        """Fields without all of which a line reports nothing."""
         self.least = int(plain.get("least", 1))
-        """Fewer fields tell nothing."""
+        """Fewer fields report nothing."""
         self.steady = bool(plain.get("steady"))
         """Whether its patterns treat all digits alike."""
 
     def read(self, text):
         # type: (str) -> ProgressReading | None
-        """What a line of this dialect tells; None: it is none, or tells nothing.
+        """What a line of this dialect reports; None: it is none, or reports nothing.
 
         Raises:
             re.error: this Python cannot compile a pattern.

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from .dialect import CompiledDialect  # noqa: F401 - used in type comments
 
 HISTORY_STEPS = 200
-"""Told of one voice."""
+"""Reported of one writer."""
 MAX_SHAPE_LINES = 2 * HISTORY_STEPS
 """Lines of one shape, at most; and half as many at least, where there were more."""
 KEPT_IN_ALL = 4 * MAX_SHAPE_LINES
 """Lines of all shapes: some 60 ms to read."""
 MAX_SHAPES = 512
 MAX_LINE = 4096
-MAX_VOICES, MAX_BEFORE = 1024, 4
+MAX_WRITERS, MAX_BEFORE = 1024, 4
 ODD = re.compile(rb"(?i)(?<![a-z_])nan(?![a-z_])")
-VOICE = re.compile(
+WRITER = re.compile(
     rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}\d{1,6}\b"
 )
-"""Who says a line, as its first 200 bytes tell."""
+"""Who states a line, as its first 200 bytes report."""
 
 
 class _Kept(object):
@@ -56,13 +56,13 @@ class Past(object):
         self._number = 0
         self._lines = 0
         self._before = {}  # type: dict[bytes, dict[bytes, tuple[int, bytes, list[CompiledDialect]]]]
-        """Voice -> shape without a NaN -> its newest line."""
+        """Writer -> shape without a NaN -> its newest line."""
         self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[int, bytes, list[CompiledDialect]]]]
-        """Voice and shape with a NaN -> the first such line, behind those that were the newest before it."""
+        """Writer and shape with a NaN -> the first such line, behind those that were the newest before it."""
 
     def take(self, lines, shapes, paced):
         # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]]) -> None
-        """Look at the next lines with their shapes; those in `paced` may tell progress."""
+        """Look at the next lines with their shapes; those in `paced` may report progress."""
         for index in [at for at, shape in enumerate(shapes) if shape in paced]:
             shape = shapes[index]
             kept = self._kept.get(shape)
@@ -87,18 +87,18 @@ class Past(object):
     def _note_onset(self, kept, shape):
         # type: (_Kept, bytes) -> None
         at, line = kept.last
-        found = VOICE.search(line, 0, 200)
-        voice = found.group() if found else b""
-        before = self._before.get(voice)
+        found = WRITER.search(line, 0, 200)
+        writer = found.group() if found else b""
+        before = self._before.get(writer)
         if before is None:
-            if len(self._before) >= MAX_VOICES:
+            if len(self._before) >= MAX_WRITERS:
                 return
-            before = self._before[voice] = {}
+            before = self._before[writer] = {}
         if ODD.search(shape) is None:
             if shape in before or len(before) < MAX_BEFORE:
                 before[shape] = (at, line, kept.dialects)
-        elif (voice, shape) not in self._onsets and len(self._onsets) < MAX_VOICES:
-            self._onsets[voice, shape] = list(before.values()) + [(at, line, kept.dialects)]
+        elif (writer, shape) not in self._onsets and len(self._onsets) < MAX_WRITERS:
+            self._onsets[writer, shape] = list(before.values()) + [(at, line, kept.dialects)]
 
     def lines(self):
         # type: () -> list[tuple[int, bytes, list[CompiledDialect]]]

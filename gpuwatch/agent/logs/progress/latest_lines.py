@@ -3,7 +3,7 @@
 import re
 from collections import OrderedDict
 
-from .history_lines import ODD, VOICE
+from .history_lines import ODD, WRITER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 MAX_CHUNK_LINES = 64
 """Lines taken of one stretch of a file; the last one of each shape."""
-MANY_VOICES = 1024
-"""In a file of many ranks so many lines at the end are told apart by who says them."""
-FLOOD_BYTES, FLOOD_VOICES = 128 * 1024, 16
+MANY_WRITERS = 1024
+"""In a file of many ranks so many lines at the end are distinguished by who states them."""
+FLOOD_BYTES, FLOOD_WRITERS = 128 * 1024, 16
 """In a flood only so many: the next stretch brings other ones."""
 MAX_WAITING_LINES = 256
 """Lines that wait to be read."""
@@ -25,13 +25,13 @@ _MAY_DIFFER = re.compile(rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<)|[Rr](?:ank|ANK
 
 
 class Newest(object):
-    """The newest line of each shape and voice of one file."""
+    """The newest line of each shape and writer of one file."""
 
     def __init__(self):
         # type: () -> None
         self._found = []  # type: list[tuple[int, bytes, bytes, list[CompiledDialect], bool]]
         self._odd = set()  # type: set[tuple[bytes, bytes]]
-        """Shapes with a NaN and the voices that have told one."""
+        """Shapes with a NaN and the writers that have reported one."""
         self._waiting = OrderedDict()  # type: OrderedDict[Any, tuple[int, float, bool, bytes, bytes, list[CompiledDialect]]]
         self.past = None  # type: Past | None
         """Is shown all lines that come while it is there: a backlog."""
@@ -45,7 +45,7 @@ class Newest(object):
         wanted = {index for shape, index in last.items() if shape in paced}
         for index in list(wanted):
             if _MAY_DIFFER.search(shapes[index]):
-                most = MANY_VOICES if size < FLOOD_BYTES else FLOOD_VOICES
+                most = MANY_WRITERS if size < FLOOD_BYTES else FLOOD_WRITERS
                 wanted.update(_others(lines, shapes, index, most))
         turns = self._turns(lines, shapes, paced, last)
         wanted.update(turns)
@@ -58,26 +58,26 @@ class Newest(object):
 
     def _turns(self, lines, shapes, paced, last):
         # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], dict[bytes, int]) -> set[int]
-        """Lines that are the first of their voice with a NaN, and the one that it told before each."""
+        """Lines that are the first of their writer with a NaN, and the one that it reported before each."""
         odd = {shape for shape in last if shape in paced and ODD.search(shape)}
         found = set()  # type: set[int]
         before = {}  # type: dict[bytes, int]
         for index, shape in enumerate(shapes) if odd else ():
             if shape not in paced:
                 continue
-            voice = _voice(lines[index])
+            writer = _writer(lines[index])
             if shape not in odd:
-                before[voice] = index
-            elif (shape, voice) not in self._odd and len(self._odd) < MANY_VOICES:
-                self._odd.add((shape, voice))
-                found.update(at for at in (before.get(voice), index) if at is not None)
+                before[writer] = index
+            elif (shape, writer) not in self._odd and len(self._odd) < MANY_WRITERS:
+                self._odd.add((shape, writer))
+                found.update(at for at in (before.get(writer), index) if at is not None)
         return found
 
     def place(self, offset_of, arrived, backlog):
         # type: (Any, float, bool) -> None
-        """Say of what was taken last where it stands in the file, and when it came."""
+        """State of what was taken last where it stands in the file, and when it came."""
         for at, line, shape, dialects, turn in self._found:
-            key = (shape, _voice(line), offset_of(at) if turn else None)
+            key = (shape, _writer(line), offset_of(at) if turn else None)
             self._waiting.pop(key, None)
             self._waiting[key] = (offset_of(at), arrived, backlog, line, shape, dialects)
         del self._found[:]
@@ -96,22 +96,22 @@ class Newest(object):
         return bool(self._waiting)
 
 
-def _voice(line):
+def _writer(line):
     # type: (bytes) -> bytes
-    found = VOICE.search(line, 0, 200)
+    found = WRITER.search(line, 0, 200)
     return found.group() if found else b""
 
 
 def _others(lines, shapes, index, most):
     # type: (list[bytes], list[bytes], int, int) -> list[int]
-    """The last line of each voice that says the shape of the line at `index`."""
+    """The last line of each writer that states the shape of the line at `index`."""
     shape = shapes[index]
     seen = {}  # type: dict[bytes, int]
     for at in range(index, max(-1, index - most), -1):
         if shapes[at] == shape:
-            voice = VOICE.search(lines[at], 0, 200)
-            if voice is None:
+            writer = WRITER.search(lines[at], 0, 200)
+            if writer is None:
                 break
-            if seen.setdefault(voice.group(), at) != at and len(seen) == 1 and index - at > 8:
-                break  # one voice alone
+            if seen.setdefault(writer.group(), at) != at and len(seen) == 1 and index - at > 8:
+                break  # one writer alone
     return list(seen.values())

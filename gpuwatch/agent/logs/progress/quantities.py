@@ -80,7 +80,7 @@ QUANTITIES = {
 }  # type: Dict[str, Quantity]
 """Name -> field, how it is read, and the factor for a number that is written without a unit."""
 NOTHING = "-"
-"""Said of a word that means nothing in this dialect, whatever it means elsewhere."""
+"""Stated of a word that means nothing in this dialect, whatever it means elsewhere."""
 
 _QUANTITY = re.compile(
     r"\s*[\"']?(?:(?P<clock>" + CLOCK + r")(?![\d:])|(?P<odd>" + ODD + r")|(?P<number>[-+]?" + NUMBER + r"))"
@@ -129,7 +129,7 @@ def _value(fields, text, kind, factor):
     if kind == "size":
         factor = GIB.get(unit, factor)
         return number * factor if factor and number >= 0 else None
-    if kind == "plain" or _ABBREVIATED.match(text):  # `loss 2.5 m` says something else
+    if kind == "plain" or _ABBREVIATED.match(text):  # `loss 2.5 m` states something else
         factor *= THOUSANDS.get(unit, 1.0)
     return number * factor
 

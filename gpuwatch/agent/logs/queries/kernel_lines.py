@@ -26,8 +26,8 @@ class KernelLines(object):
         # type: (RuleSet, Callable[[], int], float, int, Iterable[list[int]], Callable[[int], object]) -> None
         """`began`: what is older was there before the agent; `count`: records that earlier readers had.
 
-        `skipped`: stretches of records that earlier readers hung on; `enter` is told a record's number before
-        the record is searched.
+        `skipped`: stretches of records that earlier readers hung on; `enter` is reported a record's number
+        before the record is searched.
         """
         self.source = None  # type: str | None
         self.tails = []  # type: list[FollowedTail]

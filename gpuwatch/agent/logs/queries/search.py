@@ -82,15 +82,15 @@ def search(plan, files, send):
     # type: (SearchPlan, list[str], Callable[[dict[str, Any]], object]) -> None
     """Look through files and send `wire.Lines` frames, the last one done."""
     sizes = [(path, _size(path)) for path in files]
-    teller = _Teller(plan, float(sum(size for _, size in sizes)) or 1.0, send)
+    reporter = _Reporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
     for path, size in sizes:
         try:
-            _search_file(plan, path, size, teller)
+            _search_file(plan, path, size, reporter)
         except OSError as error:
-            teller.trouble = "{}: {}".format(shown(path), error.strerror or error)
-        if teller.left <= 0:
+            reporter.trouble = "{}: {}".format(shown(path), error.strerror or error)
+        if reporter.left <= 0:
             break
-    teller.end()
+    reporter.end()
 
 
 def _size(path):
@@ -98,10 +98,10 @@ def _size(path):
     try:
         return os.stat(path).st_size
     except OSError:
-        return 1  # opening it says why
+        return 1  # opening it states why
 
 
-class _Teller(object):
+class _Reporter(object):
     """Sends what was found, a few lines at a time, and how far it is."""
 
     def __init__(self, plan, total, send):
@@ -145,13 +145,13 @@ class _Teller(object):
         self._rows = []
 
 
-def _search_file(plan, path, size, teller):
-    # type: (SearchPlan, str, int, _Teller) -> None
+def _search_file(plan, path, size, reporter):
+    # type: (SearchPlan, str, int, _Reporter) -> None
     """Whole blocks without the literal are passed over, which goes at the speed of memory."""
     descriptor = open_regular(path)
     try:
         at, rest = 0, b""
-        while at < size and teller.left > 0:
+        while at < size and reporter.left > 0:
             data = os.pread(descriptor, min(BLOCK_BYTES, size - at), at)
             if not data:
                 break
@@ -161,38 +161,38 @@ def _search_file(plan, path, size, teller):
             if not cut and len(block) >= 2 * BLOCK_BYTES:
                 cut = len(block)  # no line is as long as this
             rest = block[cut:]
-            _search_block(plan, path, block[:cut], begin, teller)
+            _search_block(plan, path, block[:cut], begin, reporter)
             at += len(data)
-            teller.went(len(data))
+            reporter.went(len(data))
     finally:
         os.close(descriptor)
 
 
-def _search_block(plan, path, block, begin, teller):
-    # type: (SearchPlan, str, bytes, int, _Teller) -> None
+def _search_block(plan, path, block, begin, reporter):
+    # type: (SearchPlan, str, bytes, int, _Reporter) -> None
     literal = plan.literal
     if not literal:
-        _search_lines(plan, path, block, begin, teller)
+        _search_lines(plan, path, block, begin, reporter)
         return
     sought = block.lower() if plan.fold else block
     found, at = sought.find(literal), 0
-    while found >= 0 and teller.left > 0:
+    while found >= 0 and reporter.left > 0:
         start = max(block.rfind(b"\n", 0, found) + 1, at)
         end = block.find(b"\n", found) + 1 or len(block)
-        _search_lines(plan, path, block[start:end], begin + start, teller)
+        _search_lines(plan, path, block[start:end], begin + start, reporter)
         at = end
         found = sought.find(literal, end)
 
 
-def _search_lines(plan, path, data, offset, teller):
-    # type: (SearchPlan, str, bytes, int, _Teller) -> None
+def _search_lines(plan, path, data, offset, reporter):
+    # type: (SearchPlan, str, bytes, int, _Reporter) -> None
     splitter = Splitter()
     rows = splitter.feed(data, offset)
     tail = splitter.tail()
     for one in rows if tail is None else rows + [tail]:
         if plan.pattern.search(one[2]):
-            teller.found(path, one)
-            if teller.left <= 0:
+            reporter.found(path, one)
+            if reporter.left <= 0:
                 return
 
 
@@ -205,7 +205,7 @@ class RunningSearch(object):
         self.pid, self.descriptor = _fork(plan, files)
         self.ended = False
         self._rest = b""
-        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
+        self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
     def read(self):
         # type: () -> list[str]
@@ -213,7 +213,7 @@ class RunningSearch(object):
         data = os.read(self.descriptor, 1 << 18)
         if not data:
             self.ended = True
-        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
+        self._received = (time.monotonic(), cpu_s(self.pid)[0])
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         return [line.decode("ascii") for line in lines]
@@ -221,7 +221,7 @@ class RunningSearch(object):
     def stalled(self):
         # type: () -> str | None
         """Why it should be given up."""
-        then, before = self._heard
+        then, before = self._received
         cpu, state = cpu_s(self.pid)
         if cpu - before > STALL_CPU_S:
             return "the pattern takes too long on a single line; the search was given up"
@@ -232,7 +232,7 @@ class RunningSearch(object):
     def listening(self):
         # type: () -> None
         """Its words were left unread meanwhile: it is not to blame for its silence."""
-        self._heard = (time.monotonic(), cpu_s(self.pid)[0])
+        self._received = (time.monotonic(), cpu_s(self.pid)[0])
 
     def end(self):
         # type: () -> None

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 SAME_AFTER_S = 600.0
 """An equal line after a longer silence is a new finding."""
-TELL_EVERY_S = 2.0
-"""A finding whose count grows is told again this often."""
+REPORT_EVERY_S = 2.0
+"""A finding whose count grows is reported again this often."""
 GROWN_AT_ONCE = 20
-"""Findings of a file whose new counts are told at a time."""
+"""Findings of a file whose new counts are reported at a time."""
 MAX_OF_A_SPEAKER = 40
 """Different findings of a rule and speaker that are kept apart; the rest counts with the last of them."""
 MAX_OPEN = 8192
@@ -29,15 +29,15 @@ _DIGITS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 class Open(object):
     """A finding that may still grow, or be closed."""
 
-    __slots__ = ("finding", "told", "told_count", "waiting")
+    __slots__ = ("finding", "reported", "reported_count", "waiting")
 
     def __init__(self, finding, waiting):
         # type: (dict[str, Any], object) -> None
         self.finding = finding
-        self.told = float("-inf")
-        self.told_count = 0
+        self.reported = float("-inf")
+        self.reported_count = 0
         self.waiting = waiting  # type: Any
-        """Lines of its block that are still to come; it is told when they have."""
+        """Lines of its block that are still to come; it is reported when they have."""
 
 
 class Crowd(object):
@@ -70,7 +70,10 @@ class Gatherer(object):
 
     def add(self, rule, finding, message):
         # type: (CompiledRule, dict[str, Any], str) -> Open | None
-        """Take a match in: the finding it starts, None where it only counts (or is too few to be told)."""
+        """Take a match in: the finding it starts.
+
+        None where it only counts (or is too few to be reported).
+        """
         key = signature(finding, message)
         at = finding["at"]  # type: float
         mine = self._open.setdefault(rule.id, {})
@@ -187,25 +190,28 @@ class Gatherer(object):
 
     def grown(self, now, most=GROWN_AT_ONCE):
         # type: (float, int) -> list[dict[str, Any]]
-        """Up to `most` findings whose count grew since they were last told; not those told a moment ago."""
+        """Up to `most` findings whose count grew since they were last reported.
+
+        Not those reported a moment ago.
+        """
         out = []  # type: list[dict[str, Any]]
         for known in list(self._growing):
             if len(out) >= most:
                 break
             if known.waiting is not None:
                 continue
-            if known.finding["count"] <= known.told_count:
+            if known.finding["count"] <= known.reported_count:
                 del self._growing[known]
-            elif not 0 <= now - known.told < TELL_EVERY_S:
-                out.append(tell(known, now))
+            elif not 0 <= now - known.reported < REPORT_EVERY_S:
+                out.append(report(known, now))
                 del self._growing[known]
         return out
 
 
-def tell(known, now):
+def report(known, now):
     # type: (Open, float) -> dict[str, Any]
-    """The finding as it stands, noted as told."""
-    known.told, known.told_count = now, known.finding["count"]
+    """The finding as it stands, noted as reported."""
+    known.reported, known.reported_count = now, known.finding["count"]
     known.waiting = None
     return dict(known.finding)
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
     from ..progress.dialect import CompiledDialect, ProgressReading  # noqa: F401 - used in type comments
 
-    Voice = tuple[tuple[Any, ...], dict[str, Any]]
+    Writer = tuple[tuple[Any, ...], dict[str, Any]]
 
-TOLD_AT_ONCE = 64
-"""Frames of one file and tick; who has not been told waits for the next one, with newer values then."""
-MAX_VOICES = 1024
+MAX_REPORTED = 64
+"""Frames of one file and tick; who has not been reported waits for the next one, with newer values then."""
+MAX_WRITERS = 1024
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
 """Fields of a step of the past, in the order of `wire.PastStep`."""
 MAX_BAR_STATES = 4
@@ -38,7 +38,7 @@ _RECORD = re.compile(r".{40,4000}[\])}]\s{0,4}(?=\d{1,3}(?:\.\d+)?%\s?\|)")
 
 
 class ProgressReader(object):
-    """Reads the lines that `newest` keeps, and remembers what has not been told."""
+    """Reads the lines that `newest` keeps, and remembers what has not been reported."""
 
     def __init__(self, file, search, sieve, speaker):
         # type: (str, LineMatcher, Sieve, Callable[[], dict[str, Any]] | None) -> None
@@ -47,26 +47,26 @@ class ProgressReader(object):
         self._search = search
         self._sieve = sieve
         self._speaker = speaker
-        self._untold = {}  # type: dict[tuple[Any, ...], dict[str, Any]]
+        self._unreported = {}  # type: dict[tuple[Any, ...], dict[str, Any]]
         self._turned = []  # type: list[dict[str, Any]]
         """Frames up to which a loss was a number, or NaN for the first time: no newer one replaces them."""
         self._odd = {}  # type: dict[tuple[Any, ...], bool]
-        """Voice -> whether its last loss was no number."""
+        """Writer -> whether its last loss was no number."""
         self._first_odd = set()  # type: set[tuple[Any, ...]]
-        """Voices whose untold frame is the first one without a number."""
+        """Writers whose unreported frame is the first one without a number."""
         self._past = None  # type: Past | None
-        self._past_told = False
+        self._past_reported = False
 
     def take_from(self, backlog):
         # type: (bool) -> None
         """What comes next is of the backlog, or live."""
-        if backlog and self._past is None and not self._past_told:
+        if backlog and self._past is None and not self._past_reported:
             self._past = Past()
         self.newest.past = self._past if backlog else None
 
     def frames(self, local_ranks):
         # type: (bool) -> list[dict[str, Any]]
-        """What is new since the last call: dicts with the keys of `wire.Progress` that say something.
+        """What is new since the last call: dicts with the keys of `wire.Progress` that state something.
 
         `local_ranks`: a lone `[rankN]:` of this file is a local rank.
         """
@@ -74,58 +74,64 @@ class ProgressReader(object):
             known = False
             # of what is live the arrival is as exact, and right whatever time zone the line is of
             own = time_of(shown(line[:TIME_CHARS]), arrived) if backlog else None
-            said = {}  # type: dict[Any, set[str]]
+            stated = {}  # type: dict[Any, set[str]]
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 known = True
-                voice = self._voice(reading.fields, by, read_message(text, by, line))
-                self._take(reading, voice, offset, arrived, own, backlog, said)
+                writer = self._writer(reading.fields, by, read_message(text, by, line))
+                self._take(reading, writer, offset, arrived, own, backlog, stated)
             if not known and all(dialect.steady for dialect in dialects):
                 self._sieve.no_progress(shape)
         turned, self._turned = self._turned, []
-        told = list(self._untold)[:TOLD_AT_ONCE]
-        self._first_odd.difference_update(told)
-        return turned + [self._untold.pop(key) for key in told]
+        reported = list(self._unreported)[:MAX_REPORTED]
+        self._first_odd.difference_update(reported)
+        return turned + [self._unreported.pop(key) for key in reported]
 
     def past(self, local_ranks, arrived):
         # type: (bool, float) -> list[dict[str, Any]]
-        """The steps of the backlog, thinned, a frame a voice: to be asked for once, when it has been read."""
-        past, self._past, self.newest.past, self._past_told = self._past, None, None, True
-        voices = {}  # type: dict[tuple[Any, ...], Steps]
+        """The steps of the backlog, thinned, a frame a writer.
+
+        To be asked for once, when it has been read.
+        """
+        past, self._past, self.newest.past, self._past_reported = self._past, None, None, True
+        writers = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
             own = time_of(shown(line[:TIME_CHARS]), arrived)
             for reading, by, text in self.readings(line, dialects, local_ranks):
-                key, who = self._voice(reading.fields, by, read_message(text, by, line))
-                if key not in voices and len(voices) < TOLD_AT_ONCE:
-                    voices[key] = Steps(who, reading.dialect)
-                if key in voices:
-                    voices[key].take(reading, own)
-        return [steps.frame(self._file, arrived) for steps in voices.values() if steps.points]
+                key, who = self._writer(reading.fields, by, read_message(text, by, line))
+                if key not in writers and len(writers) < MAX_REPORTED:
+                    writers[key] = Steps(who, reading.dialect)
+                if key in writers:
+                    writers[key].take(reading, own)
+        return [steps.frame(self._file, arrived) for steps in writers.values() if steps.points]
 
     def readings(self, line, dialects, local_ranks):
         # type: (bytes, list[CompiledDialect], bool) -> Iterator[tuple[ProgressReading, Speaker, str]]
-        """What a line tells, and its message: of the states of a bar on it, the newest that names a step."""
+        """What a line reports, and its message.
+
+        Of the states of a bar on it, the newest that names a step.
+        """
         stepped = set()  # type: set[tuple[Any, ...]]
         for text, by, is_bar in newest_first(self._messages(line, dialects, local_ranks)):
-            said_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
-            if is_bar and said_by in stepped:
+            written_by = (by.rank, by.local_rank, by.pid, by.host, by.task)
+            if is_bar and written_by in stepped:
                 continue
             reading = self._search.reading(dialects, text)
             if reading is not None:
                 if is_bar and "step" in reading.fields:
-                    stepped.add(said_by)
+                    stepped.add(written_by)
                 yield reading, by, text
 
     def _messages(self, line, dialects, local_ranks):
         # type: (bytes, list[CompiledDialect], bool) -> list[tuple[str, Speaker]]
-        """A line as it stands; the message of a JSON record only where the record itself tells nothing."""
+        """A line as it stands; the message of a JSON record only where the record itself reports nothing."""
         plain = messages(line, local_ranks, records=False)[0]
         if b"{" not in line or any(self._search.reading(dialects, text) for text, _ in plain):
             return plain
         return messages(line, local_ranks)[0]
 
-    def _voice(self, fields, by, head):
-        # type: (dict[str, Any], Speaker, Ranks) -> Voice
-        """Whose words a line's are: a key, and the keys of `wire.Progress` that say it."""
+    def _writer(self, fields, by, head):
+        # type: (dict[str, Any], Speaker, Ranks) -> Writer
+        """Whose words a line's are: a key, and the keys of `wire.Progress` that state it."""
         who = self.whose(fields, by, head)
         for name in ("index", "index_of"):
             who.pop(name, None)
@@ -133,23 +139,26 @@ class ProgressReader(object):
 
     def whose(self, fields, by, head=None):
         # type: (dict[str, Any], Speaker, Ranks | None) -> dict[str, Any]
-        """The keys of `wire.Finding` that say who writes a line. `head`: what its message tells of ranks."""
+        """The keys of `wire.Finding` that state who writes a line.
+
+        `head`: what its message reports of ranks.
+        """
         return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
 
-    def _take(self, reading, voice, offset, arrived, own, backlog, said):
-        # type: (ProgressReading, Voice, int, float, float | None, bool, dict[Any, set[str]]) -> None
+    def _take(self, reading, writer, offset, arrived, own, backlog, stated):
+        # type: (ProgressReading, Writer, int, float, float | None, bool, dict[Any, set[str]]) -> None
         fields = reading.fields
-        key, who = voice
+        key, who = writer
         # a record glued to a bar adds to it: the bar's step is the one that its total and speed are of
-        known = said.setdefault(key, set())
+        known = stated.setdefault(key, set())
         fields = {name: value for name, value in fields.items() if name not in known}
         known.update(fields)
         self._keep_turn(key, fields)
-        frame = self._untold.get(key)
+        frame = self._unreported.get(key)
         if frame is None:
-            if len(self._untold) >= MAX_VOICES:
+            if len(self._unreported) >= MAX_WRITERS:
                 return
-            frame = self._untold[key] = {"file": self._file, "fields": {}}
+            frame = self._unreported[key] = {"file": self._file, "fields": {}}
         fields.pop("rank", None)
         frame.update(who, offset=offset, at=arrived if own is None else own, timed=own is not None)
         frame["fields"].update(fields)
@@ -162,25 +171,25 @@ class ProgressReader(object):
 
     def _keep_turn(self, key, fields):
         # type: (tuple[Any, ...], dict[str, Any]) -> None
-        """Keep the frame of a voice from being replaced where its loss turns to NaN."""
+        """Keep the frame of a writer from being replaced where its loss turns to NaN."""
         if "loss" not in fields or "step" not in fields:
             return
         odd = not isfinite(float(fields["loss"]))
         turns = odd and self._odd.get(key) is False
-        if (turns or key in self._first_odd) and key in self._untold and len(self._turned) < TOLD_AT_ONCE:
-            self._turned.append(self._untold.pop(key))
+        if (turns or key in self._first_odd) and key in self._unreported and len(self._turned) < MAX_REPORTED:
+            self._turned.append(self._unreported.pop(key))
         self._first_odd.discard(key)
         if turns:
             self._first_odd.add(key)
-        if key in self._odd or len(self._odd) < MAX_VOICES:
+        if key in self._odd or len(self._odd) < MAX_WRITERS:
             self._odd[key] = odd
 
 
-def newest_first(said):
+def newest_first(stated):
     # type: (list[tuple[str, Speaker]]) -> list[tuple[str, Speaker, bool]]
     """The messages of a line: first its bars from the last one on, cut apart where no return parts them."""
     bars, others = [], []  # type: list[tuple[str, Speaker, bool]], list[tuple[str, Speaker, bool]]
-    for text, by in said:
+    for text, by in stated:
         ends = [bar.end() for bar in _BAR.finditer(text)] if "<" in text else []
         if not ends:
             others.append((text, by, False))
@@ -198,7 +207,7 @@ def newest_first(said):
 
 
 class Steps(object):
-    """The steps of one voice in the past; a line that names none is of the step named last."""
+    """The steps of one writer in the past; a line that names none is of the step named last."""
 
     def __init__(self, who, dialect):
         # type: (dict[str, Any], CompiledDialect) -> None
@@ -210,7 +219,7 @@ class Steps(object):
 
     def take(self, reading, at):
         # type: (ProgressReading, float | None) -> None
-        """Take in what a line tells that was written `at`."""
+        """Take in what a line reports that was written `at`."""
         fields = reading.fields
         if "step" in fields:
             total = fields.get("total_steps", self._total)
@@ -218,14 +227,14 @@ class Steps(object):
             if back and total != self._total and reading.dialect.id.endswith("bar"):
                 return  # the bar of an evaluation
             self._step, self._total, self._dialect = fields["step"], total, reading.dialect
-        told = [fields.get(name) for name in CURVES]
-        if self._step is None or told == [None] * len(CURVES):
+        reported = [fields.get(name) for name in CURVES]
+        if self._step is None or reported == [None] * len(CURVES):
             return
         if not self.points or self.points[-1][0] != self._step:
-            self.points.append([self._step, at] + told)
+            self.points.append([self._step, at] + reported)
             return
         point = self.points[-1]
-        for index, value in enumerate(told, 2):
+        for index, value in enumerate(reported, 2):
             if value is not None:
                 point[index] = value
 

@@ -19,7 +19,7 @@ MAX_SHAPES = 2000
 _RANK = re.compile(
     rb"\[rank\d+\]|^\d+: |\[\d+,\d+\]<|[Rr](?:ank|ANK)['\"]?[ =:]{1,3}\d+|default\d+\]|pid=\d+"
 )
-"""What tells the ranks apart that write lines of one shape."""
+"""What distinguish the ranks that write lines of one shape."""
 
 
 class Repeats(object):

@@ -7,14 +7,14 @@ from ..lines.splitter import MAX_LINE
 from ..lines.timestamps import time_of
 from ..matching.candidate import CandidateLine
 from ..matching.chunk import Chunk
-from ..matching.event_form import is_quoted_above, says_it_goes_on
+from ..matching.event_form import is_continuing, is_quoted_above
 from ..matching.finding import described, whose
 from ..matching.matcher import SEARCHED_CHARS, LineMatcher
 from ..matching.prefilter import Sieve
 from ..matching.record_rank import read_around
 from ..matching.ruleset import Phrase
 from ..matching.traceback_ends import TracebackEnds
-from .dedup import MAX_OPEN, Gatherer, tell
+from .dedup import MAX_OPEN, Gatherer, report
 from .progress_reader import ProgressReader
 from .repeats import Repeats
 
@@ -31,7 +31,7 @@ MAX_TAIL = 64 * 1024
 OVERLAP_BYTES = 1024
 """Bytes at the end of an unfinished part of a longer line that are searched with the next part."""
 MAX_DULL = 4000
-"""Shapes of lines without a match that are remembered: a training log says the same with other numbers."""
+"""Shapes of lines without a match that are remembered: a training log states the same with other numbers."""
 _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 QUIET_S = 0.5
 """An unterminated line, or a block that is not full, is looked at after so much silence."""
@@ -75,7 +75,7 @@ class Scanner(object):
         # type: (bytes, int, float, bool) -> list[dict[str, Any]]
         """The findings that are complete with `data`, whose first byte is at `offset` of the file.
 
-        They are dicts with the keys of `wire.Finding` that say something, without v, t, seq and kind.
+        They are dicts with the keys of `wire.Finding` that state something, without v, t, seq and kind.
         """
         self._fed, self._backlog = arrived, backlog
         whole = self._tail + data
@@ -102,7 +102,7 @@ class Scanner(object):
         self._fed = min(self._fed, now)  # the clock may have been set back
         if now - self._fed >= QUIET_S:
             self._look_at_tail(self._fed, out)
-            self._tell_waiting(now, out)
+            self._report_waiting(now, out)
         out.extend(self.gather.grown(now))
         return out
 
@@ -115,16 +115,16 @@ class Scanner(object):
 
     def end(self):
         # type: () -> list[dict[str, Any]]
-        """Nothing more will come: tell everything."""
+        """Nothing more will come: report everything."""
         out = []  # type: list[dict[str, Any]]
         self._look_at_tail(self._fed, out)
-        self._tell_waiting(self._fed, out)
+        self._report_waiting(self._fed, out)
         out.extend(self.gather.grown(float("inf"), MAX_OPEN))
         return out
 
     def progress(self):
         # type: () -> list[dict[str, Any]]
-        """What the lines since the last call tell of the training: keys of `wire.Progress`."""
+        """What the lines since the last call report of the training: keys of `wire.Progress`."""
         frames = [] if self._progress is None else self._progress.frames(self._local_ranks)
         self._unread_steps = None
         return frames
@@ -165,7 +165,7 @@ class Scanner(object):
 
     def searched_to(self, offset):
         # type: (int) -> int
-        """All before this byte is searched and told, where the next one to be fed is at `offset`."""
+        """All before this byte is searched and reported, where the next one to be fed is at `offset`."""
         begin = self.unread_from(offset)
         for known, _ in self._waiting:
             begin = min(begin, known.finding["offset"])
@@ -189,10 +189,10 @@ class Scanner(object):
             self._scan(self._tail, self._tail_at, arrived, out)
             self._past, self._tracebacks = past, tracebacks
 
-    def _tell_waiting(self, now, out):
+    def _report_waiting(self, now, out):
         # type: (float, list[dict[str, Any]]) -> None
         for known, _ in self._waiting:
-            out.append(tell(known, now))
+            out.append(report(known, now))
         self._waiting = []
 
     def _scan(self, raw, base, arrived, out, until=None):
@@ -242,7 +242,7 @@ class Scanner(object):
         """One more error line of a shape that is known."""
         known = self.gather.add(*again)
         if known is not None:
-            out.append(tell(known, arrived))
+            out.append(report(known, arrived))
 
     def _shape(self, line, phrases):
         # type: (bytes, list[Phrase]) -> int | None
@@ -261,7 +261,7 @@ class Scanner(object):
         # type: (Chunk, CandidateLine, int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
         """Search a line; `raised` is the exception where a traceback ends with it."""
         self._local_ranks = self._local_ranks or line.proof
-        if not line.said:
+        if not line.stated:
             return
         rules = []  # type: list[CompiledRule]
         for phrase in phrases:
@@ -280,12 +280,15 @@ class Scanner(object):
 
     def _explains(self, rule, general, chunk, line, hit, arrived, out):
         # type: (CompiledRule, bool, Chunk, CandidateLine, int, float, list[dict[str, Any]]) -> bool
-        """Whether a rule explains the line, by its patterns in general words or by the others; told if so."""
-        for index, (text, by) in enumerate(line.said):
+        """Whether a rule explains the line, by its patterns in general words or by the others.
+
+        Reported if so.
+        """
+        for index, (text, by) in enumerate(line.stated):
             fields = self._search.fields(rule, text, hit - line.start, general)
             if fields is None or not is_about(rule.programs, by.program):
                 continue
-            if self._search.after(rule, chunk, line.start, fields, line.said[:index]):
+            if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):
                 if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
                     self._found(rule, chunk, line, (text, by), fields, arrived, out)
                 return True
@@ -294,7 +297,7 @@ class Scanner(object):
     def _exception(self, chunk, line, raised, arrived, out):
         # type: (Chunk, CandidateLine, str, float, list[dict[str, Any]]) -> bool
         """Whether a rule knows the exception that ends a traceback, whatever its name."""
-        by = line.said[-1][1]
+        by = line.stated[-1][1]
         for rule in self._raised.rules:
             fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
             if fields is not None:
@@ -307,10 +310,10 @@ class Scanner(object):
         # type: (list[CompiledRule], Chunk, CandidateLine, str | None, float, list[dict[str, Any]]) -> None
         """The first message that calls itself an error, where no other rule knows the line."""
         for rule in rules:
-            for text, by in line.said if raised is None else [(raised, line.said[-1][1])]:
+            for text, by in line.stated if raised is None else [(raised, line.stated[-1][1])]:
                 about = is_about(rule.programs, by.program)
                 if about and self._search.is_error(rule, text, chunk, line, raised is not None):
-                    fields = {"goes_on": "yes"} if says_it_goes_on(text) else {}
+                    fields = {"goes_on": "yes"} if is_continuing(text) else {}
                     if not fields and is_fatal(text[:SEARCHED_CHARS], line.raw(chunk)[:SEARCHED_CHARS]):
                         fields = {"level": "critical"}
                     finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
@@ -321,16 +324,16 @@ class Scanner(object):
 
     def _recovery(self, rule, line, arrived, out):
         # type: (CompiledRule, CandidateLine, float, list[dict[str, Any]]) -> None
-        for text, _ in line.said:
+        for text, _ in line.stated:
             fields = self._search.recovery(rule, text)
             if fields is not None:
                 at = time_of(text, arrived)
                 out.extend(self.gather.close(rule, fields, arrived if at is None else at))
 
-    def _found(self, rule, chunk, line, said, fields, arrived, out):
+    def _found(self, rule, chunk, line, stated, fields, arrived, out):
         # type: (CompiledRule, Chunk, CandidateLine, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> Any
         """Take a match in: its finding; None where it was taken before."""
-        text, by = said
+        text, by = stated
         offset = chunk.offset_of(line.start)
         again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)
         self._reported.add((offset, rule.id))
@@ -347,7 +350,7 @@ class Scanner(object):
             opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
             self._waiting += self._filled([(opened, rule)], chunk, line.end, arrived, out)
         else:
-            out.append(tell(opened, arrived))
+            out.append(report(opened, arrived))
         return finding
 
     def _filled(self, waiting, chunk, end, arrived, out):
@@ -364,7 +367,7 @@ class Scanner(object):
                     done = True
                     break
             if done or not left:
-                out.append(tell(known, arrived))
+                out.append(report(known, arrived))
             else:
                 known.waiting = [left, by]
                 still.append((known, rule))

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-    from ..ipc.activity_marker import Crumb  # noqa: F401 - used in type comments
+    from ..ipc.activity_marker import Activity  # noqa: F401 - used in type comments
 
 MAX_SKIPPED = 16
 """A file with more lines that scanning does not end on is left alone."""
@@ -31,18 +31,21 @@ class Hangs(object):
         self.blocked = {}  # type: dict[str, str]
         """Path -> why it must not be touched."""
 
-    def scanning(self, crumb):
-        # type: (Crumb) -> dict[str, Any]
-        """A reader hung while it scanned: what is told, by the key under which it replaces what was told."""
-        path, stretch = crumb.path, list(crumb.stretch)
+    def scanning(self, activity):
+        # type: (Activity) -> dict[str, Any]
+        """A reader hung while it scanned.
+
+        What is reported, by the key under which it replaces what was reported.
+        """
+        path, stretch = activity.path, list(activity.stretch)
         known = self.careful.get(path)
         if known is None or not overlap(known, stretch):
             self.careful[path] = stretch
-            if not crumb.rule:
+            if not activity.rule:
                 return {}
-            self.suspended.setdefault(path, {})[crumb.rule] = messages.ENDLESS_RULE
+            self.suspended.setdefault(path, {})[activity.rule] = messages.ENDLESS_RULE
             why = "{} of {}".format(messages.ENDLESS_RULE, path)
-            return {"rule {} {}".format(crumb.rule, path): messages.slow(crumb.rule, why)}
+            return {"rule {} {}".format(activity.rule, path): messages.slow(activity.rule, why)}
         skipped = self.skipped.setdefault(path, [])
         skipped.append(stretch)
         if len(skipped) > MAX_SKIPPED:

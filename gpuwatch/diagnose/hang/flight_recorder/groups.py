@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal[
 ]
 WINDOW_COLLECTIVES = 16
 """Collectives before the last common one that are compared, and as many again while they differ."""
-NO_LANE = Lane({}, 0, None, tells_states=False, p2p=())
+NO_LANE = Lane({}, 0, None, has_states=False, p2p=())
 SURE_MAJORITY = 2 / 3
 """Share of a group that a majority needs to be believed without doubt."""
 
@@ -59,13 +59,13 @@ class ProcessGroup:
     members: tuple[int, ...]
     """Global ranks in the group's own order."""
     known: bool
-    """The dumps say who belongs to it; else it is who was seen in it."""
+    """The dumps state who belongs to it; else it is who was seen in it."""
     lanes: dict[int, Lane] = field(default_factory=dict)
     """Of the members with a dump that can be compared."""
     blind: set[int] = field(default_factory=set)
     """Members whose dump has lost everything about this group."""
     unread: frozenset[int] = frozenset()
-    """Ranks whose dump may be there, but could not be read: that says nothing of the rank."""
+    """Ranks whose dump may be there, but could not be read: that shows nothing of the rank."""
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class ProcessGroup:
         return f"group {self.name}{desc}"
 
 
-def crews(
+def process_groups(
     dumps: Sequence[RankDump], world: int | None = None, unread: frozenset[int] = frozenset()
 ) -> list[ProcessGroup]:
     """The groups of a job. One name may stand for several: groups that were split have it in common."""
@@ -102,16 +102,26 @@ def crews(
             config = dump.groups.get(name)
             ranks = config.ranks if config is not None else ()
             if (name, ranks) not in found:
-                found[name, ranks] = _crew(name, config, everyone, counted=counted)
+                found[name, ranks] = _process_group(name, config, everyone, counted=counted)
     by_rank = {dump.rank: dump for dump in dumps}
-    for crew in found.values():
-        own = [by_rank[rank] for rank in crew.members if rank in by_rank] if crew.members else dumps
-        _fill(crew, own)
-        crew.unread = unread
-    return [crew for crew in found.values() if any(lane is not NO_LANE for lane in crew.lanes.values())]
+    for process_group in found.values():
+        own = (
+            [by_rank[rank] for rank in process_group.members if rank in by_rank]
+            if process_group.members
+            else dumps
+        )
+        _fill(process_group, own)
+        process_group.unread = unread
+    return [
+        process_group
+        for process_group in found.values()
+        if any(lane is not NO_LANE for lane in process_group.lanes.values())
+    ]
 
 
-def _crew(name: str, config: GroupInfo | None, everyone: tuple[int, ...], *, counted: bool) -> ProcessGroup:
+def _process_group(
+    name: str, config: GroupInfo | None, everyone: tuple[int, ...], *, counted: bool
+) -> ProcessGroup:
     if config is not None and config.ranks:
         return ProcessGroup(name, config.desc, config.ranks, known=True)
     if name == "0":  # gloo does not write its groups down; the first one is that of all ranks
@@ -119,64 +129,66 @@ def _crew(name: str, config: GroupInfo | None, everyone: tuple[int, ...], *, cou
     return ProcessGroup(name, config.desc if config is not None else "", (), known=False)
 
 
-def _fill(crew: ProcessGroup, dumps: Sequence[RankDump]) -> None:
+def _fill(process_group: ProcessGroup, dumps: Sequence[RankDump]) -> None:
     """Put in the lanes of the members; who may have joined all of it, but kept no entry, is left out.
 
-    `dumps` are those of the members; where nobody says who they are, all of them.
+    `dumps` are those of the members; where nobody states who they are, all of them.
     """
-    told = bool(crew.members)
+    reported = bool(process_group.members)
     for dump in dumps:
-        lane, config = dump.lanes.get(crew.name), dump.groups.get(crew.name)
-        if lane is not None and (told or config is None or not config.ranks):
-            crew.lanes[dump.rank] = lane
-        elif told and dump.wrapped:
-            crew.blind.add(dump.rank)
-        elif told:
-            crew.lanes[dump.rank] = NO_LANE
-    crew.members = crew.members or tuple(sorted(crew.lanes))
+        lane, config = dump.lanes.get(process_group.name), dump.groups.get(process_group.name)
+        if lane is not None and (reported or config is None or not config.ranks):
+            process_group.lanes[dump.rank] = lane
+        elif reported and dump.wrapped:
+            process_group.blind.add(dump.rank)
+        elif reported:
+            process_group.lanes[dump.rank] = NO_LANE
+    process_group.members = process_group.members or tuple(sorted(process_group.lanes))
 
 
 def _highest(dump: RankDump) -> int:
     return max((dump.rank, *dump.world, *(max(each.ranks, default=0) for each in dump.groups.values())))
 
 
-def problem_of(crew: ProcessGroup) -> Problem | None:
+def problem_of(process_group: ProcessGroup) -> Problem | None:
     """The first thing that keeps this group from getting on."""
-    lasts = {rank: lane.last for rank, lane in crew.lanes.items()}
+    lasts = {rank: lane.last for rank, lane in process_group.lanes.items()}
     low, high = min(lasts.values()), max(lasts.values())
     if high == 0:
         return None  # only sends and receives
-    opens = [lane.open for lane in crew.lanes.values() if lane.open is not None]
-    tells = any(lane.tells_states for lane in crew.lanes.values())
-    if tells and not opens and low == high:
+    opens = [lane.open for lane in process_group.lanes.values() if lane.open is not None]
+    states = any(lane.has_states for lane in process_group.lanes.values())
+    if states and not opens and low == high:
         return None  # everything has completed
-    differing = _mismatch(crew, min(opens) if opens else None, low, tells=tells)
+    differing = _mismatch(process_group, min(opens) if opens else None, low, states=states)
     if differing is not None:
         return differing
     if opens and min(opens) <= low:
-        return _all_in_it(crew, min(opens))
+        return _all_in_it(process_group, min(opens))
     if low < high:
-        return _missing(crew, lasts, low + 1)
-    if crew.without:
-        return _absent(crew, low)
-    return None if tells else _late(crew, low)
+        return _missing(process_group, lasts, low + 1)
+    if process_group.without:
+        return _absent(process_group, low)
+    return None if states else _late(process_group, low)
 
 
-def _mismatch(crew: ProcessGroup, first_open: int | None, low: int, *, tells: bool) -> Problem | None:
+def _mismatch(
+    process_group: ProcessGroup, first_open: int | None, low: int, *, states: bool
+) -> Problem | None:
     """The first collective that not all members called alike; complete ones were alike enough."""
-    if len(crew.lanes) < 2:
+    if len(process_group.lanes) < 2:
         return None
-    oldest = max(min(lane.collectives, default=1) for lane in crew.lanes.values())
-    if tells:
+    oldest = max(min(lane.collectives, default=1) for lane in process_group.lanes.values())
+    if states:
         begin = first_open if first_open is not None else low + 1
         steps: Iterable[int] = range(max(begin, oldest), min(begin + WINDOW_COLLECTIVES, low + 1))
     else:
         steps = range(low, max(oldest, 1) - 1, -1)
     found, left = None, WINDOW_COLLECTIVES
     for seq in steps:
-        if tells and found is not None:
+        if states and found is not None:
             break
-        differing = _vote(crew, seq)
+        differing = _vote(process_group, seq)
         if differing is not None:
             found, left = differing, WINDOW_COLLECTIVES
         left -= 1
@@ -185,13 +197,13 @@ def _mismatch(crew: ProcessGroup, first_open: int | None, low: int, *, tells: bo
     return found
 
 
-def _vote(crew: ProcessGroup, seq: int) -> Problem | None:
-    ops = crew.at(seq)
+def _vote(process_group: ProcessGroup, seq: int) -> Problem | None:
+    ops = process_group.at(seq)
     if len(ops) < 2:
         return None
     votes: Counter[Signature] = Counter(op.signature for op in ops.values())
     if len(votes) == 1:
-        return _uneven(crew, ops, seq)
+        return _uneven(process_group, ops, seq)
     if all(op.state == "completed" for op in ops.values()):
         return None
     (winner, most), (_, second) = votes.most_common(2)
@@ -200,7 +212,7 @@ def _vote(crew: ProcessGroup, seq: int) -> Problem | None:
     chosen = next(op for op in ops.values() if op.signature == winner)
     return Problem(
         kind="mismatch",
-        group=crew,
+        group=process_group,
         seq=seq,
         culprits=() if tied else tuple(sorted(odd)),
         waiting=frozenset(ops),
@@ -211,21 +223,21 @@ def _vote(crew: ProcessGroup, seq: int) -> Problem | None:
     )
 
 
-def _uneven(crew: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Problem | None:
+def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Problem | None:
     """An all_to_all in which more is sent than received: the shares that ranks expect do not fit."""
     op = next(iter(ops.values()))
-    if not op.name.startswith("all_to_all") or len(ops) < len(crew.members):
+    if not op.name.startswith("all_to_all") or len(ops) < len(process_group.members):
         return None
     sent = sum(elements(each.inputs) for each in ops.values())
     taken = sum(elements(each.outputs) for each in ops.values())
     if sent == taken or all(each.state == "completed" for each in ops.values()):
         return None
-    return Problem("mismatch", crew, seq, (), frozenset(ops), _first(ops.values()), op, share=0.0)
+    return Problem("mismatch", process_group, seq, (), frozenset(ops), _first(ops.values()), op, share=0.0)
 
 
-def _all_in_it(crew: ProcessGroup, seq: int) -> Problem:
+def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
     """All that left a dump called it, and it has not ended everywhere."""
-    ops = crew.at(seq)
+    ops = process_group.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
     inside = frozenset(rank for rank, op in ops.items() if op.state == "started")
     behind = tuple(sorted(set(ops) - begun))
@@ -233,7 +245,7 @@ def _all_in_it(crew: ProcessGroup, seq: int) -> Problem:
     if behind and begun:
         return Problem(
             kind="behind",
-            group=crew,
+            group=process_group,
             seq=seq,
             culprits=behind,
             waiting=inside,
@@ -242,23 +254,29 @@ def _all_in_it(crew: ProcessGroup, seq: int) -> Problem:
             odd={rank: ops[rank] for rank in behind},
             share=len(begun) / len(ops),
         )
-    if crew.absent:
-        return _absent(crew, seq)
+    if process_group.absent:
+        return _absent(process_group, seq)
     ended = {rank for rank, each in ops.items() if each.state == "completed"}
     odd = {rank: each for rank, each in ops.items() if rank not in ended} if ended else {}
     since = _first(ops.values())
-    return Problem("stalled", crew, seq, (), inside or frozenset(ops), since, op, odd, len(ended) / len(ops))
+    return Problem(
+        "stalled", process_group, seq, (), inside or frozenset(ops), since, op, odd, len(ended) / len(ops)
+    )
 
 
-def _missing(crew: ProcessGroup, lasts: Mapping[int, int], seq: int) -> Problem:
-    there = crew.at(seq)
+def _missing(process_group: ProcessGroup, lasts: Mapping[int, int], seq: int) -> Problem:
+    there = process_group.at(seq)
     missing = sorted(rank for rank, last in lasts.items() if last < seq)
     if not there:  # overwritten meanwhile: those who went on are further
-        there = {rank: lane.collectives[lane.last] for rank, lane in crew.lanes.items() if lasts[rank] >= seq}
-    last_ops = {rank: crew.lanes[rank].collectives.get(lasts[rank]) for rank in missing}
+        there = {
+            rank: lane.collectives[lane.last]
+            for rank, lane in process_group.lanes.items()
+            if lasts[rank] >= seq
+        }
+    last_ops = {rank: process_group.lanes[rank].collectives.get(lasts[rank]) for rank in missing}
     return Problem(
         kind="missing",
-        group=crew,
+        group=process_group,
         seq=seq,
         culprits=tuple(missing),
         waiting=frozenset(rank for rank, op in there.items() if op.state != "completed"),
@@ -269,23 +287,23 @@ def _missing(crew: ProcessGroup, lasts: Mapping[int, int], seq: int) -> Problem:
     )
 
 
-def _absent(crew: ProcessGroup, seq: int) -> Problem:
-    ops = crew.at(seq)
+def _absent(process_group: ProcessGroup, seq: int) -> Problem:
+    ops = process_group.at(seq)
     return Problem(
         kind="absent",
-        group=crew,
+        group=process_group,
         seq=seq,
-        culprits=crew.without,
+        culprits=process_group.without,
         waiting=frozenset(ops),
         since_s=_first(ops.values()),
         op=_most(ops.values()),
-        share=len(ops) / len(crew.members),
+        share=len(ops) / len(process_group.members),
     )
 
 
-def _late(crew: ProcessGroup, seq: int) -> Problem | None:
+def _late(process_group: ProcessGroup, seq: int) -> Problem | None:
     """Without states: who came to the last collective when the others' patience was over already."""
-    ops = crew.at(seq)
+    ops = process_group.at(seq)
     begun = _first(ops.values())
     if begun is None:
         return None
@@ -299,7 +317,7 @@ def _late(crew: ProcessGroup, seq: int) -> Problem | None:
     waiting = frozenset(set(ops) - set(late))
     op = _most(ops[rank] for rank in waiting)
     share = len(waiting) / len(ops)
-    return Problem("late", crew, seq, tuple(sorted(late)), waiting, begun, op, late, share)
+    return Problem("late", process_group, seq, tuple(sorted(late)), waiting, begun, op, late, share)
 
 
 def _first(ops: Iterable[Op]) -> float | None:

@@ -38,7 +38,7 @@ class AnalysisRequest(msgspec.Struct, frozen=True):
 
 
 class IsolatedVerdict(msgspec.Struct, frozen=True):
-    """What the dumps say."""
+    """What the dumps state."""
 
     testimony: SourceVerdict | None
     """None: not one of them could be read."""
@@ -84,7 +84,7 @@ class IsolatedAnalysis:
         self._end = weakref.finalize(self, _end, process)
 
     def take(self) -> IsolatedVerdict | str | None:
-        """What it came to; a string says why it came to nothing; None while it runs."""
+        """What it came to; a string states why it came to nothing; None while it runs."""
         if self._process.poll() is None:
             if self._clock() < self._deadline:
                 return None

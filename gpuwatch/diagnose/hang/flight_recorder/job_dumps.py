@@ -56,22 +56,22 @@ class FlightEvidence:
     may_write: tuple[int, ...] = ()
     """Ranks whose job set the pipe over which they can be asked for fresh dumps."""
     places: tuple[str, ...] = ()
-    """Where the dumps go, as the jobs name it; torch's own places are not told."""
+    """Where the dumps go, as the jobs name it; torch's own places are not reported."""
 
     @property
     def testimony(self) -> SourceVerdict | None:
-        """What is put together with the other witnesses."""
+        """What is put together with the other sources."""
         return next((each.testimony for each in self.jobs if each.testimony is not None), None)
 
 
-def with_age(said: SourceVerdict, job: JobDumps) -> SourceVerdict:
+def with_age(stated: SourceVerdict, job: JobDumps) -> SourceVerdict:
     """The testimony with what it rests on: how many dumps, when they were written, and what is missing."""
     note = dumps_text(job)
     reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
-    if not said.wrong:
-        return replace(said, note=note, evidence=(note, *said.evidence, *reasons))
+    if not stated.wrong:
+        return replace(stated, note=note, evidence=(note, *stated.evidence, *reasons))
     apart = _apart_s(job.read)
-    settle, confidence = said.settle, said.confidence
+    settle, confidence = stated.settle, stated.confidence
     if apart <= TOGETHER_S:
         settle = tuple(line for line in settle if line != SAME_MOMENT)
     if apart > APART_S:
@@ -81,39 +81,39 @@ def with_age(said: SourceVerdict, job: JobDumps) -> SourceVerdict:
             *settle,
         )
     return replace(
-        said,
+        stated,
         note=note,
         confidence=confidence,
-        evidence=(note, *said.evidence, *reasons),
+        evidence=(note, *stated.evidence, *reasons),
         settle=settle,
     )
 
 
-def outlived(heard: FlightEvidence, stepped: Mapping[str | None, float]) -> FlightEvidence:
-    """Dumps of before a job's last step say nothing of what it waits for now.
+def outlived(received: FlightEvidence, stepped: Mapping[str | None, float]) -> FlightEvidence:
+    """Dumps of before a job's last step log nothing of what it waits for now.
 
     Args:
-        heard: What the dumps say.
-        stepped: Job -> when its log told a step last, unix seconds on our clock.
+        received: What the dumps state.
+        stepped: Job -> when its log reported a step last, unix seconds on our clock.
     """
-    jobs = [_outlived(job, stepped.get(job.job)) for job in heard.jobs]
-    return replace(heard, jobs=tuple(jobs))
+    jobs = [_outlived(job, stepped.get(job.job)) for job in received.jobs]
+    return replace(received, jobs=tuple(jobs))
 
 
 def _outlived(job: JobDumps, step: float | None) -> JobDumps:
-    said = job.testimony
-    if said is None or not said.wrong or step is None:
+    stated = job.testimony
+    if stated is None or not stated.wrong or step is None:
         return job
     if step <= max(each.written_at for each in job.read) + STEP_S:
         return job
     late = f"these dumps are older than the job's last step at {clock(step)}: they may show an earlier hang"
-    said = replace(
-        said,
+    stated = replace(
+        stated,
         confidence="low",
-        evidence=(late, *said.evidence),
-        settle=("new dumps, or those of the next timeout", *said.settle),
+        evidence=(late, *stated.evidence),
+        settle=("new dumps, or those of the next timeout", *stated.settle),
     )
-    return replace(job, testimony=said)
+    return replace(job, testimony=stated)
 
 
 def dumps_text(job: JobDumps, now: float | None = None) -> str:
@@ -134,9 +134,9 @@ def reasons_text(without: Mapping[int, str]) -> list[str]:
     by_reason: dict[str, list[int]] = {}
     for rank, why in sorted(without.items()):
         by_reason.setdefault(why, []).append(rank)
-    told = [f"{ranks_text(ranks)}: {why}" for why, ranks in by_reason.items()]
-    more = len(told) - SHOWN_REASONS
-    return [*told[:SHOWN_REASONS], f"{more} more reasons"] if more > 0 else told
+    reported = [f"{ranks_text(ranks)}: {why}" for why, ranks in by_reason.items()]
+    more = len(reported) - SHOWN_REASONS
+    return [*reported[:SHOWN_REASONS], f"{more} more reasons"] if more > 0 else reported
 
 
 def _apart_s(read: Sequence[DumpRead]) -> float:

@@ -13,14 +13,14 @@ SEND_OR_RECV = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
 """`send 0->1` on rank 0, `recv 1<-0` on rank 1: ranks within the group."""
 
 
-def p2p_problems(crew: ProcessGroup) -> Iterator[Problem]:
+def p2p_problems(process_group: ProcessGroup) -> Iterator[Problem]:
     """Every pair of which one side waits for what the other has not called."""
     sends: dict[tuple[int, int], list[Op]] = defaultdict(list)
     receives: dict[tuple[int, int], list[Op]] = defaultdict(list)
-    for rank, lane in crew.lanes.items():
+    for rank, lane in process_group.lanes.items():
         for op in lane.p2p:
             match = SEND_OR_RECV.match(op.name)
-            peer = _global(crew, int(match[3])) if match is not None else None
+            peer = _global(process_group, int(match[3])) if match is not None else None
             if match is None or peer is None:
                 continue
             if match[1] == "send":
@@ -29,25 +29,27 @@ def p2p_problems(crew: ProcessGroup) -> Iterator[Problem]:
                 receives[peer, rank].append(op)
     for source, target in sorted({*sends, *receives}):
         sent, taken = sends[source, target], receives[source, target]
-        problem = _one_sided(crew, source, target, sent, taken) or _unequal(crew, source, target, sent, taken)
+        problem = _one_sided(process_group, source, target, sent, taken) or _unequal(
+            process_group, source, target, sent, taken
+        )
         if problem is not None:
             yield problem
 
 
 def _one_sided(
-    crew: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]
+    process_group: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]
 ) -> Problem | None:
     if len(sent) == len(taken):
         return None
     waits, guilty = (source, target) if len(sent) > len(taken) else (target, source)
     longer, shorter = (sent, taken) if len(sent) > len(taken) else (taken, sent)
     op = longer[len(shorter)]
-    last = _newest(crew, guilty)
+    last = _newest(process_group, guilty)
     return Problem(
-        kind="p2p" if guilty in crew.lanes else "absent",
-        group=crew,
+        kind="p2p" if guilty in process_group.lanes else "absent",
+        group=process_group,
         seq=0,
-        culprits=() if guilty in crew.unread and guilty not in crew.lanes else (guilty,),
+        culprits=() if guilty in process_group.unread and guilty not in process_group.lanes else (guilty,),
         waiting=frozenset((waits,)),
         since_s=op.created_s,
         op=op,
@@ -56,24 +58,26 @@ def _one_sided(
     )
 
 
-def _unequal(crew: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]) -> Problem | None:
+def _unequal(
+    process_group: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]
+) -> Problem | None:
     """The two sides agree that something is sent, and not on how much."""
     for ours, theirs in zip(sent, taken, strict=True):
         if elements(ours.inputs or ours.outputs) != elements(theirs.outputs or theirs.inputs):
             both = frozenset((source, target))
             since = ours.created_s
             odd = {target: theirs}
-            return Problem("mismatch", crew, 0, (), both, since, ours, odd, share=0.5, peer=source)
+            return Problem("mismatch", process_group, 0, (), both, since, ours, odd, share=0.5, peer=source)
     return None
 
 
-def _newest(crew: ProcessGroup, rank: int) -> Op | None:
-    lane = crew.lanes.get(rank)
+def _newest(process_group: ProcessGroup, rank: int) -> Op | None:
+    lane = process_group.lanes.get(rank)
     if lane is None:
         return None
     return max((*lane.collectives.values(), *lane.p2p), key=lambda op: op.created_s or 0.0, default=None)
 
 
-def _global(crew: ProcessGroup, number: int) -> int | None:
+def _global(process_group: ProcessGroup, number: int) -> int | None:
     """A rank of the group as the job counts it."""
-    return crew.members[number] if number < len(crew.members) else None
+    return process_group.members[number] if number < len(process_group.members) else None

@@ -15,7 +15,7 @@ Newest = Mapping[int, Op]
 """Rank -> the last entry of its dump."""
 
 MAX_SHOWN_RANKS = 8
-"""Ranks of which the evidence tells one by one."""
+"""Ranks of which the evidence reports one by one."""
 SAME_MOMENT = "whether all dumps were written at the same moment: a job that runs on looks like this too"
 
 
@@ -24,22 +24,30 @@ def nothing_testimony() -> SourceVerdict:
     return SourceVerdict("flight", wrong=False, sentence="no dump could be read")
 
 
-def healthy_testimony(dumps: Sequence[RankDump], crews: Sequence[ProcessGroup]) -> SourceVerdict:
+def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[ProcessGroup]) -> SourceVerdict:
     """All members of all groups are together."""
-    if not crews:
+    if not process_groups:
         return _no_entries(dumps)
-    blind = not any(lane.tells_states for crew in crews for lane in crew.lanes.values())
+    blind = not any(
+        lane.has_states for process_group in process_groups for lane in process_group.lanes.values()
+    )
     settle = (
         ("gloo does not record whether a collective has ended: all ranks may still hang in the last one",)
         if blind
         else ()
     )
-    groups = plural(len(crews), "process group")
+    groups = plural(len(process_groups), "process group")
     text = f"nothing wrong: the {len(dumps)} dumps agree in {groups} up to the last collective"
     if len(dumps) == 1:
         text = "nothing wrong in the only dump: what the other ranks did is not known"
-    lasts = [(crew, max(lane.last for lane in crew.lanes.values())) for crew in list(crews)[:MAX_SHOWN_RANKS]]
-    evidence = tuple(f"{crew.title}: {plural(len(crew.lanes), 'rank')} at #{last}" for crew, last in lasts)
+    lasts = [
+        (process_group, max(lane.last for lane in process_group.lanes.values()))
+        for process_group in list(process_groups)[:MAX_SHOWN_RANKS]
+    ]
+    evidence = tuple(
+        f"{process_group.title}: {plural(len(process_group.lanes), 'rank')} at #{last}"
+        for process_group, last in lasts
+    )
     return SourceVerdict("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
 
 
@@ -65,7 +73,7 @@ def testimony_of(
     if len(others) and cause.kind != "stalled":
         settle.append(f"{plural(len(others), 'other group')} are blocked for other reasons: see below")
     return SourceVerdict(
-        witness="flight",
+        source="flight",
         wrong=True,
         sentence=_sentence(cause, newest),
         culprits=cause.culprits,
@@ -84,7 +92,7 @@ def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict
     ranks = tuple(sorted({rank for each in circle for rank in each.culprits}))
     proofs = [proof for each in circle for proof in _proofs(each, newest)]
     return SourceVerdict(
-        witness="flight",
+        source="flight",
         wrong=True,
         sentence="deadlock: " + ", and ".join(parts),
         culprits=ranks,
@@ -182,13 +190,13 @@ def _lag(problem: Problem) -> str:
 
 
 def _proofs(problem: Problem, newest: Newest) -> list[str]:
-    crew = problem.group
+    process_group = problem.group
     proofs = []
     if problem.seq:
-        members = len(crew.members)
+        members = len(process_group.members)
         proofs.append(
-            f"{crew.title}: {plural(len(problem.waiting), 'rank')} of {members} in {_called(problem)}"
-            + (f" at {problem.op.frame}" if problem.op.frame else "")
+            f"{process_group.title}: {plural(len(problem.waiting), 'rank')} of {members} "
+            f"in {_called(problem)}" + (f" at {problem.op.frame}" if problem.op.frame else "")
         )
     for rank in problem.culprits[:MAX_SHOWN_RANKS]:
         op = newest.get(rank)
@@ -199,25 +207,27 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
             began = f" at {clock(op.created_s)}" if op.created_s else ""
             frame = f" in {op.frame}" if op.frame else ""
             proofs.append(f"rank {rank}: {op.name} #{op.seq}, {op.state}{began}{frame}")
-        elif rank in crew.lanes:
+        elif rank in process_group.lanes:
             proofs.append(f"rank {rank}: its dump has no entry")
     if len(problem.culprits) > MAX_SHOWN_RANKS:
         proofs.append(f"and {plural(len(problem.culprits) - MAX_SHOWN_RANKS, 'more rank')}")
     if problem.held:
         proofs.append(f"{ranks_text(problem.held)} did not enter it either: blocked in another group")
-    if crew.without and problem.kind != "absent":
-        proofs.append(f"{ranks_text(crew.without)} left no dump")
-    if set(crew.absent) - set(crew.without):
-        proofs.append(_unread(crew))
-    if not crew.known:
-        proofs.append(f"who belongs to {crew.title} is not in the dumps: taken from who was seen in it")
+    if process_group.without and problem.kind != "absent":
+        proofs.append(f"{ranks_text(process_group.without)} left no dump")
+    if set(process_group.absent) - set(process_group.without):
+        proofs.append(_unread(process_group))
+    if not process_group.known:
+        proofs.append(
+            f"who belongs to {process_group.title} is not in the dumps: taken from who was seen in it"
+        )
     return proofs
 
 
 def _further(problems: Sequence[Problem], word: str) -> list[str]:
-    told = [f"{word}: {_sentence(each, {})}" for each in problems[:MAX_SHOWN_RANKS]]
+    reported = [f"{word}: {_sentence(each, {})}" for each in problems[:MAX_SHOWN_RANKS]]
     left = len(problems) - MAX_SHOWN_RANKS
-    return told + ([f"{word}: {plural(left, 'group')} more"] if left > 0 else [])
+    return reported + ([f"{word}: {plural(left, 'group')} more"] if left > 0 else [])
 
 
 def _confidence(problem: Problem) -> Confidence:
@@ -270,6 +280,6 @@ def _settle(problem: Problem) -> list[str]:
     return words
 
 
-def _unread(crew: ProcessGroup) -> str:
-    lost = [rank for rank in crew.absent if rank in crew.unread]
+def _unread(process_group: ProcessGroup) -> str:
+    lost = [rank for rank in process_group.absent if rank in process_group.unread]
     return f"the dump{'s' * (len(lost) > 1)} of {ranks_text(lost)} could not be read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup, crews, problem_of
+from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup, problem_of, process_groups
 from gpuwatch.diagnose.hang.flight_recorder.p2p import p2p_problems
 from gpuwatch.diagnose.hang.flight_recorder.text import (
     circle_testimony,
@@ -26,7 +26,7 @@ class FlightVerdict:
 
     testimony: SourceVerdict
     problems: tuple[Problem, ...]
-    crews: tuple[ProcessGroup, ...]
+    process_groups: tuple[ProcessGroup, ...]
 
 
 def judge_flight(
@@ -39,13 +39,13 @@ def judge_flight(
 
     Args:
         dumps: One of each rank, as many as there are.
-        world: Ranks of the job, where the dumps may not tell (gloo, the last ranks' dumps missing).
+        world: Ranks of the job, where the dumps may not report (gloo, the last ranks' dumps missing).
         unread: Ranks whose dump may be there, but could not be read: they are not blamed for leaving none.
     """
     if not dumps:
         return FlightVerdict(nothing_testimony(), (), ())
-    groups = crews(dumps, world, frozenset(unread))
-    problems = [problem for crew in groups for problem in _problems(crew)]
+    groups = process_groups(dumps, world, frozenset(unread))
+    problems = [problem for process_group in groups for problem in _problems(process_group)]
     if not problems:
         return FlightVerdict(healthy_testimony(dumps, groups), (), tuple(groups))
     roots, explained = _roots(problems)
@@ -57,9 +57,9 @@ def judge_flight(
     return FlightVerdict(testimony, (*roots, *explained), tuple(groups))
 
 
-def _problems(crew: ProcessGroup) -> list[Problem]:
-    found = problem_of(crew)
-    return ([] if found is None else [found]) + list(p2p_problems(crew))
+def _problems(process_group: ProcessGroup) -> list[Problem]:
+    found = problem_of(process_group)
+    return ([] if found is None else [found]) + list(p2p_problems(process_group))
 
 
 def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
@@ -90,7 +90,7 @@ def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
 
 
 def _order(problem: Problem) -> tuple[int, float]:
-    """A dump that is absent says little of its rank, and a group in which all are together even less."""
+    """A dump that is absent states little of its rank, and a group in which all are together even less."""
     weak = {"stalled": 2, "absent": 1}.get(problem.kind, 0)
     return weak, problem.since_s if problem.since_s is not None else float("inf")
 

@@ -28,7 +28,7 @@ def read_ras(answer: RasAnswer, node: str) -> Ras:
 
 
 def unpacked(packed: str) -> bytes:
-    """The words as RAS said them.
+    """The words as RAS stated them.
 
     Raises:
         RasError: damaged, or more than is read.

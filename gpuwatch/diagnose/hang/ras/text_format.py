@@ -120,13 +120,13 @@ def _incomplete(draft: _Draft, lines: list[str]) -> None:
 
 
 def _error(draft: _Draft, lines: list[str]) -> None:
-    said = "error"
+    stated = "error"
     for line in lines:
         match = REPORTED.search(line)
-        said = match[1].lower() if match is not None else said
+        stated = match[1].lower() if match is not None else stated
         peer = _ranked(line)
         if peer is not None:
-            draft.failed.append((peer, said))
+            draft.failed.append((peer, stated))
 
 
 def _mismatch(draft: _Draft, lines: list[str]) -> None:

@@ -23,7 +23,7 @@ class _Charge:
     """What one communicator holds against some of its ranks."""
 
     weight: int
-    """What says more comes first."""
+    """What states more comes first."""
     peers: tuple[RasRank, ...]
     what: str
     confidence: Confidence
@@ -38,8 +38,9 @@ def judge_ras(
 ) -> SourceVerdict:
     """All answers about one job (several nodes may have been asked).
 
-    Dead ranks say most, then those that do not answer, those with an error, and those that have launched
-    fewer collectives than the others. `names`: address -> node, for hosts that are told by their addresses.
+    Dead ranks state most, then those that do not answer, those with an error, and those that have launched
+    fewer collectives than the others. `names`: address -> node, for hosts that are reported by their
+    addresses.
     """
     charges = [charge for ras in answers for each in ras.communicators for charge in _charges(each)]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
@@ -56,14 +57,14 @@ def judge_ras(
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
     first = charges[0]
     ranks = [_global(peer, first.communicator, world, locate) for peer in first.peers]
-    told = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
+    reported = [f"{_whose(charge, world, locate, names)} {charge.what}" for charge in charges[:8]]
     return SourceVerdict(
-        witness="ras",
+        source="ras",
         wrong=True,
         sentence=f"{_whose(first, world, locate, names)} {first.what}, according to NCCL RAS",
         culprits=tuple(sorted(rank for rank in set(ranks) if rank is not None)),
         confidence=first.confidence,
-        evidence=tuple(dict.fromkeys([*told, *evidence])),
+        evidence=tuple(dict.fromkeys([*reported, *evidence])),
         settle=(LAUNCHES,) if first.weight > 2 else ("the log and the node of that rank",),
     )
 
@@ -83,12 +84,14 @@ def _charges(each: Communicator) -> list[_Charge]:
         noticed = words == REMOTE  # its own process is well: it met somebody else's end
         weight = 5 if noticed else 2
         confidence: Confidence = "low" if noticed else "medium"
-        charge(weight, [peer for peer, said in each.failed if said == words], f"reports: {words}", confidence)
+        charge(
+            weight, [peer for peer, stated in each.failed if stated == words], f"reports: {words}", confidence
+        )
     charge(3, each.left, "has left the communicator in which the others are", "medium")
     for words in dict.fromkeys(words for _, words in each.ending):
         charge(
             3,
-            [peer for peer, said in each.ending if said == words],
+            [peer for peer, stated in each.ending if stated == words],
             f"is {words}, unlike the others",
             "medium",
         )
@@ -101,12 +104,12 @@ def _charges(each: Communicator) -> list[_Charge]:
         confidence = "medium" if many and fewest.size < most.size else "low"
         if many and fewest.size <= 0.25 * size and _stands_apart(buckets):
             confidence = "high"
-        said = "nothing" if fewest.count == 0 else str(fewest.count)
+        stated = "nothing" if fewest.count == 0 else str(fewest.count)
         others = plural(ahead, "rank")
         charge(
             4,
             fewest.peers,
-            f"has launched {said} of the {buckets[-1].count} {name}s that {others} have launched",
+            f"has launched {stated} of the {buckets[-1].count} {name}s that {others} have launched",
             confidence,
         )
     return found
@@ -119,12 +122,12 @@ def _stands_apart(buckets: Sequence[Bucket]) -> bool:
 
 def _circumstances(ras: Ras) -> list[str]:
     version = f" (NCCL {ras.version})" if ras.version else ""
-    told = [
+    reported = [
         f"{plural(len(ras.communicators), 'communicator')} reported by {ras.node} on {ras.address}{version}"
     ]
     if ras.timeouts:
-        told.append(f"{plural(ras.timeouts, 'process')} did not answer in time while RAS asked around")
-    return told
+        reported.append(f"{plural(ras.timeouts, 'process')} did not answer in time while RAS asked around")
+    return reported
 
 
 def _lost(

@@ -26,7 +26,7 @@ MAX_WORLD = 1 << 16
 
 @dataclass(frozen=True)
 class RankStack:
-    """One rank's process, and what was heard of it."""
+    """One rank's process, and what was received from it."""
 
     rank: int
     node: str
@@ -65,11 +65,11 @@ class JobStacks:
     spots: tuple[StackGroup, ...]
     """Those with the fewest ranks first."""
     unseen: tuple[RankStack, ...]
-    """Ranks of which nothing was heard."""
+    """Ranks of which nothing was received."""
     absent: tuple[int, ...]
     """Ranks that the job should have and that run on no node that answered."""
     by: str
-    """python: compared by frames; kernel: by what the kernel says."""
+    """python: compared by frames; kernel: by what the kernel states."""
     testimony: SourceVerdict
 
 
@@ -90,14 +90,14 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     by = "python" if frames else "kernel"
     world = max((each.world or 0 for each in ranks), default=0)
     absent = tuple(sorted(set(range(min(world, MAX_WORLD))) - {each.rank for each in ranks}))
-    said = _gone(spots, absent) or _testimony(spots, unseen, by)
-    if absent and said.wrong and said.culprits and _may_await_others(said, spots, by):
-        said = _waited_for(absent, spots, "waiting", "low")
+    stated = _gone(spots, absent) or _testimony(spots, unseen, by)
+    if absent and stated.wrong and stated.culprits and _may_await_others(stated, spots, by):
+        stated = _waited_for(absent, spots, "waiting", "low")
     if any(each.inferred for each in ranks):
-        said = replace(said, sentence=guessed(said.sentence), confidence="low")
+        stated = replace(stated, sentence=guessed(stated.sentence), confidence="low")
     if absent:
-        said = replace(said, evidence=(*said.evidence, f"{_numbers(absent)} on no node that answered"))
-    return JobStacks(job, spots, unseen, absent, by, said)
+        stated = replace(stated, evidence=(*stated.evidence, f"{_numbers(absent)} on no node that answered"))
+    return JobStacks(job, spots, unseen, absent, by, stated)
 
 
 def main_thread(each: RankStack) -> PythonThread | None:
@@ -176,7 +176,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
     where = usual.what if len(rest) == 1 else f"waiting for others, most of them {rest[-1].what}"
     rest_of_them = "the other one is" if of_two else f"{others} of {total} ranks are"
     return SourceVerdict(
-        witness="stacks",
+        source="stacks",
         wrong=True,
         sentence=f"{_named(ranks)} {word} {what}, while {rest_of_them} {where}",
         culprits=tuple(each.rank for each in ranks),
@@ -193,7 +193,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
 def _no_majority(
     spots: Sequence[StackGroup], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
 ) -> SourceVerdict:
-    """Many places: all wait for each other, or nothing can be said."""
+    """Many places: all wait for each other, or nothing can be stated."""
     total = sum(len(spot.ranks) for spot in spots)
     stuck = None if unseen else _deadlock(spots, total, evidence)
     if stuck is not None:
@@ -242,7 +242,7 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
     count = sum(len(spot.ranks) for spot in together)
     word = "is" if len(ranks) == 1 else "are"
     return SourceVerdict(
-        witness="stacks",
+        source="stacks",
         wrong=True,
         sentence=f"all {total} ranks wait for each other: {_named(ranks)} {word} {what}, "
         f"while {count} {'is' if count == 1 else 'are'} {rest}",
@@ -265,14 +265,14 @@ def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict |
     return _waited_for(absent, spots, spots[0].what, sure)
 
 
-def _may_await_others(said: SourceVerdict, spots: Sequence[StackGroup], by: str) -> bool:
+def _may_await_others(stated: SourceVerdict, spots: Sequence[StackGroup], by: str) -> bool:
     """Whether those that are named may themselves wait for ranks that are not there."""
     if by == "python":
-        return said.confidence == "low"
-    named = [each for spot in spots for each in spot.ranks if each.rank in said.culprits]
+        return stated.confidence == "low"
+    named = [each for spot in spots for each in spot.ranks if each.rank in stated.culprits]
     threads = [kernel_thread(each) for each in named]
     polls = all(thread is not None and waits_on_socket(thread) for thread in threads)
-    return said.confidence == "low" or (bool(named) and polls)
+    return stated.confidence == "low" or (bool(named) and polls)
 
 
 def _waited_for(
@@ -281,7 +281,7 @@ def _waited_for(
     count = sum(len(spot.ranks) for spot in spots)
     rest = f"all {plural(count, 'rank')} that do"
     return SourceVerdict(
-        witness="stacks",
+        source="stacks",
         wrong=True,
         sentence=f"{_numbers(absent)} on no node that answered, while {rest} are {what}",
         culprits=tuple(absent),
@@ -307,7 +307,7 @@ def _confidence(
 
 
 def _may_wait(spot: StackGroup) -> bool:
-    """Whether the kernel says of all its ranks what it says of ranks that wait for each other."""
+    """Whether the kernel states of all its ranks what it states of ranks that wait for each other."""
     return all(_kernel_spot(each)[1] for each in spot.ranks)
 
 

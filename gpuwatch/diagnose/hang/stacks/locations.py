@@ -95,13 +95,13 @@ def _collective(frames: Sequence[StackFrame]) -> str | None:
 
 
 def _errand(frames: Sequence[StackFrame]) -> str | None:
-    """By the outermost frame that tells: that is what the program asked for."""
+    """By the outermost frame that reports: that is what the program asked for."""
     found = (words for frame in reversed(frames) for part, words in ERRANDS if part in frame.file)
     return next(found, None)
 
 
 def _name(frame: StackFrame) -> str:
-    """Without the class, which newer interpreters tell."""
+    """Without the class, which newer interpreters report."""
     return frame.function.rpartition(".")[2]
 
 

@@ -15,7 +15,7 @@ from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.wire import GpuState
 
 RECENT_STEPS = 50
-"""Told steps that a pace, a gap and an ETA are worked out from."""
+"""Reported steps that a pace, a gap and an ETA are worked out from."""
 IMBALANCE, MEMORY_IMBALANCE = 0.10, 0.20
 """(max - min) / mean over which ranks count as unequal."""
 Side: TypeAlias = Literal["high", "low", "both"]
@@ -28,7 +28,7 @@ class Fact:
     value: float
     at: float
     computed: bool = False
-    """Worked out by gpuwatch, not told by the log."""
+    """Worked out by gpuwatch, not reported by the log."""
 
     def age_s(self, now: float) -> float:
         """Seconds since it was true."""
@@ -45,7 +45,7 @@ class RankRow:
     uuid: str | None = None
     file: str | None = None
     """Where it writes."""
-    voice: RankProgress | None = None
+    writer: RankProgress | None = None
     alive: bool = False
     """Whether its process was seen when its node last listed them."""
     inferred: bool = False
@@ -57,8 +57,8 @@ class RankRow:
     """Steps behind the furthest rank."""
     step_s: float | None = None
     tokens_per_s: float | None = None
-    told_at: float | None = None
-    """When it told its step."""
+    reported_at: float | None = None
+    """When it reported its step."""
     wrote_at: float | None = None
     """When its log last grew."""
     memory_bytes: float | None = None
@@ -71,8 +71,8 @@ class RankRow:
     busy_pct: float | None = None
     gpu_at: float | None = None
     gpu_state: GpuState | None = None
-    told_late: bool = False
-    """What it told is too old to say anything about now."""
+    reported_late: bool = False
+    """What it reported is too old to state anything about now."""
     gpu_late: bool = False
     flags: frozenset[str] = frozenset()
     """Columns in which it stands out."""
@@ -86,7 +86,7 @@ class RankMetric:
     """The field of `RankRow`."""
     source: Literal["log", "gpu"]
     limit: float | None = None
-    """Imbalance from which it is told; None: healthy ranks differ by more than that (heat, power)."""
+    """Imbalance from which it is reported; None: healthy ranks differ by more than that (heat, power)."""
     bad: Side = "high"
     """On which side of the median a rank stands out."""
 
@@ -133,7 +133,7 @@ def spread(values: Sequence[float], limit: float | None) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Percentiles of the last told step times, in seconds (nearest rank)."""
+    """Percentiles of the last reported step times, in seconds (nearest rank)."""
 
     count: int
     p50: float
@@ -153,9 +153,9 @@ def step_times(times: Sequence[float]) -> StepTimes | None:
     return StepTimes(len(ordered), nearest(0.50), nearest(0.95), nearest(0.99))
 
 
-def usual_gap(told: Sequence[float]) -> float | None:
+def usual_gap(reported: Sequence[float]) -> float | None:
     """The median distance from one of the last values to the next where they grow; None: they never do."""
-    gaps = [later - before for before, later in pairwise(told[-RECENT_STEPS:]) if later > before]
+    gaps = [later - before for before, later in pairwise(reported[-RECENT_STEPS:]) if later > before]
     return median(gaps) if gaps else None
 
 
@@ -178,7 +178,7 @@ class JobFacts:
     ranks_alive: int = 0
     """Ranks whose process was seen when its node last listed them."""
     world: int | None = None
-    """How many ranks it has, where they say so."""
+    """How many ranks it has, where they state it."""
     nodes: int = 0
     gpus: int = 0
     """0: none, or not known of all ranks."""
@@ -188,7 +188,7 @@ class JobFacts:
     """Whose words are the job's."""
     speaker_rank: int | None = None
     speaking: int = 0
-    """Ranks that tell steps."""
+    """Ranks that report steps."""
     facts: dict[str, Fact] = field(default_factory=dict)
     """Field of `wire.Progress` -> newest; `mfu` and `eta_s` may be computed."""
     scope: Scope | None = None
@@ -198,7 +198,7 @@ class JobFacts:
     why_no_mfu: str = ""
     times: StepTimes | None = None
     gap_s: float | None = None
-    """Usual seconds from one told step to the next."""
+    """Usual seconds from one reported step to the next."""
     late_s: float = 0.0
     """What is older than this looks stale."""
     shares: tuple[Share, ...] = ()
@@ -208,9 +208,9 @@ class JobFacts:
 
     @property
     def stepped_at(self) -> float | None:
-        """When a step was last told."""
+        """When a step was last reported."""
         return None if self.speaker is None else self.speaker.stepped_at
 
     def late(self, at: float | None, now: float) -> bool:
-        """Whether something told at that time says little about now."""
+        """Whether something reported at that time states little about now."""
         return at is None or now - at > self.late_s

@@ -17,13 +17,13 @@ THROTTLED_PCT = 10.0
 def compare(made: JobFacts, now: float) -> None:
     """How far the ranks lie apart, and which of them stand out."""
     rows = made.rows
-    newest = max([row.told_at for row in rows if row.told_at is not None], default=math.inf)
+    newest = max([row.reported_at for row in rows if row.reported_at is not None], default=math.inf)
     for row in rows:
-        row.told_late = made.late(row.told_at, now)
-    # a GPU's value counts while it is fresh, a told one when it is of about the newest told step
+        row.reported_late = made.late(row.reported_at, now)
+    # a GPU's value counts while it is fresh, a reported one when it is of about the newest reported step
     fresh = {
         "gpu": [not row.gpu_late for row in rows],
-        "log": [row.told_at is not None and newest - row.told_at <= made.late_s for row in rows],
+        "log": [row.reported_at is not None and newest - row.reported_at <= made.late_s for row in rows],
     }
     stands: dict[int, set[str]] = {}
     for column in COLUMNS:
@@ -42,7 +42,7 @@ def compare(made: JobFacts, now: float) -> None:
 def _flag(made: JobFacts, stands: dict[int, set[str]]) -> None:
     """Mark the ranks that stand out, those by their lag, slowdowns and silence, too."""
     silent = _silent_from(made)
-    every = _told_every(made)
+    every = _reports_every(made)
     for index, row in enumerate(made.rows):
         if row.lag is not None and row.lag > every:
             stands.setdefault(index, set()).add("lag")
@@ -60,14 +60,14 @@ def _stands_out(value: float, middle: float, column: RankMetric) -> bool:
     return (high and column.bad != "low") or (low and column.bad != "high")
 
 
-def _told_every(made: JobFacts) -> int:
-    """Steps between two told ones: a rank that is so far behind has only not told its newest yet."""
+def _reports_every(made: JobFacts) -> int:
+    """Steps between two reported ones: a rank that is so far behind has only not reported its newest yet."""
     steps = [] if made.speaker is None else [step.step for step in made.speaker.steps]
     return int(usual_gap(steps) or 1)
 
 
 def _silent_from(made: JobFacts) -> float | None:
-    """A log that has not grown since then is silent among others that have; None: too few to tell."""
+    """A log that has not grown since then is silent among others that have; None: too few to report."""
     wrote = [row.wrote_at for row in made.rows if row.wrote_at is not None and row.step is not None]
     if len(wrote) < 3:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuwatch.diagnose.training.job_view.facts import RECENT_STEPS, Fact, JobFacts, Share
 from gpuwatch.diagnose.training.job_view.mfu import TFLOPS_PER_GPU, mfu, scope_of
 from gpuwatch.diagnose.training.job_view.peak_flops import TERA, peak_flops
-from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Voice
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Writer
 from gpuwatch.diagnose.training.throughput import COMMUNICATION, LOADING, WAITING_SHARE, share_of, step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -24,7 +24,7 @@ def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None
     made.nodes = len({row.node for row in made.rows})
     uuids = {row.uuid: row for row in made.rows if row.uuid is not None}
     seated = {row.rank for row in made.rows if row.rank is not None and (row.alive or row.ended)}
-    if uuids and len(uuids) == len(seated):  # a rank a GPU, those included that only a log tells of
+    if uuids and len(uuids) == len(seated):  # a rank a GPU, those included that only a log reports of
         made.gpus = max(made.world or 0, made.ranks_seen)
     else:
         made.gpus = len(uuids) if len(seated) == made.ranks_seen else 0
@@ -32,40 +32,42 @@ def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None
     made.gpu_name = next(iter(names)) if len(names) == 1 else None
 
 
-def fill_numbers(made: JobFacts, voices: Sequence[Voice], model: Model | None, now: float) -> None:
-    """What its speaker says of it: told ones as they are, else worked out where that is possible."""
-    voice = made.speaker
-    if voice is None:
+def fill_numbers(made: JobFacts, writers: Sequence[Writer], model: Model | None, now: float) -> None:
+    """What its speaker states of it: reported ones as they are, else worked out where that is possible."""
+    writer = made.speaker
+    if writer is None:
         return
-    seat = next((seat for each, seat in voices if each is voice), None)
-    made.speaker_rank = voice.rank if seat is None else seat.rank
-    made.facts = {name: Fact(value.value, value.at) for name, value in voice.values.items()}
-    _throughput(made, voice, model)
-    _utilisation(made, voice, model)
-    _eta(made, voice, now)
-    made.shares = tuple(_shares(voice, voice.value("step_time_s") or (made.times.p50 if made.times else 0.0)))
+    seat = next((seat for each, seat in writers if each is writer), None)
+    made.speaker_rank = writer.rank if seat is None else seat.rank
+    made.facts = {name: Fact(value.value, value.at) for name, value in writer.values.items()}
+    _throughput(made, writer, model)
+    _utilisation(made, writer, model)
+    _eta(made, writer, now)
+    made.shares = tuple(
+        _shares(writer, writer.value("step_time_s") or (made.times.p50 if made.times else 0.0))
+    )
 
 
-def _throughput(made: JobFacts, voice: RankProgress, model: Model | None) -> None:
-    """Tokens a second of the whole job, where it is known whose the told ones are."""
+def _throughput(made: JobFacts, writer: RankProgress, model: Model | None) -> None:
+    """Tokens a second of the whole job, where it is known whose the reported ones are."""
     facts = made.facts
     if "tokens_per_s" not in facts and "samples_per_s" in facts and model is not None and model.seq_len:
         samples = facts["samples_per_s"]
         facts["tokens_per_s"] = Fact(samples.value * model.seq_len, samples.at, computed=True)
-    told = facts.get("tokens_per_s")
-    if told is None:
+    reported = facts.get("tokens_per_s")
+    if reported is None:
         return
     own = [row.tokens_per_s for row in made.rows if row.tokens_per_s is not None]
-    made.scope = scope_of(voice.dialect, len(own), model)
+    made.scope = scope_of(writer.dialect, len(own), model)
     if made.scope == "job":
-        made.job_tokens_per_s = told
+        made.job_tokens_per_s = reported
     elif made.scope == "gpu" and made.gpus:
-        mean = math.fsum(own) / len(own) if own else told.value
-        made.job_tokens_per_s = Fact(mean * made.gpus, told.at, computed=True)
+        mean = math.fsum(own) / len(own) if own else reported.value
+        made.job_tokens_per_s = Fact(mean * made.gpus, reported.at, computed=True)
 
 
-def _utilisation(made: JobFacts, voice: RankProgress, model: Model | None) -> None:
-    """MFU from tokens and the model, else from the told TFLOP/s of a GPU; or why there is none."""
+def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> None:
+    """MFU from tokens and the model, else from the reported TFLOP/s of a GPU; or why there is none."""
     if "mfu" in made.facts:
         return
     peak = None if made.gpu_name is None else peak_flops(made.gpu_name)
@@ -79,7 +81,7 @@ def _utilisation(made: JobFacts, voice: RankProgress, model: Model | None) -> No
         made.why_no_mfu = "needs model: peak_tflops: for these GPUs"
     elif model is not None and tokens is not None:
         _work_out(made, mfu(tokens.value, made.gpus, model, peak), tokens.at, "model:")
-    elif tflops is not None and voice.dialect in TFLOPS_PER_GPU:
+    elif tflops is not None and writer.dialect in TFLOPS_PER_GPU:
         _work_out(made, tflops.value * TERA / peak, tflops.at, "the told TFLOP/s")
     elif model is None:
         made.why_no_mfu = "needs model: in the hosts file"
@@ -97,20 +99,23 @@ def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:
         made.why_no_mfu = f"over 100 % of the bf16 peak by {by}"
 
 
-def _eta(made: JobFacts, voice: RankProgress, now: float) -> None:
-    """Seconds to the end, from the told steps and how long one takes; nothing of a run that stands still."""
+def _eta(made: JobFacts, writer: RankProgress, now: float) -> None:
+    """Seconds to the end, from the reported steps and how long one takes.
+
+    Nothing of a run that stands still.
+    """
     step, total = made.facts.get("step"), made.facts.get("total_steps")
-    recent = voice.step_times(RECENT_STEPS)
+    recent = writer.step_times(RECENT_STEPS)
     if "eta_s" in made.facts or step is None or total is None or not recent or made.late(step.at, now):
         return
-    if total.value > step.value and not voice.per_epoch:
+    if total.value > step.value and not writer.per_epoch:
         left = (total.value - step.value) * step_s(recent) - (now - step.at)
         made.facts["eta_s"] = Fact(max(0.0, left), now, computed=True)
 
 
-def _shares(voice: RankProgress, whole_s: float) -> Iterator[Share]:
+def _shares(writer: RankProgress, whole_s: float) -> Iterator[Share]:
     """The parts of a step that it waits for something, by its own timers."""
-    phases = {name: value.value for name, value in voice.phases.items()}
+    phases = {name: value.value for name, value in writer.phases.items()}
     for what, words in (("communication", COMMUNICATION), ("loading data", LOADING)):
         part = share_of(phases, words) / whole_s if whole_s else 0.0
         if 0.0 < part <= 1.0:

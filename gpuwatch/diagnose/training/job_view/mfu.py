@@ -7,18 +7,18 @@ from typing import Literal, TypeAlias
 from gpuwatch.hosts.plan import Model
 
 Scope: TypeAlias = Literal["gpu", "job"]
-"""Whose tokens a second a log tells: of one GPU, or of the whole job."""
+"""Whose tokens a second a log reports: of one GPU, or of the whole job."""
 
 PER_GPU = frozenset((
     "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.olmo", "progress.internevo",
     "progress.verl",
 ))  # fmt: skip
 PER_JOB = frozenset(("progress.nanotron", "progress.nanochat", "progress.llm_c", "progress.fairseq"))
-"""Dialects whose sources say so; of all others the hosts file must (`tokens_per_s`)."""
+"""Dialects whose sources state it; of all others the hosts file must (`tokens_per_s`)."""
 TFLOPS_PER_GPU = frozenset((
     "progress.megatron", "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.nanotron",
 ))  # fmt: skip
-"""Dialects that tell the TFLOP/s of one GPU."""
+"""Dialects that report the TFLOP/s of one GPU."""
 
 
 def flops_per_token(model: Model) -> float:
@@ -45,16 +45,16 @@ def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> floa
     return flops_per_token(model) * tokens_per_s / (gpus * peak_flops)
 
 
-def scope_of(dialect: str, told_by: int, model: Model | None) -> Scope | None:
-    """Whose tokens a second a log tells; None: nobody knows.
+def scope_of(dialect: str, reported_by: int, model: Model | None) -> Scope | None:
+    """Whose tokens a second a log reports; None: nobody knows.
 
     Args:
         dialect: That the log is written in.
-        told_by: How many ranks tell theirs: several tell each their own.
-        model: What the hosts file says goes first.
+        reported_by: How many ranks report theirs: several report each their own.
+        model: What the hosts file states goes first.
     """
     if model is not None and model.tokens_per_s is not None:
         return model.tokens_per_s
-    if dialect in PER_GPU or told_by > 1:
+    if dialect in PER_GPU or reported_by > 1:
         return "gpu"
     return "job" if dialect in PER_JOB else None

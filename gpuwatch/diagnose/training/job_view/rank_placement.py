@@ -35,7 +35,7 @@ class PlacedRank:
     """Its rank is a guess: see `wire.Process`."""
 
 
-Voice: TypeAlias = tuple[RankProgress, PlacedRank | None]
+Writer: TypeAlias = tuple[RankProgress, PlacedRank | None]
 """Who speaks, and where that one sits."""
 
 
@@ -105,19 +105,19 @@ class RankPlacement:
                 for file in seat.logs:
                     self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
 
-    def of(self, voice: RankProgress) -> tuple[Job, PlacedRank | None]:
-        """The job and seat whose words a voice's are, as far as can be told."""
+    def of(self, writer: RankProgress) -> tuple[Job, PlacedRank | None]:
+        """The job and seat whose words a writer's are, as far as can be reported."""
         seat = None
-        if voice.rank is None:
-            seat = self._pids.get((voice.node, voice.pid)) if voice.pid is not None else None
-            seat = seat or self._files.get((voice.node, voice.file))
-        if seat is not None and voice.job in (None, seat.job):
+        if writer.rank is None:
+            seat = self._pids.get((writer.node, writer.pid)) if writer.pid is not None else None
+            seat = seat or self._files.get((writer.node, writer.file))
+        if seat is not None and writer.job in (None, seat.job):
             return seat.job, seat
-        job = voice.job
+        job = writer.job
         if job is None:
-            here = self._nodes.get(voice.node) or self.jobs
+            here = self._nodes.get(writer.node) or self.jobs
             job = next(iter(here)) if len(here) == 1 else None
-        return job, None if voice.rank is None else self.jobs.get(job, {}).get(voice.rank)
+        return job, None if writer.rank is None else self.jobs.get(job, {}).get(writer.rank)
 
 
 def seat_of(process: Process, node: Node) -> PlacedRank:

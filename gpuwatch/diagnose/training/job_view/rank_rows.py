@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.training.job_view.facts import RankRow
-from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Voice
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Writer
 from gpuwatch.diagnose.training.throughput import step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
@@ -14,18 +14,18 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.readings import slowdown_pct
 
 MIN_STEP_GAPS = 20
-"""Times between told steps that a rank's own is a mean of: stamps of whole seconds round each."""
+"""Times between reported steps that a rank's own is a mean of: stamps of whole seconds round each."""
 
 
 def rank_rows(
-    fleet: Fleet, seats: Iterable[PlacedRank], voices: Sequence[Voice], now: float, wall: float
+    fleet: Fleet, seats: Iterable[PlacedRank], writers: Sequence[Writer], now: float, wall: float
 ) -> list[RankRow]:
-    """All ranks of a job that have a process or a voice, in their order.
+    """All ranks of a job that have a process or a writer, in their order.
 
     Args:
         fleet: What is known.
         seats: Of the job.
-        voices: Of the job, one a rank.
+        writers: Of the job, one a rank.
         now: Our monotonic clock.
         wall: The unix time of the same moment.
     """
@@ -41,12 +41,12 @@ def rank_rows(
             if node.name not in written:
                 written[node.name] = _written(node, now, wall)
             _place(row, seat, node, written[node.name], now)
-    for voice, known in voices:
-        told = rows.get(id(known)) if known is not None else None
-        if told is None:
-            told = RankRow(voice.rank, voice.node)
-            own.append(told)
-        _hear(told, voice)
+    for writer, known in writers:
+        reported = rows.get(id(known)) if known is not None else None
+        if reported is None:
+            reported = RankRow(writer.rank, writer.node)
+            own.append(reported)
+        _receive(reported, writer)
     _lags(own)
     return sorted(own, key=lambda row: (row.rank is None, row.rank or 0, row.node))
 
@@ -83,31 +83,31 @@ def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, 
     row.busy_pct, row.throttle_pct = fast.utilization_pct, slowdown_pct(fast)
 
 
-def _hear(row: RankRow, voice: RankProgress) -> None:
-    """What a rank tells of itself."""
-    row.voice, row.file = voice, voice.file
-    if math.isfinite(voice.heard_at):
-        row.wrote_at = max(voice.heard_at, row.wrote_at or -math.inf)
-    step = voice.values.get("step")
+def _receive(row: RankRow, writer: RankProgress) -> None:
+    """What a rank reports of itself."""
+    row.writer, row.file = writer, writer.file
+    if math.isfinite(writer.received_at):
+        row.wrote_at = max(writer.received_at, row.wrote_at or -math.inf)
+    step = writer.values.get("step")
     if step is not None:
-        row.step, row.told_at = int(step.value), step.at
-    tokens = voice.values.get("tokens_per_s")
+        row.step, row.reported_at = int(step.value), step.at
+    tokens = writer.values.get("tokens_per_s")
     row.tokens_per_s = None if tokens is None else tokens.value
-    row.step_s = voice.value("step_time_s")
-    if row.step_s is None and (lately := voice.step_times(MIN_STEP_GAPS)):
+    row.step_s = writer.value("step_time_s")
+    if row.step_s is None and (lately := writer.step_times(MIN_STEP_GAPS)):
         row.step_s = step_s(lately)
 
 
 def _lags(rows: Sequence[RankRow]) -> None:
     """Steps behind the furthest; where steps begin anew with each epoch, only within the furthest's epoch."""
-    told = [
-        (row, row.step, (row.voice.value("epoch") or 0.0) // 1.0 if row.voice.per_epoch else 0.0)
+    reported = [
+        (row, row.step, (row.writer.value("epoch") or 0.0) // 1.0 if row.writer.per_epoch else 0.0)
         for row in rows
-        if row.voice is not None and row.step is not None
+        if row.writer is not None and row.step is not None
     ]
-    if not told:
+    if not reported:
         return
-    newest = max([epoch for _, _, epoch in told])
-    furthest = max([step for _, step, epoch in told if epoch == newest])
-    for row, step, epoch in told:
+    newest = max([epoch for _, _, epoch in reported])
+    furthest = max([step for _, step, epoch in reported if epoch == newest])
+    for row, step, epoch in reported:
         row.lag = furthest - step if epoch == newest else None

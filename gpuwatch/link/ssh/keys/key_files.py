@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 20
 
 
 class KeyFileError(Exception):
-    """A key file cannot be used; the message says why."""
+    """A key file cannot be used; the message states why."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class KeyFile:
     content: bytes
     encrypted: bool
     public: bytes | None
-    """The public key in wire format, where the file or its `.pub` tells it."""
+    """The public key in wire format, where the file or its `.pub` reports it."""
 
     def load(self, passphrase: str | None) -> paramiko.PKey:
         """Decrypt it.
@@ -95,7 +95,7 @@ def _content(path: Path) -> bytes:
 
 
 def public_key(path: Path) -> bytes | None:
-    """The public half in wire format, where `PATH.pub` or PATH tells it without a passphrase.
+    """The public half in wire format, where `PATH.pub` or PATH reports it without a passphrase.
 
     PATH may be missing or itself a public key: an agent may hold the private half.
     """

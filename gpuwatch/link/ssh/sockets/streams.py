@@ -34,7 +34,7 @@ class ByteStream(Protocol):
         ...
 
     def last_words(self) -> str:
-        """What a proxy said on stderr; "" where there is none."""
+        """What a proxy stated on stderr; "" where there is none."""
         ...
 
 

@@ -15,7 +15,7 @@ TCP = "NET/Socket"
 MIN_RETRANSMITS = 100.0
 RETRANSMITS_OF_OTHERS = 10.0
 """TCP segments that a node sent again: at least so many, and so many times the median of the other nodes.
-Every full queue costs some, so that only a node that stands out is told."""
+Every full queue costs some, so that only a node that stands out is reported."""
 FROM = {
     "nvlink:replay": 1,
     "nvlink:recovery": 1,
@@ -26,9 +26,9 @@ FROM = {
     "nic:rx_dropped": 100,
     "nic:tx_dropped": 100,
 }
-"""Counter -> from how many on it is told. NVLink by DCGM's limits (common/DcgmGPUHardwareLimits.h: one replay
-or recovery, 100 CRC errors), PCIe replays by its strictest limit (DcgmHealthWatch.cpp, x16 gen 3, a minute).
-Interfaces drop a few packets of protocols that nobody listens to."""
+"""Counter -> from how many on it is reported. NVLink by DCGM's limits (common/DcgmGPUHardwareLimits.h: one
+replay or recovery, 100 CRC errors), PCIe replays by its strictest limit (DcgmHealthWatch.cpp, x16 gen 3, a
+minute). Interfaces drop a few packets of protocols that nobody listens to."""
 CONGESTION = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
 """RoCE's congestion control at work; no error."""
 

@@ -50,7 +50,7 @@ class BaselineEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def versions(self) -> tuple[str | None, str | None]:
-        """What should be equal, and is told where it is not."""
+        """What should be equal, and is reported where it is not."""
         return self.torch, self.nccl
 
 

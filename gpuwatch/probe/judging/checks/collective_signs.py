@@ -52,7 +52,7 @@ def waited_for(collectives: Sequence[CollectiveResult]) -> tuple[int, int, int] 
     return (rank, count, len(done)) if enough else None
 
 
-def told_waited_for(results: Results) -> NamedCulprit | None:
+def waited_for_alerts(results: Results) -> NamedCulprit | None:
     """The same as a culprit, for a probe that measured no pairs."""
     found = waited_for(results.collectives)
     seat = next((seat for seat in results.seats if found is not None and seat.rank == found[0]), None)

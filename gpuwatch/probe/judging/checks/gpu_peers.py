@@ -59,7 +59,7 @@ def slow_checks(results: Results) -> list[Slow]:
     return found
 
 
-def told_gpus(slow: list[Slow], results: Results) -> list[NamedCulprit]:
+def gpu_alerts(slow: list[Slow], results: Results) -> list[NamedCulprit]:
     """A culprit for each GPU with a check under 0.7; one for a node whose GPUs are all so."""
     of_node: defaultdict[str, dict[Seat, list[Slow]]] = defaultdict(dict)
     for each in slow:
@@ -70,15 +70,15 @@ def told_gpus(slow: list[Slow], results: Results) -> list[NamedCulprit]:
     for node, gpus in of_node.items():
         if len(gpus) == checked[node] > 1:
             checks = [min(each, key=lambda check: check.ratio) for each in gpus.values()]
-            found.append(_told("node", node, f"{node}: all {len(gpus)} of its GPUs are", checks))
+            found.append(_reported("node", node, f"{node}: all {len(gpus)} of its GPUs are", checks))
             continue
         for seat, checks in gpus.items():
             name = f"{node} {label(seat)}"
-            found.append(_told("gpu", name, f"{name} is", checks))
+            found.append(_reported("gpu", name, f"{name} is", checks))
     return found
 
 
-def _told(kind: CulpritKind, name: str, subject: str, checks: list[Slow]) -> NamedCulprit:
+def _reported(kind: CulpritKind, name: str, subject: str, checks: list[Slow]) -> NamedCulprit:
     worst = min(checks, key=lambda each: each.ratio)
     evidence = tuple(f"{label(each.seat)}: {each.text}" for each in checks)
     culprit = Culprit(kind, name, worst.ratio, evidence)

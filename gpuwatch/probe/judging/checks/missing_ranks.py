@@ -12,7 +12,7 @@ from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Culprit, CulpritKind
 
 
-def told_gone(results: Results) -> list[NamedCulprit]:
+def missing_alerts(results: Results) -> list[NamedCulprit]:
     """Nodes that could not take part, then crashed and absent ranks in the order in which they were found."""
     problems = [
         NamedCulprit(
@@ -66,10 +66,10 @@ def _of_node(
 def _state(reason: str) -> str:
     """The reason in two or three words; all of it is evidence."""
     words = {"died": "died", "did not start": "did not start", "did not join": "did not join"}
-    told = next((said for start, said in words.items() if reason.startswith(start)), None)
-    if told is None:
-        told = "was lost" if " was lost: " in reason else "stopped answering"
-    return told
+    reported = next((message for start, message in words.items() if reason.startswith(start)), None)
+    if reported is None:
+        reported = "was lost" if " was lost: " in reason else "stopped answering"
+    return reported
 
 
 def _what(reason: str) -> str:

@@ -20,7 +20,7 @@ Way: TypeAlias = Literal["both", "out", "in"]
 MIN_BAD_SHARE = 0.75
 """The share of its links that must be bad before a node, NIC or direction is blamed for them."""
 MIN_NEIGHBOURS = 2
-"""One bad link to a single neighbour does not say which of the two ends it is."""
+"""One bad link to a single neighbour does not state which of the two ends it is."""
 BREADTH: tuple[Scope, ...] = ("rail", "node", "seat", "nic", "gpu")
 """Broadest first: of parts that explain equally many links the broader one is blamed."""
 
@@ -150,7 +150,7 @@ class FaultAttribution:
 
 
 def _others(part: Component, links: Iterable[MeasuredLink]) -> set[str]:
-    """Who says it: the other nodes, inside of a node the other ranks, of a rail all its nodes."""
+    """Who states it: the other nodes, inside of a node the other ranks, of a rail all its nodes."""
     ends = [seat for link in links for seat in (link.src, link.dst)]
     if part.scope in {"gpu", "seat"}:
         return {f"{seat.node} {label(seat)}" for seat in ends} - {" ".join(part.where)}
@@ -165,7 +165,7 @@ def _apart(links: Sequence[MeasuredLink]) -> tuple[list[MeasuredLink], list[Meas
 
 
 def _nodes_with_nics(links: Iterable[MeasuredLink]) -> set[str]:
-    """Nodes whose traffic to others takes several NICs; for the rest the node says it all."""
+    """Nodes whose traffic to others takes several NICs; for the rest the node states it all."""
     nics: defaultdict[str, set[str]] = defaultdict(set)
     for seat in _outward(links):
         nics[seat.node].add(nic(seat))

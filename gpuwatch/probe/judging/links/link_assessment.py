@@ -74,7 +74,7 @@ def _doubtful(link: MeasuredLink) -> bool:
 
 
 def _of_the_gone(link: MeasuredLink, results: Results) -> bool:
-    """Whether a link failed because one of its ends took no part any more, which is told by itself."""
+    """Whether a link failed because one of its ends took no part any more, which is reported by itself."""
     out = {each.node for each in results.nodes if each.problem is not None}
     ends = (link.src, link.dst)
     return link.grade == "dead" and any(seat.rank in results.gone or seat.node in out for seat in ends)

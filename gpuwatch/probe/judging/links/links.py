@@ -134,7 +134,7 @@ def grade_of(ratio: float, spread: float | None) -> Grade:
 
 
 def _unreached(results: Results) -> list[MeasuredLink]:
-    """A dead link for every two nodes that could not connect, where no pair result says the same."""
+    """A dead link for every two nodes that could not connect, where no pair result states the same."""
     first: dict[str, Seat] = {}
     for seat in results.seats:
         first.setdefault(seat.node, seat)

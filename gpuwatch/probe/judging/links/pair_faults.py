@@ -67,7 +67,10 @@ def _crosses(link: MeasuredLink, one: Collection[str], other: Collection[str]) -
 
 
 def _two_nodes(through: Sequence[MeasuredLink], failing: Collection[MeasuredLink]) -> Iterator[Attribution]:
-    """Both ways between two nodes or one of them; only some of several NICs' links are told one by one."""
+    """Both ways between two nodes or one of them.
+
+    Only some of several NICs' links are reported one by one.
+    """
     ways: defaultdict[tuple[str, str], list[MeasuredLink]] = defaultdict(list)
     for link in through:
         ways[link.src.node, link.dst.node].append(link)

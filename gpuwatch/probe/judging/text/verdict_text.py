@@ -36,12 +36,12 @@ class NamedCulprit:
     sentence: str
 
 
-def told(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> NamedCulprit:
+def reported(blame: Attribution, links: Mapping[tuple[int, int], MeasuredLink]) -> NamedCulprit:
     """A blame in words.
 
     Args:
         blame: A part and its links.
-        links: All links by source and destination, to say how the other way is.
+        links: All links by source and destination, to state how the other way is.
     """
     part, ratio = blame.part, ratio_of(blame.bad)
     kind, name = named(part)
@@ -101,16 +101,16 @@ def numbers(blame: Attribution) -> list[str]:
     place, every = _through(blame.part), len(blame.links)
     slow = sorted((link for link in blame.bad if link.ratio is not None), key=lambda link: link.ratio or 0.0)
     dead = [link for link in blame.bad if link.grade == "dead"]
-    said = []
+    message = []
     if slow:
         middle = slow[(len(slow) - 1) // 2]
         number = rate_of(middle.rate or 0.0, middle.reference or 0.0)
         peers = "its peers'" if len(slow) == 1 else "their peers'"
         links = some(len(slow), every, "link")
-        said.append(f"{links} {place} at {percent(middle.ratio or 0.0)} of {peers} ({number})")
+        message.append(f"{links} {place} at {percent(middle.ratio or 0.0)} of {peers} ({number})")
     if dead:
-        said.append(f"nothing came through {some(len(dead), every, 'link')} {place}{_why(dead)}")
-    return said if len(slow) >= len(dead) else said[::-1]
+        message.append(f"nothing came through {some(len(dead), every, 'link')} {place}{_why(dead)}")
+    return message if len(slow) >= len(dead) else message[::-1]
 
 
 def _through(part: Component) -> str:

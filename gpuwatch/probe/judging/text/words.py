@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 WORTH_GB = 0.1
-"""Rates under so many GB/s are told in MB/s."""
+"""Rates under so many GB/s are reported in MB/s."""
 
 
 def percent(ratio: float) -> str:

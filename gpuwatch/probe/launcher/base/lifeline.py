@@ -80,7 +80,7 @@ class Lifeline(object):
 
     def leave(self, reason):
         # type: (str) -> NoReturn
-        """In order: what is left of the group is killed, and we say goodbye and exit with 0."""
+        """In order: what is left of the group is killed, and we state goodbye and exit with 0."""
         end_others()
         self._outlet.last_word(reason)
         os._exit(0)
@@ -101,7 +101,10 @@ def end_others():
 
 def group_members():
     # type: () -> list[int]
-    """The other live processes of our group; empty where /proc does not tell, and where we lead no group."""
+    """The other live processes of our group.
+
+    Empty where /proc does not report, and where we lead no group.
+    """
     me = os.getpid()
     if os.getpgrp() != me:
         return []

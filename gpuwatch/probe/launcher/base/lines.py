@@ -13,7 +13,7 @@ START_MARK = "GPUWATCHP"
 MAX_TEXT = 300
 """Of a name or a sentence in a line of ours."""
 MAX_LINE = 1 << 20
-"""Of a line that the worker says."""
+"""Of a line that the worker states."""
 _LAST_WORD_S = 0.2
 
 
@@ -30,7 +30,7 @@ class LineWriter(object):
         """Mark the end of whatever a login shell has printed."""
         self.write("\n{} {}\n".format(START_MARK, nonce).encode("ascii"))
 
-    def say(self, kind, **facts):
+    def emit(self, kind, **facts):
         # type: (str, Any) -> None
         """One line of `protocol`; facts that are None are left out."""
         self.write(_line(kind, facts))
@@ -38,7 +38,7 @@ class LineWriter(object):
     def note(self, text):
         # type: (str) -> None
         """Something a person should know."""
-        self.say("note", text=text[: 4 * MAX_TEXT])
+        self.emit("note", text=text[: 4 * MAX_TEXT])
 
     def write(self, data):
         # type: (bytes) -> None
@@ -54,7 +54,7 @@ class LineWriter(object):
 
     def last_word(self, reason):
         # type: (str) -> None
-        """Say why we leave, if that can be written without waiting."""
+        """State why we leave, if that can be written without waiting."""
         line = _line("leaving", {"reason": reason[:MAX_TEXT]})
         if not self._lock.acquire(timeout=_LAST_WORD_S):
             return
@@ -70,5 +70,5 @@ class LineWriter(object):
 
 def _line(kind, facts):
     # type: (str, dict[str, Any]) -> bytes
-    told = {key: value for key, value in facts.items() if value is not None}
-    return json.dumps(dict(told, kind=kind), separators=(",", ":")).encode("ascii") + b"\n"
+    reported = {key: value for key, value in facts.items() if value is not None}
+    return json.dumps(dict(reported, kind=kind), separators=(",", ":")).encode("ascii") + b"\n"

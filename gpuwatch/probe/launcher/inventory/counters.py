@@ -58,9 +58,9 @@ def tcp(proc):
             if line.startswith(head)
         ]
         if len(rows) == 2:
-            told = dict(zip(*rows))  # noqa: B905 - strict= needs 3.10
+            reported = dict(zip(*rows))  # noqa: B905 - strict= needs 3.10
             values.update(
-                ("tcp:" + name, float(told[field])) for field, name in wanted.items() if field in told
+                ("tcp:" + name, float(reported[field])) for field, name in wanted.items() if field in reported
             )
     return values
 

@@ -90,7 +90,7 @@ class Gpus(object):
 
     def counters(self, deadline):
         # type: (float) -> dict[str, float]
-        """The part of `protocol.Counters` that the GPUs tell; what does not answer in time is left out."""
+        """The part of `protocol.Counters` that the GPUs report; what does not answer in time is left out."""
         values = {}  # type: dict[str, float]
         for found in self._all(_counters, deadline, []):
             values.update(found)
@@ -100,9 +100,9 @@ class Gpus(object):
         # type: (Callable[[Card], dict[str, Any]], float, list[str]) -> list[dict[str, Any]]
         found = []
         for card in [each for each in self.cards if each.ask(question)]:
-            told = card.answer(deadline)
-            if told is not None:
-                found.append(told)
+            reported = card.answer(deadline)
+            if reported is not None:
+                found.append(reported)
             else:
                 notes.append(card.trouble())
         return found

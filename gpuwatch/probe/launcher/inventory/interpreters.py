@@ -38,7 +38,7 @@ _ASK = (
     "    from importlib.util import find_spec\n"
     "    spec = find_spec('torch')\n"
     "    if spec is not None and spec.origin:\n"
-    "        try:\n"  # what would be imported, before what the metadata of some folder says
+    "        try:\n"  # what would be imported, before what the metadata of some folder states
     "            with open(os.path.join(os.path.dirname(spec.origin), 'version.py')) as f:\n"
     "                told['torch'] = re.search('__version__ *= *.([^\\'\\x22]+)', f.read()).group(1)\n"
     "        except Exception:\n"
@@ -195,24 +195,24 @@ def ask(one, patience_s):
             process.wait()
             return "no answer within {:.0f} s".format(patience_s)
         os.set_blocking(pipe.fileno(), False)  # something in the background may hold the other end
-        told = _told(pipe.read(1 << 16) or b"")
-    if told is None:
+        reported = _reported(pipe.read(1 << 16) or b"")
+    if reported is None:
         return _no_answer(process.returncode, words)
-    one.real, one.torch = str(told["python"]), told.get("torch")
-    if tuple(told["version"]) < OLDEST:
-        return "Python {}.{}; the ranks need {}.{} or later".format(*(tuple(told["version"]) + OLDEST))
+    one.real, one.torch = str(reported["python"]), reported.get("torch")
+    if tuple(reported["version"]) < OLDEST:
+        return "Python {}.{}; the ranks need {}.{} or later".format(*(tuple(reported["version"]) + OLDEST))
     return None if one.torch else "no torch"
 
 
-def _told(output):
+def _reported(output):
     # type: (bytes) -> dict[str, Any] | None
     for line in output.decode("utf-8", "replace").splitlines():
         if line.startswith(_MARK):
             try:
-                told = json.loads(line[len(_MARK) :])
+                reported = json.loads(line[len(_MARK) :])
             except ValueError:
                 return None
-            return told if isinstance(told, dict) else None
+            return reported if isinstance(reported, dict) else None
     return None
 
 

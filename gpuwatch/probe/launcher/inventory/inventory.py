@@ -68,7 +68,7 @@ class Survey(object):
 
     def _candidates(self, rows, refused):
         # type: (list[dict[str, Any]], list[str]) -> Iterator[Interpreter]
-        """In the order of preference; where the hosts file says how to activate, nothing else is right."""
+        """In the order of preference; where the hosts file states how to activate, nothing else is right."""
         for one in interpreters.configured(self._python, self._activate):
             yield one
         if self._activate:
@@ -91,7 +91,7 @@ def _processes(gpus, proc):
 
 def _name_users(gpus, rows, proc):
     # type: (list[dict[str, Any]], list[dict[str, Any]], str) -> None
-    """Say who the users of the GPUs are, as far as they can be seen from here."""
+    """State who the users of the GPUs are, as far as they can be seen from here."""
     by_pid = {row["pid"]: row for row in rows}
     for gpu in gpus:
         for user in gpu["users"]:

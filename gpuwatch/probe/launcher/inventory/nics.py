@@ -56,9 +56,9 @@ def _addresses():
             for kind, payload in _messages(data):
                 if kind in (_DONE, _ERROR):
                     return
-                told = _address(payload) if kind == _NEWADDR else None
-                if told is not None:
-                    yield told
+                reported = _address(payload) if kind == _NEWADDR else None
+                if reported is not None:
+                    yield reported
 
 
 def _messages(data):

@@ -34,7 +34,7 @@ def of_port(device, sys="/sys"):
 
 def nccl_settings(environ, files=NCCL_FILES):
     # type: (dict[str, str], tuple[str, ...]) -> dict[str, str]
-    """What of NCCL's settings says over which ports it goes, for ranks with this environment."""
+    """What of NCCL's settings states over which ports it goes, for ranks with this environment."""
     found = {}  # type: dict[str, str]
     for name in files:
         for line in (read_text(os.path.expanduser(name)) or "").splitlines():
@@ -53,6 +53,6 @@ def _place(link, sys):
         return {}
     facts = {"pci_path": clean(path[len(root) :], MAX_TEXT)}  # type: dict[str, Any]
     numa = read_int(os.path.join(path, "numa_node"))
-    if numa is not None and numa >= 0:  # -1: the firmware does not say
+    if numa is not None and numa >= 0:  # -1: the firmware does not state
         facts["numa"] = numa
     return facts

@@ -9,7 +9,7 @@ from gpuwatch.probe.results import Seat
 IMPORT_S = 120.0
 """Importing torch from a cold network file system takes a minute."""
 MARGIN_S = 5.0
-"""Beyond the time that the ranks grant each other: they tell better who is missing."""
+"""Beyond the time that the ranks grant each other: they report better who is missing."""
 JOIN_S = 120.0
 """For the group of all and its first collective, each within the time limit of a step."""
 RANKS_WAIT_S = 2 * IMPORT_S
@@ -53,7 +53,7 @@ class Arrivals:
         self.waiting.discard(rank)
 
     def late(self, now: float, states: Mapping[str, str | None]) -> tuple[list[int], str]:
-        """Those that hold the others up, and what to say of them.
+        """Those that hold the others up, and what to state of them.
 
         Args:
             now: Of the clock.

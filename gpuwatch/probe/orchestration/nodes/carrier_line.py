@@ -14,15 +14,15 @@ from gpuwatch.link.start import failure_reasons
 from gpuwatch.link.stream.carrier import Carrier, CarrierError, Dialer
 from gpuwatch.link.stream.limits import LineSplitter, StartFinder, StreamError, TokenBucket
 from gpuwatch.plain import plain
-from gpuwatch.probe.orchestration.nodes.codec import MAX_LINE_BYTES, TalkError, decode_said, encode_order
-from gpuwatch.probe.orchestration.nodes.line import Hear, Lost
+from gpuwatch.probe.orchestration.nodes.codec import MAX_LINE_BYTES, TalkError, decode_message, encode_order
+from gpuwatch.probe.orchestration.nodes.line import Lost, OnMessage
 from gpuwatch.probe.orchestration.nodes.shipping import probe_way
-from gpuwatch.probe.protocol import AnyOrder, AnySaid, Leaving
+from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Leaving
 
 READ_BYTES = 64 * 1024
 LINES_PER_S = 2_000.0
 LINES_BURST = 20_000.0
-"""A node with 16 ranks says about 200 lines a second when every step takes 0.1 s."""
+"""A node with 16 ranks states about 200 lines a second when every step takes 0.1 s."""
 BAD_LINES = 20
 """So many lines that are none, and the node is given up."""
 CLOSE_S = 2.0
@@ -30,10 +30,10 @@ WHAT = "probe"
 BEAT_S = 5.0
 """An empty line goes out so often, by which the launcher knows that we are still here."""
 SILENCE_S = 30.0
-"""For the launcher: it ends everything when it has heard nothing for so long (a cable was pulled)."""
+"""For the launcher: it ends everything when it has received nothing for so long (a cable was pulled)."""
 SILENT_BEATS = 9
-"""For us: a started launcher says something every 5 s. Counted in beats of ours, because a cockpit that slept
-has not listened."""
+"""For us: a started launcher states something every 5 s. Counted in beats of ours, because a cockpit that
+slept has not listened."""
 
 
 class CarrierLine:
@@ -71,17 +71,17 @@ class CarrierLine:
         self._started = False
         self._left: str | None = None
         self._silent_beats = 0
-        """Beats of ours since it last said something."""
+        """Beats of ours since it last stated something."""
         self._reader: threading.Thread | None = None
 
-    def open(self, hear: Hear) -> None:
+    def open(self, receive: OnMessage) -> None:
         """Dial, start the launcher and read until the end, in a thread of its own."""
         self._reader = threading.Thread(
-            target=self._run, args=(hear,), name=f"probe {self.node}", daemon=True
+            target=self._run, args=(receive,), name=f"probe {self.node}", daemon=True
         )
         self._reader.start()
 
-    def tell(self, order: AnyOrder) -> bool:
+    def send(self, order: AnyOrder) -> bool:
         """Queue an order; False before the launcher's start and after its end."""
         if not self._started or self._closing:
             return False
@@ -100,16 +100,16 @@ class CarrierLine:
         if self._reader is not None and self._reader is not threading.current_thread():
             self._reader.join(CLOSE_S)
 
-    def _run(self, hear: Hear) -> None:
+    def _run(self, receive: OnMessage) -> None:
         try:
-            reason = self._converse(hear)
+            reason = self._converse(receive)
         except CarrierError as error:
             reason = str(error)
         except Exception as error:  # a thread that dies unseen would leave the probe waiting
             reason = f"an error in gpuwatch, please report it: {error!r}"
-        hear(self.node, Lost(plain(reason)))
+        receive(self.node, Lost(plain(reason)))
 
-    def _converse(self, hear: Hear) -> str:
+    def _converse(self, receive: OnMessage) -> str:
         slot = self._slots.take(lambda: self._closing)
         if slot is None:
             return "closed"
@@ -128,11 +128,11 @@ class CarrierLine:
                 target=self._write, args=(carrier, way.first), name="probe orders", daemon=True
             )
             writer.start()
-            return self._read(carrier, StartFinder(way.nonce, way.mark), slot, hear)
+            return self._read(carrier, StartFinder(way.nonce, way.mark), slot, receive)
         finally:
             self._slots.give(slot)
 
-    def _read(self, carrier: Carrier, finder: StartFinder, slot: object, hear: Hear) -> str:
+    def _read(self, carrier: Carrier, finder: StartFinder, slot: object, receive: OnMessage) -> str:
         words = _Words()
         broke = None
         try:
@@ -145,10 +145,10 @@ class CarrierLine:
                         continue
                     self._started = True
                     self._slots.give(slot)
-                for said in words.of(rest or b""):
-                    if isinstance(said, Leaving):
-                        self._left = said.reason
-                    hear(self.node, said)
+                for message in words.of(rest or b""):
+                    if isinstance(message, Leaving):
+                        self._left = message.reason
+                    receive(self.node, message)
         except StreamError as error:
             return str(error)
         except OSError as error:
@@ -170,7 +170,7 @@ class CarrierLine:
 
     def _write(self, carrier: Carrier, first: bytes) -> None:
         data: bytes | None = first
-        with contextlib.suppress(OSError):  # the reader hears the end of the stream and says why
+        with contextlib.suppress(OSError):  # the reader receives the end of the stream and states why
             while data is not None:
                 carrier.send(data)
                 try:
@@ -183,15 +183,15 @@ class CarrierLine:
 
 
 class _Words:
-    """Bytes to what was said, within bounds."""
+    """Bytes to what was stated, within bounds."""
 
     def __init__(self) -> None:
         self._lines = LineSplitter(MAX_LINE_BYTES)
         self._allowance = TokenBucket(LINES_PER_S, LINES_BURST)
         self._bad = 0
 
-    def of(self, data: bytes) -> Iterator[AnySaid]:
-        """What the next bytes say.
+    def of(self, data: bytes) -> Iterator[AnyNodeMessage]:
+        """What the next bytes state.
 
         Raises:
             StreamError: too much, or too much of what is no line of a launcher.
@@ -203,7 +203,7 @@ class _Words:
                     f"the node said more than {LINES_PER_S:.0f} lines a second; no probe does that"
                 )
             try:
-                yield decode_said(line)
+                yield decode_message(line)
             except TalkError as error:
                 self._bad += 1
                 if self._bad >= BAD_LINES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gpuwatch.probe.protocol import AnyOrder, AnySaid
+from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder
 from gpuwatch.wire.codec import decode_strictly
 
 MAX_LINE_BYTES = 1 << 20
@@ -12,14 +12,14 @@ MAX_LINE_BYTES = 1 << 20
 
 
 class TalkError(ValueError):
-    """A line that nobody could have said; the message is safe to show."""
+    """A line that nobody could have stated; the message is safe to show."""
 
 
-_decoder: msgspec.json.Decoder[AnySaid] = msgspec.json.Decoder(AnySaid)
+_decoder: msgspec.json.Decoder[AnyNodeMessage] = msgspec.json.Decoder(AnyNodeMessage)
 _encoder = msgspec.json.Encoder()
 
 
-def decode_said(line: bytes | None) -> AnySaid:
+def decode_message(line: bytes | None) -> AnyNodeMessage:
     """Decode one line of a launcher; None is one that was too long to be kept.
 
     Raises:

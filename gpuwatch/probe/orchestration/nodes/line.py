@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from gpuwatch.probe.protocol import AnyOrder, AnySaid
+from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The last word of a line: this node says no more."""
+    """The last word of a line: this node states no more."""
 
     reason: str
     """One sentence, safe to show."""
 
 
-Heard: TypeAlias = AnySaid | Lost
-Hear: TypeAlias = Callable[[str, Heard], None]
-"""(node, what was said), from any thread; must not block."""
+Received: TypeAlias = AnyNodeMessage | Lost
+OnMessage: TypeAlias = Callable[[str, Received], None]
+"""(node, what was stated), from any thread; must not block."""
 
 
 class NodeLine(Protocol):
@@ -28,11 +28,11 @@ class NodeLine(Protocol):
     node: str
     labels: Mapping[str, str]
 
-    def open(self, hear: Hear) -> None:
+    def open(self, receive: OnMessage) -> None:
         """Connect and start the launcher; returns at once. `Lost` is the last word, also after a failure."""
         ...
 
-    def tell(self, order: AnyOrder) -> bool:
+    def send(self, order: AnyOrder) -> bool:
         """Hand an order over without waiting; False when nobody is there to take it."""
         ...
 

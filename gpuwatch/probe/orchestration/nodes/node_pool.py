@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpuwatch.probe.orchestration.nodes.line import Heard, Lost, NodeLine
+from gpuwatch.probe.orchestration.nodes.line import Lost, NodeLine, Received
 from gpuwatch.probe.protocol import AnyOrder
 
 CLOSE_S = 2.0
@@ -35,12 +35,12 @@ FromPerson: TypeAlias = Confirmed | RetestAsked
 
 
 class NodePool:
-    """Heard and told by the conductor's thread alone; `ask` and `cancel` come from any thread."""
+    """Received and reported by the conductor's thread alone; `ask` and `cancel` come from any thread."""
 
     def __init__(self, lines: Sequence[NodeLine], clock: Callable[[], float] = time.monotonic) -> None:
         self._lines = {line.node: line for line in lines}
         self._clock = clock
-        self._heard: queue.SimpleQueue[tuple[str, Heard] | FromPerson | None] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[tuple[str, Received] | FromPerson | None] = queue.SimpleQueue()
         self._asked: list[FromPerson] = []
         self._cancelled = threading.Event()
         self.present: dict[str, None] = dict.fromkeys(self._lines)
@@ -49,14 +49,14 @@ class NodePool:
     def open(self) -> None:
         """Connect all of them; returns at once."""
         for line in self._lines.values():
-            line.open(lambda node, said: self._heard.put((node, said)))
+            line.open(lambda node, message: self._received.put((node, message)))
 
-    def tell(self, nodes: Iterable[str], order: AnyOrder) -> None:
-        """Give these nodes the same order; one that has gone is heard of as `Lost`."""
+    def send(self, nodes: Iterable[str], order: AnyOrder) -> None:
+        """Give these nodes the same order; one that has gone is received from as `Lost`."""
         for node in nodes:
-            self._lines[node].tell(order)
+            self._lines[node].send(order)
 
-    def hear(self, until: float) -> tuple[str, Heard] | None:
+    def receive(self, until: float) -> tuple[str, Received] | None:
         """The next word of a node that takes part; None at `until` (of the clock).
 
         Raises:
@@ -66,15 +66,15 @@ class NodePool:
             if not isinstance(item, tuple):
                 self._asked.append(item)
                 continue
-            node, said = item
+            node, message = item
             if node in self.present:
-                if isinstance(said, Lost):
+                if isinstance(message, Lost):
                     del self.present[node]
-                return node, said
+                return node, message
         return None
 
-    def await_person(self, until: float) -> FromPerson | tuple[str, Heard] | None:
-        """What the person asked for, or what a node says meanwhile; None at `until`.
+    def await_person(self, until: float) -> FromPerson | tuple[str, Received] | None:
+        """What the person asked for, or what a node states meanwhile; None at `until`.
 
         Raises:
             CancelledError: the person has cancelled.
@@ -84,9 +84,9 @@ class NodePool:
         while (item := self._next(until)) is not None:
             if not isinstance(item, tuple):
                 return item
-            node, said = item
-            if node in self.present:  # who was dismissed still says that it was closed
-                if isinstance(said, Lost):
+            node, message = item
+            if node in self.present:  # who was dismissed still states that it was closed
+                if isinstance(message, Lost):
                     del self.present[node]
                 return item
         return None
@@ -98,18 +98,18 @@ class NodePool:
         return found
 
     def await_end(self, until: float) -> None:
-        """Wait until every node that takes part has said its last, or `until`."""
-        while self.present and self.hear(until) is not None:
+        """Wait until every node that takes part has stated its last, or `until`."""
+        while self.present and self.receive(until) is not None:
             pass
 
     def ask(self, what: FromPerson) -> None:
         """Hand over what the person asks for."""
-        self._heard.put(what)
+        self._received.put(what)
 
     def cancel(self) -> None:
-        """Wake whoever hears, with a CancelledError."""
+        """Wake whoever receives, with a CancelledError."""
         self._cancelled.set()
-        self._heard.put(None)
+        self._received.put(None)
 
     def dismiss(self, nodes: Iterable[str]) -> None:
         """End these nodes; the others go on. Returns at once."""
@@ -129,13 +129,13 @@ class NodePool:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _next(self, until: float) -> tuple[str, Heard] | FromPerson | None:
+    def _next(self, until: float) -> tuple[str, Received] | FromPerson | None:
         while True:
             if self._cancelled.is_set():
                 raise CancelledError
             wait_s = until - self._clock()
             try:
-                item = self._heard.get(block=wait_s > 0, timeout=max(wait_s, 0.0) or None)
+                item = self._received.get(block=wait_s > 0, timeout=max(wait_s, 0.0) or None)
             except queue.Empty:
                 return None
             if item is not None:

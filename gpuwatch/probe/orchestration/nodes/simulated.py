@@ -17,11 +17,11 @@ from types import MappingProxyType
 
 from gpuwatch.link.demo.machines import uuid
 from gpuwatch.link.demo.scenario import GPUS_PER_NODE, noise
-from gpuwatch.probe.orchestration.nodes.line import Hear, Heard, Lost
+from gpuwatch.probe.orchestration.nodes.line import Lost, OnMessage, Received
 from gpuwatch.probe.probe_request import Collective
 from gpuwatch.probe.protocol import (
+    AnyNodeMessage,
     AnyOrder,
-    AnySaid,
     Count,
     Counters,
     Done,
@@ -70,7 +70,7 @@ STAGGER_S = 0.9
 
 
 class Simulation:
-    """The cluster: what is due, and one thread that says it. It ends with the last line."""
+    """The cluster: what is due, and one thread that states it. It ends with the last line."""
 
     def __init__(self, names: Sequence[str], pace: float = 1.0) -> None:
         """Make the nodes.
@@ -85,7 +85,7 @@ class Simulation:
         self.pace = pace
         self.places: dict[int, tuple[int, int]] = {}
         """Rank -> (node, local rank)."""
-        self._due: list[tuple[float, int, SimulatedLine, Heard]] = []
+        self._due: list[tuple[float, int, SimulatedLine, Received]] = []
         self._order = itertools.count()
         self._changed = threading.Condition()
         self._open = 0
@@ -110,14 +110,14 @@ class Simulation:
             heapq.heapify(self._due)
             self._changed.notify()
 
-    def say(self, line: SimulatedLine, said: Heard, after_s: float) -> None:
-        """Let a node say something in a while."""
+    def emit(self, line: SimulatedLine, message: Received, after_s: float) -> None:
+        """Let a node state something in a while."""
         if not self.pace:
-            line.speak(said)
+            line.speak(message)
             return
         with self._changed:
             at = time.monotonic() + after_s * self.pace
-            heapq.heappush(self._due, (at, next(self._order), line, said))
+            heapq.heappush(self._due, (at, next(self._order), line, message))
             self._changed.notify()
 
     def partner(self, step: Step, rank: int) -> tuple[int, int] | None:
@@ -133,8 +133,8 @@ class Simulation:
                     self._changed.wait(self._due[0][0] - time.monotonic() if self._due else None)
                 if not self._open:
                     return
-                _, _, line, said = heapq.heappop(self._due)
-            line.speak(said)
+                _, _, line, message = heapq.heappop(self._due)
+            line.speak(message)
 
     # ---- the model
 
@@ -176,39 +176,39 @@ class SimulatedLine:
         self.node = node
         self.number = number
         self._simulation = simulation
-        self._hear: Hear | None = None
+        self._receive: OnMessage | None = None
         self._seats: list[RankSeat] = []
         self._counted = 0
 
-    def open(self, hear: Hear) -> None:
+    def open(self, receive: OnMessage) -> None:
         """Answer with the ground, after as long as a login takes."""
-        self._hear = hear
+        self._receive = receive
         self._simulation.join()
         late = STAGGER_S * (noise(SEED, self.number, 9) + 1.0) / 2.0
-        self._simulation.say(self, self._ground(), CONNECT_S + late)
+        self._simulation.emit(self, self._ground(), CONNECT_S + late)
 
-    def speak(self, said: Heard) -> None:
-        """Say it, as long as somebody listens."""
-        hear = self._hear
-        if hear is not None:
-            hear(self.node, said)
+    def speak(self, message: Received) -> None:
+        """State it, as long as somebody listens."""
+        receive = self._receive
+        if receive is not None:
+            receive(self.node, message)
 
-    def tell(self, order: AnyOrder) -> bool:
+    def send(self, order: AnyOrder) -> bool:
         """Take an order; the answers come when they are due."""
-        if self._hear is None:
+        if self._receive is None:
             return False
-        for said, after_s in self._answers(order):
-            self._simulation.say(self, said, after_s)
+        for message, after_s in self._answers(order):
+            self._simulation.emit(self, message, after_s)
         return True
 
     def close(self) -> None:
         """End at once; `Lost` is the last word."""
-        if self._hear is not None:
+        if self._receive is not None:
             self.speak(Lost("closed"))
-            self._hear = None
+            self._receive = None
             self._simulation.leave(self)
 
-    def _answers(self, order: AnyOrder) -> Iterator[tuple[AnySaid, float]]:
+    def _answers(self, order: AnyOrder) -> Iterator[tuple[AnyNodeMessage, float]]:
         if isinstance(order, Listen):
             yield Listening(address=order.address, port=40_000 + self.number), COUNT_S
         elif isinstance(order, TryReach):
@@ -223,7 +223,7 @@ class SimulatedLine:
         elif isinstance(order, Stop):
             yield Leaving(reason="told to stop"), STOP_S
 
-    def _prepared(self, order: Prepare) -> Iterator[tuple[AnySaid, float]]:
+    def _prepared(self, order: Prepare) -> Iterator[tuple[AnyNodeMessage, float]]:
         self._seats = order.seats
         self._simulation.places.update({seat.rank: (self.number, seat.local) for seat in order.seats})
         for seat in order.seats:
@@ -234,7 +234,7 @@ class SimulatedLine:
             yield ready, START_S + 0.3 * (noise(SEED, seat.rank, 5) + 1.0)
             yield Transport(rank=seat.rank, transports=["P2P", "NET/IB"]), START_S + 0.6
 
-    def _steps(self, step: Step) -> Iterator[tuple[AnySaid, float]]:
+    def _steps(self, step: Step) -> Iterator[tuple[AnyNodeMessage, float]]:
         after_s = STEP_S.get(step.what, CHECK_S)
         for seat in self._seats:
             if step.what in CHECKS:

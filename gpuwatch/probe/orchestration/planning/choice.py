@@ -22,12 +22,12 @@ INWARD = re.compile(r"docker|br-|veth|cni|virbr|flannel|cali|cilium|lxc|tailscal
 
 
 class NoNetworkError(Exception):
-    """The nodes have no network in common; the message says what each has and what to do."""
+    """The nodes have no network in common; the message states what each has and what to do."""
 
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """Where a node listens, and what NCCL and gloo are told."""
+    """Where a node listens, and what NCCL and gloo are reported."""
 
     interface: str
     address: str
@@ -36,7 +36,7 @@ class NodeAddress:
 
 @dataclass(frozen=True)
 class AddressChoice:
-    """The addresses, and how to say it."""
+    """The addresses, and how to state it."""
 
     of: dict[str, NodeAddress]
     words: str

@@ -32,7 +32,7 @@ def load_for(rate_bps: float | None, way_s: float, backend: str) -> PairLoad:
     """The load for links of this rate.
 
     Args:
-        rate_bps: Of the median link in the trial; None when the trial told nothing.
+        rate_bps: Of the median link in the trial; None when the trial reported nothing.
         way_s: What the budget allows for one direction of one round.
         backend: nccl or gloo.
     """

@@ -20,7 +20,7 @@ PIX, PXB, PHB, SYS = range(4)
 
 
 def usable_ports(ground: Ground) -> list[GroundPort]:
-    """The active ports that NCCL may use by its settings; none where it is told to use sockets."""
+    """The active ports that NCCL may use by its settings; none where it is instructed to use sockets."""
     settings = ground.nccl
     if settings.get("NCCL_IB_DISABLE") not in {None, "0"} or settings.get("NCCL_NET", "").lower() == SOCKETS:
         return []

@@ -104,7 +104,7 @@ def _row_s(size: int, rate: float) -> float:
 
 
 def estimate(plan: ProbePlan, seats: Sequence[Seat], wish: Wish, interface: str) -> Estimate:
-    """The plan as it is said before it starts; the budget is the most that it can take."""
+    """The plan as it is stated before it starts; the budget is the most that it can take."""
     return Estimate(
         nodes=len({seat.node for seat in seats}),
         ranks=len(seats),

@@ -17,7 +17,7 @@ CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3
 ITERATIONS_LEAST = 3
 LATENCY_SIZE_FACTOR = 16
-"""What a small message takes is latency mostly: it tells of sizes up to so many times its own."""
+"""What a small message takes is latency mostly: it reports of sizes up to so many times its own."""
 LONGEST_S = 15.0
 """A row that would take longer is left out, and larger sizes with it."""
 COLLECTIVES_SHARE = 0.45
@@ -136,7 +136,7 @@ class CollectiveStage:
         return self._ranks.step(step, self._all)
 
     def _refuse(self, op: Collective, size: int, outcome: StepOutcome) -> bool:
-        """Whether it did not come to a result: the row says why.
+        """Whether it did not come to a result: the row states why.
 
         Raises:
             FailedError: the ranks cannot go on together.
@@ -176,5 +176,5 @@ class CollectiveStage:
 
 
 def _correct(outcome: StepOutcome) -> bool | None:
-    said = [done.correct for done in outcome.done.values()]
-    return None if not said or None in said else all(said)
+    message = [done.correct for done in outcome.done.values()]
+    return None if not message or None in message else all(message)

@@ -21,13 +21,13 @@ def count(run: ProbeRun) -> None:
     count_meanwhile(run)
     until = run.clock() + READ_S
     while any(len(run.counters.get(node, ())) < many for node, many in wanted.items()):
-        if not run.hear_aside(until):
+        if not run.receive_aside(until):
             return
 
 
 def count_meanwhile(run: ProbeRun) -> None:
     """Ask every node for its counters; the answers are kept whenever they come."""
-    run.company.tell(run.grounds, Count())
+    run.company.send(run.grounds, Count())
 
 
 def compare(run: ProbeRun) -> None:

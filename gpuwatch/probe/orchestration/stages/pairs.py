@@ -134,7 +134,7 @@ class Pairs:
             self._judge_next = now + max(JUDGE_EVERY_S, (now - began) / JUDGE_SHARE)
 
     def _measurable(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Those that can talk; the others are told, not waited for."""
+        """Those that can talk; the others are reported, not waited for."""
         fit = []
         for pair in pairs:
             error = self._contacts.error(pair)

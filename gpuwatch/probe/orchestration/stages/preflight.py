@@ -24,7 +24,7 @@ MAX_NAMED_NODES = 6
 
 
 def preflight(run: ProbeRun) -> None:
-    """Hear the ground of every node, choose, seat and plan.
+    """Receive the ground of every node, choose, seat and plan.
 
     Raises:
         RefusedError: nothing may or can be measured.
@@ -33,7 +33,7 @@ def preflight(run: ProbeRun) -> None:
     results = run.results
     results.nodes = [NodeGround(node) for node in run.company.present]
     run.company.open()
-    _hear_grounds(run)
+    _receive_grounds(run)
     wish = results.wish
     busy = {node: users for node, ground in run.grounds.items() if (users := gpu_users(ground))}
     results.busy = busy
@@ -106,22 +106,22 @@ def _worked(gpu: GroundGpu) -> bool:
     return (gpu.util_pct or 0.0) >= UNSEEN_UTIL_PCT or (gpu.memory_used_bytes or 0) >= UNSEEN_MEMORY_BYTES
 
 
-def _hear_grounds(run: ProbeRun) -> None:
+def _receive_grounds(run: ProbeRun) -> None:
     waiting = dict.fromkeys(run.company.present)
     began = run.clock()
     until = began + CONNECT_S
-    while waiting and (heard := run.company.hear(until)) is not None:
-        node, said = heard
-        if isinstance(said, Lost):
+    while waiting and (received := run.company.receive(until)) is not None:
+        node, message = received
+        if isinstance(message, Lost):
             waiting.pop(node, None)
             run.grounds.pop(node, None)
-            _judge_node(run, node, None, said.reason)
-        elif isinstance(said, Ground) and node in waiting:
+            _judge_node(run, node, None, message.reason)
+        elif isinstance(message, Ground) and node in waiting:
             del waiting[node]
-            problem = ground_problem(said)
+            problem = ground_problem(message)
             if problem is None:
-                run.grounds[node] = said
-            _judge_node(run, node, said, problem)
+                run.grounds[node] = message
+            _judge_node(run, node, message, problem)
         if 2 * len(waiting) <= len(run.results.nodes):
             until = min(until, run.clock() + LATE_S)
     if waiting:
@@ -152,18 +152,18 @@ def _leave_out(run: ProbeRun, without: Mapping[str, str]) -> None:
 
 def _need_nodes(run: ProbeRun) -> None:
     if not run.grounds:
-        told = [f"{each.node}: {each.problem}" for each in run.results.nodes if each.problem]
-        raise ProbeRefusedError("no node can take part; " + _some(told))
+        reported = [f"{each.node}: {each.problem}" for each in run.results.nodes if each.problem]
+        raise ProbeRefusedError("no node can take part; " + _some(reported))
 
 
 def _busy_words(busy: Mapping[str, Sequence[GpuUser]], grounds: Mapping[str, Ground]) -> str:
-    told = []
+    reported = []
     for node, users in busy.items():
         who = [_user_words(user, grounds[node]) for user in users[:MAX_NAMED_NODES]]
         more = [f"{len(users) - MAX_NAMED_NODES} more"] if len(users) > MAX_NAMED_NODES else []
-        told.append(f"{node}: " + ", ".join(who + more))
+        reported.append(f"{node}: " + ", ".join(who + more))
     return (
-        f"GPUs are busy, and a probe would disturb what runs there ({_some(told)}); "
+        f"GPUs are busy, and a probe would disturb what runs there ({_some(reported)}); "
         "end it first, or probe anyway with --allow-busy"
     )
 
@@ -183,8 +183,8 @@ def _torch_notes(grounds: Mapping[str, Ground]) -> list[str]:
         versions.setdefault(ground.torch or "?", []).append(node)
     if len(versions) < 2:
         return []
-    told = "; ".join(f"{version} on {_some(nodes, ', ')}" for version, nodes in versions.items())
-    return [f"the nodes have different versions of torch, which may not understand each other: {told}"]
+    reported = "; ".join(f"{version} on {_some(nodes, ', ')}" for version, nodes in versions.items())
+    return [f"the nodes have different versions of torch, which may not understand each other: {reported}"]
 
 
 def _some(texts: Sequence[str], between: str = "; ", most: int = MAX_NAMED_NODES) -> str:

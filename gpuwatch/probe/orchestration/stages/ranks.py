@@ -16,9 +16,9 @@ from gpuwatch.probe.protocol import Absent, Arrived, Died, Done, Prepare, RankSe
 from gpuwatch.probe.ranks.base.sealed_store import TAMPERED
 
 STEP_MARGIN_S = 5.0
-"""Beyond a step's own timeout: ranks tell a timeout themselves, and better."""
+"""Beyond a step's own timeout: ranks report a timeout themselves, and better."""
 AFTER_DEATH_S = 1.0
-"""How long the others may still say what they saw."""
+"""How long the others may still state what they saw."""
 LOAD_BYTES = 1 << 20
 """A step with so much to move lasts until the counters are read: PCIe slows down when a GPU rests."""
 RANKS_NAMED = 6
@@ -44,7 +44,7 @@ class StepOutcome:
     died: dict[int | None, str] = field(default_factory=dict)
     """Rank, or None for a node's worker, -> why, with the name."""
     missing: list[int] = field(default_factory=list)
-    """Said nothing until the end."""
+    """Stated nothing until the end."""
     excused: set[int] = field(default_factory=set)
     """Those who had to do with a rank that failed: they may hang because of it."""
 
@@ -55,7 +55,7 @@ class StepOutcome:
 
 
 class RankControl:
-    """Tells the ranks what to do and gathers what they answer."""
+    """Reports the ranks what to do and gathers what they answer."""
 
     def __init__(self, run: ProbeRun, rendezvous: Rendezvous) -> None:
         self._run = run
@@ -81,21 +81,21 @@ class RankControl:
         run = self._run
         run.enter("starting")
         for node in run.grounds:
-            run.company.tell([node], self._prepare(node))
+            run.company.send([node], self._prepare(node))
         arrivals = Arrivals(run.results.seats, run.clock(), run.results.wish.timeout_s)
-        while arrivals.waiting and (heard := run.hear(arrivals.until)) is not None:
-            node, said = heard
-            if isinstance(said, Died):
-                _refuse_tampering(node, said.reason)
+        while arrivals.waiting and (received := run.receive(arrivals.until)) is not None:
+            node, message = received
+            if isinstance(message, Died):
+                _refuse_tampering(node, message.reason)
                 self._await_tampering()
-                lost = run.ranks_of(node) if said.rank is None else [said.rank]
-                run.lose(lost, f"did not start: {said.reason}")
-                raise FailedError(f"{self._who(node, said.rank)} did not start: {said.reason}")
-            if isinstance(said, Arrived) and self._is_of(said.rank, node):
-                arrivals.arrived(said.rank, run.clock())
-            elif isinstance(said, Ready) and self._is_of(said.rank, node):
-                arrivals.joined(said.rank)
-                self._greet(said)
+                lost = run.ranks_of(node) if message.rank is None else [message.rank]
+                run.lose(lost, f"did not start: {message.reason}")
+                raise FailedError(f"{self._who(node, message.rank)} did not start: {message.reason}")
+            if isinstance(message, Arrived) and self._is_of(message.rank, node):
+                arrivals.arrived(message.rank, run.clock())
+            elif isinstance(message, Ready) and self._is_of(message.rank, node):
+                arrivals.joined(message.rank)
+                self._greet(message)
         if arrivals.waiting:
             late, words = arrivals.late(run.clock(), run.states)
             run.lose(late, words)
@@ -108,10 +108,10 @@ class RankControl:
             FailedError: there is one.
         """
         until = self._run.clock() + AFTER_DEATH_S
-        while (heard := self._run.hear(until)) is not None:
-            node, said = heard
-            if isinstance(said, Died):
-                _refuse_tampering(node, said.reason)
+        while (received := self._run.receive(until)) is not None:
+            node, message = received
+            if isinstance(message, Died):
+                _refuse_tampering(node, message.reason)
 
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
         """Let these ranks do one thing and wait for their answers.
@@ -129,7 +129,7 @@ class RankControl:
         seats = run.results.seats
         order = msgspec.structs.replace(step, id=self._steps)
         nodes = dict.fromkeys(seats[rank].node for rank in ranks)
-        run.company.tell(nodes, order)
+        run.company.send(nodes, order)
         if not self._counted and step.bytes >= LOAD_BYTES:
             self._counted = True
             count_meanwhile(run)
@@ -139,25 +139,25 @@ class RankControl:
         began = run.clock()
         until = began + 2 * step.timeout_s + STEP_MARGIN_S
         claimed: dict[int, str] = {}
-        while waiting and (heard := run.hear(until)) is not None:
-            node, said = heard
-            if isinstance(said, Done) and said.step == self._steps and self._is_of(said.rank, node):
-                said = possible(said, order)
-                if said.rank in waiting:
-                    waiting.discard(said.rank)
-                    outcome.done[said.rank] = said
-                if said.error is not None:
-                    _refuse_tampering(node, said.error)
-                    outcome.excused.update(_bound_to(said.rank, step, ranks))
-            elif isinstance(said, Absent) and said.step == self._steps:
-                claimed.update((rank, node) for rank in said.ranks if run.seat(rank) is not None)
-                # those who are said to be absent may speak for themselves as long as the others waited
+        while waiting and (received := run.receive(until)) is not None:
+            node, message = received
+            if isinstance(message, Done) and message.step == self._steps and self._is_of(message.rank, node):
+                message = possible(message, order)
+                if message.rank in waiting:
+                    waiting.discard(message.rank)
+                    outcome.done[message.rank] = message
+                if message.error is not None:
+                    _refuse_tampering(node, message.error)
+                    outcome.excused.update(_bound_to(message.rank, step, ranks))
+            elif isinstance(message, Absent) and message.step == self._steps:
+                claimed.update((rank, node) for rank in message.ranks if run.seat(rank) is not None)
+                # those who are stated to be absent may speak for themselves as long as the others waited
                 until = min(until, max(run.clock(), began + step.timeout_s) + AFTER_DEATH_S)
-            elif isinstance(said, Died) and (said.rank is None or self._is_of(said.rank, node)):
-                _refuse_tampering(node, said.reason)
-                outcome.died[said.rank] = f"{self._who(node, said.rank)} died: {said.reason}"
-                lost = run.ranks_of(node) if said.rank is None else [said.rank]
-                run.lose(lost, f"died: {said.reason}")
+            elif isinstance(message, Died) and (message.rank is None or self._is_of(message.rank, node)):
+                _refuse_tampering(node, message.reason)
+                outcome.died[message.rank] = f"{self._who(node, message.rank)} died: {message.reason}"
+                lost = run.ranks_of(node) if message.rank is None else [message.rank]
+                run.lose(lost, f"died: {message.reason}")
                 waiting.difference_update(lost)
                 until = min(until, run.clock() + AFTER_DEATH_S)
             if waiting <= outcome.excused:  # each of them waits for somebody who has given up
@@ -171,7 +171,7 @@ class RankControl:
         return outcome
 
     def _absent(self, claimed: Mapping[int, str], outcome: StepOutcome) -> list[int]:
-        """The ranks that a node says did not come, without those that have answered."""
+        """The ranks that a node states did not come, without those that have answered."""
         for rank, node in claimed.items():
             if rank in outcome.done:
                 self._run.note(f"{node} says that {self._run.name(rank)} did not come, which has answered")

@@ -90,18 +90,18 @@ def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[s
 def _listen(run: ProbeRun, addresses: Mapping[str, NodeAddress]) -> dict[str, Listening]:
     waiting = dict.fromkeys(run.grounds)
     for node in waiting:
-        run.company.tell([node], Listen(address=addresses[node].address))
+        run.company.send([node], Listen(address=addresses[node].address))
     places: dict[str, Listening] = {}
     problems: dict[str, str] = {}
     until = run.clock() + LISTEN_S
-    while waiting and (heard := run.hear(until)) is not None:
-        node, said = heard
-        if isinstance(said, Listening) and node in waiting:
+    while waiting and (received := run.receive(until)) is not None:
+        node, message = received
+        if isinstance(message, Listening) and node in waiting:
             del waiting[node]
-            if said.error is None:
-                places[node] = said
+            if message.error is None:
+                places[node] = message
             else:
-                problems[node] = f"it cannot listen on {addresses[node].address}: {said.error}"
+                problems[node] = f"it cannot listen on {addresses[node].address}: {message.error}"
     problems.update(dict.fromkeys(waiting, "it did not begin to listen"))
     if problems:
         for node in problems:
@@ -119,15 +119,15 @@ def _try_all(run: ProbeRun, places: Mapping[str, Listening]) -> dict[tuple[str, 
     }
     for node in places:
         others = [target for name, target in targets.items() if name != node]
-        run.company.tell([node], TryReach(targets=others, timeout_s=TRY_S))
+        run.company.send([node], TryReach(targets=others, timeout_s=TRY_S))
     waiting = dict.fromkeys(places)
     failures: dict[tuple[str, str], str] = {}
     until = run.clock() + TRY_S + TRY_MARGIN_S
-    while waiting and (heard := run.hear(until)) is not None:
-        node, said = heard
-        if isinstance(said, Reached) and node in waiting:
+    while waiting and (received := run.receive(until)) is not None:
+        node, message = received
+        if isinstance(message, Reached) and node in waiting:
             del waiting[node]
-            tries = {each.node: each for each in said.tries}
+            tries = {each.node: each for each in message.tries}
             for other in places:
                 tried = tries.get(other)
                 if other != node and (tried is None or not tried.ok):

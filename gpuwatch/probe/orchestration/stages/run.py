@@ -9,7 +9,7 @@ from gpuwatch.probe.orchestration.nodes.line import Lost
 from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan
-from gpuwatch.probe.protocol import Alive, AnySaid, Counters, Died, Ground, Note, Transport
+from gpuwatch.probe.protocol import Alive, AnyNodeMessage, Counters, Died, Ground, Note, Transport
 from gpuwatch.probe.results import Phase, Results, Seat
 
 NOTES_KEPT = 200
@@ -20,7 +20,7 @@ class ProbeRefusedError(Exception):
 
 
 class FailedError(Exception):
-    """The probe cannot go on; the message says who is to blame."""
+    """The probe cannot go on; the message states who is to blame."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class ProbeRun:
     deadline: float = float("inf")
     """Of the clock: when the budget is used up."""
     states: dict[str, str | None] = field(default_factory=dict)
-    """Node -> the state of its worker as it was told last (`Alive.worker`)."""
+    """Node -> the state of its worker as it was reported last (`Alive.worker`)."""
     left_out: list[str] = field(default_factory=list)
     """What the budget did not allow."""
     began: float | None = None
@@ -56,7 +56,7 @@ class ProbeRun:
         self.changed()
 
     def changed(self) -> None:
-        """Say to painters that something is new."""
+        """State to painters that something is new."""
         self.results.version += 1
 
     def note(self, text: str) -> None:
@@ -85,40 +85,42 @@ class ProbeRun:
             results.left_s = max(0.0, min(total * (1 - done) if done < 1 else 0.0, self.left_s()))
         self.changed()
 
-    def hear_aside(self, until: float) -> bool:
+    def receive_aside(self, until: float) -> bool:
         """Let one word come while the ranks rest; False at `until`.
 
         Raises:
             CancelledError: the person has cancelled.
             FailedError: a node was lost, or a rank died.
         """
-        heard = self.company.hear(until)
-        if heard is not None:
-            node, said = heard
-            if isinstance(said, Lost):
-                self.lose(self.ranks_of(node), f"{node} was lost: {said.reason}")
-                raise FailedError(f"{node} was lost: {said.reason}")
-            if isinstance(said, Died):
-                self.lose(self.ranks_of(node) if said.rank is None else [said.rank], f"died: {said.reason}")
-                who = self.name(said.rank) if said.rank is not None else f"the worker on {node}"
-                raise FailedError(f"{who} died: {said.reason}")
-            self._keep(node, said)
-        return heard is not None
+        received = self.company.receive(until)
+        if received is not None:
+            node, message = received
+            if isinstance(message, Lost):
+                self.lose(self.ranks_of(node), f"{node} was lost: {message.reason}")
+                raise FailedError(f"{node} was lost: {message.reason}")
+            if isinstance(message, Died):
+                self.lose(
+                    self.ranks_of(node) if message.rank is None else [message.rank], f"died: {message.reason}"
+                )
+                who = self.name(message.rank) if message.rank is not None else f"the worker on {node}"
+                raise FailedError(f"{who} died: {message.reason}")
+            self._keep(node, message)
+        return received is not None
 
-    def hear(self, until: float) -> tuple[str, AnySaid] | None:
-        """What a node says next, notes and counters apart; None at `until`.
+    def receive(self, until: float) -> tuple[str, AnyNodeMessage] | None:
+        """What a node states next, notes and counters apart; None at `until`.
 
         Raises:
             CancelledError: the person has cancelled.
             FailedError: a node that takes part was lost.
         """
-        while (heard := self.company.hear(until)) is not None:
-            node, said = heard
-            if isinstance(said, Lost):
-                self.lose(self.ranks_of(node), f"{node} was lost: {said.reason}")
-                raise FailedError(f"{node} was lost: {said.reason}")
-            if not self._keep(node, said):
-                return node, said
+        while (received := self.company.receive(until)) is not None:
+            node, message = received
+            if isinstance(message, Lost):
+                self.lose(self.ranks_of(node), f"{node} was lost: {message.reason}")
+                raise FailedError(f"{node} was lost: {message.reason}")
+            if not self._keep(node, message):
+                return node, message
         return None
 
     def lose(self, ranks: Iterable[int], why: str) -> None:
@@ -152,23 +154,23 @@ class ProbeRun:
         where = seat.node if seat.gpu is None else f"{seat.node} GPU {seat.gpu}"
         return f"rank {rank} ({where})"
 
-    def _keep(self, node: str, said: AnySaid) -> bool:
+    def _keep(self, node: str, message: AnyNodeMessage) -> bool:
         """Whether it was something that is only kept."""
-        if isinstance(said, Note):
-            seat = None if said.rank is None else self.seat(said.rank)
-            who = self.name(said.rank) if said.rank is not None and seat is not None else node
-            self.note(f"{who}: {said.text}")
-        elif isinstance(said, Alive):
-            self.states[node] = said.worker
-        elif isinstance(said, Counters):
-            self.counters.setdefault(node, []).append(said.values)
-        elif isinstance(said, Transport):
-            seat = self.seat(said.rank)
+        if isinstance(message, Note):
+            seat = None if message.rank is None else self.seat(message.rank)
+            who = self.name(message.rank) if message.rank is not None and seat is not None else node
+            self.note(f"{who}: {message.text}")
+        elif isinstance(message, Alive):
+            self.states[node] = message.worker
+        elif isinstance(message, Counters):
+            self.counters.setdefault(node, []).append(message.values)
+        elif isinstance(message, Transport):
+            seat = self.seat(message.rank)
             if seat is not None and seat.node == node:
-                for transport in said.transports:
+                for transport in message.transports:
                     ranks = self.results.transports.setdefault(transport, [])
-                    if said.rank not in ranks:
-                        ranks.append(said.rank)
+                    if message.rank not in ranks:
+                        ranks.append(message.rank)
                 self.changed()
         else:
             return False

@@ -14,8 +14,8 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     """Run a call in a thread and give its result; past the time the thread is left where it hangs.
 
     Raises:
-        TimeoutError: it did not return in time. What it holds (a store client, say) is not to be used again.
-        Exception: what the call raised.
+        TimeoutError: it did not return in time. What it holds (a store client, state) is not to be used
+        again. Exception: what the call raised.
     """
     results: List[T] = []
     errors: List[BaseException] = []

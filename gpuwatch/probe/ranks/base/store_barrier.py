@@ -38,14 +38,14 @@ def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout
             _settle(store, name, [])
         elif not _waited(store, f"{name}/answer", timeout_s if place == 1 else timeout_s + _GRACE_S):
             _settle(store, name, _absent(store, name, world_size))
-        told: List[int] = json.loads(store.get(f"{name}/answer"))
+        reported: List[int] = json.loads(store.get(f"{name}/answer"))
     except StoreTamperedError:
         raise
     except words.TORCH_ERRORS as error:
         raise StoreLostError(f"the store of the probe does not answer: {words.first_line(error)}") from error
-    if rank in told and time.monotonic() - came > _LATE_S:
+    if rank in reported and time.monotonic() - came > _LATE_S:
         raise StoreTamperedError(f"rank {rank} waited at {name}, and is listed as absent")
-    return told
+    return reported
 
 
 def _counted(store: SealedStore, name: str, rank: int, world_size: int) -> int:

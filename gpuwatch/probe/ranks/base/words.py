@@ -28,9 +28,9 @@ def plain(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says in its first line; its kind where it says nothing."""
+    """What an exception states in its first line; its kind where it logs nothing."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return _said(lines[0]) if lines else type(error).__name__
+    return _message(lines[0]) if lines else type(error).__name__
 
 
 def ending(status: int) -> str:
@@ -52,24 +52,24 @@ def os_signal(status: int) -> Optional[int]:
 
 def last_words(lines: Iterable[str]) -> str:
     """The end of a rank's stderr in one line, after what it means where that is known."""
-    told = [_said(line) for line in lines if line.strip() and not is_noise(line)]
-    text = " | ".join(told[-4:])
+    reported = [_message(line) for line in lines if line.strip() and not is_noise(line)]
+    text = " | ".join(reported[-4:])
     if _SIZES_DIFFER in text:
         text = f"it was sent more bytes than it expected: the ranks do not agree on the size | {text}"
     return text[: 2 * MAX_ERROR_CHARS]
 
 
-def _said(line: str) -> str:
+def _message(line: str) -> str:
     return _ADVICE.sub("", _WHERE.sub("", plain(line)))
 
 
 def is_noise(line: str) -> bool:
-    """Whether a line of stderr says nothing about an end."""
+    """Whether a line of stderr shows nothing about an end."""
     return any(noise in line for noise in _NOISE)
 
 
 def transport(line: str) -> Optional[str]:
-    """The transport that a line of NCCL_DEBUG=INFO tells: "NET/IB", "NET/IB/GDRDMA", "P2P/CUMEM", ..."""
+    """The transport that a line of NCCL_DEBUG=INFO reports: "NET/IB", "NET/IB/GDRDMA", "P2P/CUMEM", ..."""
     found = _TRANSPORT.search(line)
     if found is None:
         return None
@@ -78,12 +78,12 @@ def transport(line: str) -> Optional[str]:
 
 
 def seconds(count: float) -> str:
-    """Say "30 s" or "0.5 s"."""
+    """State "30 s" or "0.5 s"."""
     return f"{count:.3g} s"
 
 
 def ranks(numbers: List[int]) -> str:
-    """Say "rank 3" or "ranks 3, 5 and 9", at most eight of them."""
+    """State "rank 3" or "ranks 3, 5 and 9", at most eight of them."""
     shown = [str(number) for number in numbers[:8]]
     if len(numbers) > 8:
         return f"ranks {', '.join(shown)} and {len(numbers) - 8} more"

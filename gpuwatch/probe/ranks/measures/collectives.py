@@ -20,7 +20,7 @@ _CANNOT = re.compile(
     r"not? (?:been )?(?:implement|support)|unsupported|n't support|only supports|invalid backend",
     re.IGNORECASE,
 )
-"""What torch says where a backend lacks an operation; anything else is a fault of this run."""
+"""What torch states where a backend lacks an operation; anything else is a fault of this run."""
 
 CALLS: Dict[str, Tuple[str, ...]] = {
     "all_reduce": ("all_reduce",),
@@ -126,7 +126,7 @@ class CollectiveRunner:
         if op not in self._names:
             return {"error": f"this torch and backend cannot do {op}"}
         job = self._job(op, self._names[op], step.bytes)
-        said: Dict[str, Any] = {}
+        message: Dict[str, Any] = {}
         shares = self._buffers.shares(*self._counts(op, step.bytes))
         if step.check:
             shares.take.zero_()  # else an earlier result could pass for this one
@@ -134,13 +134,15 @@ class CollectiveRunner:
             job.call()
             self._clock.settle(step.timeout_s)
             wrong, first = job.wrong()
-            said["correct"] = not wrong
+            message["correct"] = not wrong
             if wrong:
-                said["note"] = f"{op} of {step.bytes} bytes: {wrong} elements are wrong, the first at {first}"
+                message["note"] = (
+                    f"{op} of {step.bytes} bytes: {wrong} elements are wrong, the first at {first}"
+                )
         for share in shares:
             share.zero_()  # sums of sums would grow without bounds
-        said["times_s"] = self._clock.times(job.call, step.warmup, step.iterations, step.timeout_s)
-        return said
+        message["times_s"] = self._clock.times(job.call, step.warmup, step.iterations, step.timeout_s)
+        return message
 
     def _counts(self, op: str, size: int) -> Tuple[int, int]:
         """Elements given and taken."""

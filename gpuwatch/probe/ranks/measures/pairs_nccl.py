@@ -63,17 +63,17 @@ class NcclPairs:
             for work in dist.batch_isend_irecv(both):
                 work.wait()
 
-        said: Dict[str, Any] = {}
+        message: Dict[str, Any] = {}
         if step.check:
             self._pattern.write(shares.give, self._pattern.wave(self._rank))
             exchange()
             self._clock.settle(step.timeout_s)
-            said["correct"] = not self._pattern.wrong(shares.take, self._pattern.wave(peer))[0]
+            message["correct"] = not self._pattern.wrong(shares.take, self._pattern.wave(peer))[0]
         times = self._clock.times(exchange, step.warmup, step.iterations, step.timeout_s)
         # A tiny exchange needs the other's message of the same round: it takes one way, not two.
         if sends == (step.what == "latency"):
-            said["times_s"] = times
-        return said
+            message["times_s"] = times
+        return message
 
     def _make_two(self, step: StepFields, peer: int) -> None:
         if self._with is not None:

@@ -42,7 +42,7 @@ class DataPattern:
         tensor[whole:].copy_(wave[: tensor.numel() - whole])
 
     def wrong(self, tensor: Tensor, wave: Tensor) -> Tuple[int, Optional[int]]:
-        """How many elements are not what the wave says, and the position of the first."""
+        """How many elements are not what the wave states, and the position of the first."""
         count, first = 0, None
         step = _ROWS * PERIOD
         for at in range(0, tensor.numel(), step):

@@ -65,15 +65,15 @@ class Buffer(Window):
         return self.source
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """What tells a line from all others."""
+        """What distinguishes a line from all others."""
         return self.source, number
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line that `place` told."""
+        """The number of a line that `place` reported."""
         return place[1] if self.base <= place[1] < self.end else None
 
     def rate(self, now: float) -> float | None:
-        """Lines a second of late; None: too soon to tell."""
+        """Lines a second of late; None: too soon to report."""
         if self._tail is None or not self._tail.came:
             return None
         self._pace.append((now, self._tail.came))
@@ -115,7 +115,7 @@ class Buffer(Window):
             self._ask("later", offset=self.lines[-1].end, after=self._page)
 
     def go(self, *, offset: int | None = None, at: float | None = None) -> None:
-        """Load what is around a byte, or a time of our clock; `target` tells the line once it is here."""
+        """Load what is around a byte, or a time of our clock; `target` reports the line once it is here."""
         self._forget_read()  # a page that is still on its way would take the place of what is gone to
         if offset is not None and (found := self.at_offset(offset)) is not None and not self.torn:
             self.target = found

@@ -24,10 +24,10 @@ class Marked:
         if fleet.findings_version == self._version:
             return
         self._version, self._known = fleet.findings_version, {}
-        for told in fleet.findings.values():
-            key = told.node, told.finding.file, told.finding.offset
-            known = self._known.get(key, told.finding.severity)
-            self._known[key] = min(known, told.finding.severity, key=ORDER.index)
+        for reported in fleet.findings.values():
+            key = reported.node, reported.finding.file, reported.finding.offset
+            known = self._known.get(key, reported.finding.severity)
+            self._known[key] = min(known, reported.finding.severity, key=ORDER.index)
 
     def at(self, node: str, file: str, offset: int) -> Severity | None:
         """What the rules found at a byte of a file."""

@@ -20,7 +20,7 @@ TRACE = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
 TOGETHER_S = 1.0
-"""What ranks say of the same step stands so close together; failures trickle in for minutes."""
+"""What ranks state of the same step stands so close together; failures trickle in for minutes."""
 TRICKLE_S = 60.0
 """The same error of another rank belongs to the row while no longer than this passed since the last one."""
 MAX_RESUMED_ROWS = 256
@@ -30,10 +30,10 @@ _MAX_LENGTH_DIFFERENCE = 24
 
 
 def normal(line: LogLine, *, loose: bool = False) -> str:
-    """What a line says without what changes each time.
+    """What a line states without what changes each time.
 
     Of warnings and errors every number is left out. Of ordinary lines only times, addresses and pids are: a
-    loss that falls step by step is not the same line again. What another rank says (`loose`) is the same
+    loss that falls step by step is not the same line again. What another rank states (`loose`) is the same
     though its numbers differ.
     """
     strict = not loose and line.level in (None, "info") and line.rule is None
@@ -154,7 +154,7 @@ class Folder:
         return row
 
     def _again(self, line: LogLine, rank: int | None, at: float) -> bool:
-        """Whether a line says what the last row says: again, or as another rank."""
+        """Whether a line states what the last row states: again, or as another rank."""
         before, row = self._line, self.rows[-1]
         if before is None or row.kind == "trace":
             return False
@@ -170,7 +170,7 @@ class Folder:
         return normal(line, loose=another) == self._normal
 
     def _shared_row(self, line: LogLine, rank: int | None, at: float) -> Fold | None:
-        """The row in which other ranks said the same a short time ago, wherever it stands."""
+        """The row in which other ranks stated the same a short time ago, wherever it stands."""
         if not self._across or rank is None:
             return None
         row = self._alike.get((line.level, normal(line, loose=True)))

@@ -12,7 +12,7 @@ SLACK_LINES = 2_000
 AHEAD_S = 60.0
 """A line's own time that is so far after its arrival is not believed."""
 UNKNOWN = float("-inf")
-"""The time of lines before the first one that tells any."""
+"""The time of lines before the first one that reports any."""
 
 
 def line_time(line: LogLine, before: float) -> float:
@@ -65,7 +65,7 @@ class Window:
         return self.lines[number - self.base]
 
     def time(self, number: int) -> float:
-        """When, on our clock; `UNKNOWN` where nothing tells."""
+        """When, on our clock; `UNKNOWN` where nothing reports."""
         return self.times[number - self.base] - self.offset_s
 
     def at_time(self, at: float) -> int:
@@ -101,7 +101,7 @@ class Window:
     # ---- changes
 
     def drop_last(self) -> None:
-        """Take the last line away: it is told anew."""
+        """Take the last line away: it is reported anew."""
         self.lines.pop()
         self.times.pop()
         self.touched = (self.touched[0] + 1, self.end)

@@ -81,12 +81,12 @@ class Merge:
         return self._entries[number - self.base][0]
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """What tells a line from all others."""
+        """What distinguishes a line from all others."""
         _, index, own, _ = self._entries[number - self.base]
         return self.buffers[index].source, own
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line that `place` told."""
+        """The number of a line that `place` reported."""
         for index, buffer in enumerate(self.buffers):
             if buffer.source == place[0] and buffer.base <= place[1] < buffer.end:
                 key = (buffer.time(place[1]), index, place[1])

@@ -58,15 +58,15 @@ class Feed(Protocol):
         ...
 
     def time(self, number: int) -> float:
-        """When, on our clock; minus infinity where nothing tells."""
+        """When, on our clock; minus infinity where nothing reports."""
         ...
 
     def place(self, number: int) -> tuple[LogSource, int]:
-        """What tells a line from all others."""
+        """What distinguishes a line from all others."""
         ...
 
     def find(self, place: tuple[LogSource, int]) -> int | None:
-        """The number of a line that `place` told; None: it is not here."""
+        """The number of a line that `place` reported; None: it is not here."""
         ...
 
     def at_time(self, at: float) -> int:

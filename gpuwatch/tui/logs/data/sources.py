@@ -24,7 +24,7 @@ HOW: dict[RankSource, str] = {
 
 
 class ChoiceError(ValueError):
-    """What was typed names nothing that is known; the text says what is."""
+    """What was typed names nothing that is known; the text states what is."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LogSource:
 
     @property
     def name(self) -> str:
-        """A few cells that tell it from its neighbours: `r17`, `kernel`, `slurm-77.out`."""
+        """A few cells that distinguish it from its neighbours: `r17`, `kernel`, `slurm-77.out`."""
         if self.rank is not None:
             return f"r{self.rank}"
         return "kernel" if self.file == KERNEL_LOG else PurePosixPath(self.file).name
@@ -89,7 +89,7 @@ def all_sources(fleet: Fleet) -> list[LogSource]:
 
 
 def file_of(fleet: Fleet, source: LogSource) -> LogFile | None:
-    """What the node's agent says about a source's file."""
+    """What the node's agent states about a source's file."""
     node = fleet.nodes.get(source.node)
     return None if node is None else next((f for f in node.logs if f.path == source.file), None)
 

@@ -54,7 +54,7 @@ class View:
         self.aim: tuple[LogSource, int] | None = None
         """File and offset of the line of a merged view that is gone to once it is loaded."""
         self.rule: tuple[int, str] | None = None
-        """The line above which a rule is drawn, and what the rule says."""
+        """The line above which a rule is drawn, and what the rule states."""
         self._top = 0
         """Number of the first line of the topmost row."""
         self._place: tuple[LogSource, int] | None = None

@@ -24,12 +24,12 @@ def name_of(incident: Incident) -> str:
     return f"{_NAME}{incident.number}"
 
 
-def incident_named(word: str, told: AlertSnapshot) -> Incident | None:
+def incident_named(word: str, reported: AlertSnapshot) -> Incident | None:
     """The incident that a word names; None: the word names none, or there is none of that number."""
     number = word.removeprefix(_NAME)
     if not (word.startswith(_NAME) and number.isdecimal()):
         return None
-    return next((each for each in told.incidents if each.number == int(number)), None)
+    return next((each for each in reported.incidents if each.number == int(number)), None)
 
 
 def incident_logs(incident: Incident, sources: Sequence[LogSource]) -> list[LogSource]:

@@ -51,7 +51,7 @@ def finding_offsets(fleet: Fleet, buffer: Buffer, *, warnings: bool) -> list[int
     """Where the rules found something bad in a file."""
     bad = ("error", "critical", "warning") if warnings else ("error", "critical")
     place = (buffer.source.node, buffer.source.file)
-    found = (told.finding for told in fleet.findings.values() if told.node == place[0])
+    found = (reported.finding for reported in fleet.findings.values() if reported.node == place[0])
     return [finding.offset for finding in found if finding.file == place[1] and finding.severity in bad]
 
 
@@ -69,7 +69,7 @@ def to_bad(
         view: The pane.
         step: Which way.
         fleet: Knows what the rules found.
-        asker: For a search on the node, where neither the loaded lines nor the rules tell.
+        asker: For a search on the node, where neither the loaded lines nor the rules report.
         warnings: Warnings count, too.
         offset_s: The node's clock minus ours.
 
@@ -106,7 +106,7 @@ def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
 
 
 class PendingJump:
-    """A search in one file for the next bad line, which nothing that is loaded or known told."""
+    """A search in one file for the next bad line, which nothing that is loaded or known reported."""
 
     def __init__(self, asker: Searcher, view: View, step: int, *, warnings: bool, offset_s: float) -> None:
         self.what = "warning" if warnings else "error"
@@ -123,7 +123,7 @@ class PendingJump:
         return self._search.progress
 
     def pull(self) -> str | None:
-        """Go there once it is known; then what there is to say, which may be nothing."""
+        """Go there once it is known; then what there is to state, which may be nothing."""
         self._search.pull()
         found = nearest((hit.offset for hit in self._search.hits), self._buffer, self.step)
         if self._search.running and (found is None or self.step < 0):

@@ -13,11 +13,11 @@ MAX_FIRST_LOGS = 4
 def failed_ranks(scene: ViewState) -> list[int]:
     """The ranks with errors in their logs, the first to fail first; those that only follow come last."""
     found: dict[int, tuple[bool, float]] = {}
-    for told in scene.fleet.findings.values():
-        finding = told.finding
+    for reported in scene.fleet.findings.values():
+        finding = reported.finding
         if finding.rank is None or finding.closed or finding.severity not in ("error", "critical"):
             continue
-        node = scene.fleet.nodes.get(told.node)
+        node = scene.fleet.nodes.get(reported.node)
         at = finding.at - (node.offset_s if node else 0.0)
         key = (finding.role in ("echo", "hint"), at)
         found[finding.rank] = min(found.get(finding.rank, key), key)
@@ -45,7 +45,7 @@ def first_choice(scene: ViewState) -> tuple[str, list[LogSource], bool]:
         The choice as a person would type it, the logs, and whether what happened led to them.
     """
     sources = all_sources(scene.fleet)
-    if incident := scene.told.leading:
+    if incident := scene.snapshot.leading:
         return name_of(incident), incident_logs(incident, sources) or sources, True
     ranks, text = failed_ranks(scene)[:MAX_FIRST_LOGS], ""
     chosen: list[LogSource] = []

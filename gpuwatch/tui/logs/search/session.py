@@ -24,7 +24,7 @@ class LogHunt:
         self.search: LogSearch | None = None
         self.quest: next_error.PendingJump | None = None
         self.note = ""
-        """What the last gesture came to, where that must be said."""
+        """What the last gesture came to, where that must be stated."""
         self.version = 0
         self._scene = scene
         self._offset = offset
@@ -38,8 +38,8 @@ class LogHunt:
         """Take in what came."""
         if self.search is not None:
             self.search.pull()
-        if self.quest is not None and (told := self.quest.pull()) is not None:
-            self.note, self.quest = told, None
+        if self.quest is not None and (reported := self.quest.pull()) is not None:
+            self.note, self.quest = reported, None
 
     def start_search(self, pattern: str) -> None:
         """Look in every file that is followed on every node that is connected.
@@ -68,22 +68,24 @@ class LogHunt:
         """To the next (1) or previous (-1) error or warning; whether the cursor is there already."""
         self.end_quest()
         scene, offset_s = self._scene, self._offset(view.buffers[0].source.node)
-        told = next_error.to_bad(view, step, scene.fleet, scene.session, warnings=warnings, offset_s=offset_s)
-        if isinstance(told, next_error.PendingJump):
-            self.quest = told
+        reported = next_error.to_bad(
+            view, step, scene.fleet, scene.session, warnings=warnings, offset_s=offset_s
+        )
+        if isinstance(reported, next_error.PendingJump):
+            self.quest = reported
             return False
-        return self._heard(told)
+        return self._received(reported)
 
     def to_hit(self, view: View, step: int) -> bool:
         """To the next or previous line that the search found; whether the cursor is there already."""
         if self.search is None:
-            return self._heard("no search; press / to search")
-        return self._heard(next_error.to_hit(view, step, self.search))
+            return self._received("no search; press / to search")
+        return self._received(next_error.to_hit(view, step, self.search))
 
-    def _heard(self, told: str | bool) -> bool:
-        if told is not False:
-            self.note = told if isinstance(told, str) else ""
-        return told is True
+    def _received(self, reported: str | bool) -> bool:
+        if reported is not False:
+            self.note = reported if isinstance(reported, str) else ""
+        return reported is True
 
     def end_quest(self) -> None:
         """Stop looking for the next error."""

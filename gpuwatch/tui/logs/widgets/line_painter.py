@@ -23,7 +23,7 @@ GUTTER_CELLS = 2
 CLOCK_CELLS = 14
 """Cells of a time with milliseconds, and of the sign that it is the arrival's."""
 MOST_RANKS = 32
-"""Cells for the list of ranks that say the same."""
+"""Cells for the list of ranks that state the same."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ink:
     """What was searched for."""
     left: int = 0
     severity: Severity | None = None
-    """What the line is painted as: what a rule says of it goes before the line's own words."""
+    """What the line is painted as: what a rule states of it goes before the line's own words."""
     first: bool = True
     """The text begins the line: it may have a prefix."""
     whole: bool = False
@@ -45,7 +45,7 @@ class Ink:
 
 
 def loudness(line: LogLine, found: Severity | None) -> Severity | None:
-    """How bad a line is: by the rule that matched it, else by its own level; None: nothing to tell."""
+    """How bad a line is: by the rule that matched it, else by its own level; None: nothing to report."""
     if found is not None:
         return found
     return line.level if line.level in LOUD else None
@@ -63,7 +63,7 @@ def mark(
 
 
 def of_ranks(row: Fold) -> bool:
-    """Whether a row holds what several ranks say alike."""
+    """Whether a row holds what several ranks state alike."""
     return row.kind == "same" and len(row.ranks) > 1
 
 
@@ -81,7 +81,7 @@ def fold_badge(row: Fold, look: StyleSet) -> list[Segment]:
 def fold_tail(
     row: Fold, everyone: Sequence[int], cause_at: float | None, look: StyleSet, room: int
 ) -> list[Segment]:
-    """Behind the message of a row of several ranks: who is missing, who said it first and last, who did.
+    """Behind the message of a row of several ranks: who is missing, who stated it first and last, who did.
 
     Args:
         row: The row.

@@ -112,7 +112,7 @@ class LogPane(LineView, can_focus=True):
         return GUTTER_CELLS + (CLOCK_CELLS if self.desk.clocks or view.merged else 0) + self._gutter_cells
 
     def _names(self, view: View) -> int:
-        """Cells of the gutter that tells whose line it is; the widest name decides."""
+        """Cells of the gutter that shows whose line it is; the widest name decides."""
         if not isinstance(view.feed, Merge):
             return 0
         nodes = len({buffer.source.node for buffer in view.feed.buffers}) > 1
@@ -282,7 +282,7 @@ class LogPane(LineView, can_focus=True):
 
     # ---- gestures
 
-    def _told(self) -> None:
+    def _reported(self) -> None:
         self.pull()
         self.post_message(self.Moved(self))
 
@@ -296,13 +296,13 @@ class LogPane(LineView, can_focus=True):
             self.pull()
             return
         view.move(dy)
-        self._told()
+        self._reported()
 
     def action_pages(self, pages: float) -> None:
         """A page, or half of one."""
         if self.view is not None:
             self.view.move(int(pages * max(1, self.size.height - 2)))
-            self._told()
+            self._reported()
 
     def action_jump_to_end(self, item: int) -> None:
         """The file's beginning, or its end, to stay there."""
@@ -315,7 +315,7 @@ class LogPane(LineView, can_focus=True):
             view.follow()
             for buffer in view.buffers:
                 buffer.follow()
-        self._told()
+        self._reported()
 
     def action_choose(self) -> None:
         """Open what is folded; else go to the line's own file, or make the pane large."""
@@ -337,7 +337,7 @@ class LogPane(LineView, can_focus=True):
     def _scroll(self, rows: int) -> None:
         if self.view is not None:
             self.view.move(rows)
-            self._told()
+            self._reported()
 
     def on_click(self, event: events.Click) -> None:
         """The cursor goes to the line; a second click opens it."""
@@ -348,7 +348,7 @@ class LogPane(LineView, can_focus=True):
             return
         self.view.following = False
         self.view.put_on(self._shown[event.y - 1].fold.first)
-        self._told()
+        self._reported()
 
     def on_focus(self) -> None:
         """The header brightens."""

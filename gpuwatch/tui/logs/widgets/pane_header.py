@@ -53,7 +53,7 @@ def file_words(
 
 
 def short_path(path: str, room: int, most: int = 3) -> str:
-    """The last parts of a path, as many as fit; its end is what tells it from others."""
+    """The last parts of a path, as many as fit; its end is what distinguishes it from others."""
     names = PurePosixPath(clean(path)).parts
     if len(names) <= most and len(path) <= room:
         return clean(path)

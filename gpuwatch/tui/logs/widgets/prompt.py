@@ -29,14 +29,14 @@ class LogPrompt(ErrorBoundary, Horizontal):
         super().__init__(id="log-prompt")
         self.purpose: Purpose = "choose"
         self.field = Input(id="log-text", compact=True)
-        self.told = Label("", id="log-note")
+        self.reported = Label("", id="log-note")
         self._sign = Label("", id="log-sign")
 
     def compose(self) -> ComposeResult:
         """Sign, text, note."""
         yield self._sign
         yield self.field
-        yield self.told
+        yield self.reported
 
     def ask(self, purpose: Purpose, text: str) -> None:
         """Open it."""
@@ -44,11 +44,11 @@ class LogPrompt(ErrorBoundary, Horizontal):
         sign, self.field.placeholder = PROMPTS[purpose]
         self._sign.update(f" {sign} ")
         self.field.value = text
-        self.tell("")
+        self.report("")
         self.display = True
         self.field.focus()
 
-    def tell(self, error: str, fine: str = "") -> None:
+    def report(self, error: str, fine: str = "") -> None:
         """What is wrong with the text, or what it comes to."""
-        self.told.update(clean(error or fine).replace("[", "\\["))
-        self.told.set_class(bool(error), "-error")
+        self.reported.update(clean(error or fine).replace("[", "\\["))
+        self.reported.set_class(bool(error), "-error")

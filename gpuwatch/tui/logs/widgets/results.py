@@ -97,10 +97,10 @@ class LogResults(SelectableLines):
             else "done"
         )
         failed = search.errors()
-        told = f"; {clean(failed[0][0])}: {clean(failed[0][1])}" if failed else ""
+        reported = f"; {clean(failed[0][0])}: {clean(failed[0][1])}" if failed else ""
         more = f" +{len(failed) - 1}" if len(failed) > 1 else ""
         found = f" {len(search.hits):,} lines with {clean(search.pattern.pattern)!r}"
-        return f"{found} on {search.nodes} nodes, {state}{told}{more}"
+        return f"{found} on {search.nodes} nodes, {state}{reported}{more}"
 
     def go(self, item: int) -> None:
         """Put the cursor on one and remember which."""

@@ -19,7 +19,7 @@ OPENED_AT_ONCE = 16
 SETTLED_S = 0.25
 """So long the cursor must rest before other files are read at its second."""
 UNSURE_S = 1.0
-"""A clock error over this is told."""
+"""A clock error over this is reported."""
 
 
 class OpenLogs:

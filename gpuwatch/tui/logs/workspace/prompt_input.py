@@ -11,7 +11,7 @@ from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
 WRONG = (re.error, ChoiceError, TimeError)
-"""What `try_out` and `enter` raise; the message says what is wrong with the text."""
+"""What `try_out` and `enter` raise; the message states what is wrong with the text."""
 
 
 def try_out(desk: LogWorkspace, purpose: Purpose, text: str) -> str:
@@ -33,7 +33,7 @@ def try_out(desk: LogWorkspace, purpose: Purpose, text: str) -> str:
 
 
 def enter(desk: LogWorkspace, purpose: Purpose, text: str) -> None:
-    """Do what a text says; a search for nothing ends the one that runs.
+    """Do what a text states; a search for nothing ends the one that runs.
 
     Raises:
         WRONG: It cannot be done.

@@ -13,7 +13,7 @@ DAY_S = 86_400.0
 
 
 class TimeError(ValueError):
-    """Not a time; the text says what is."""
+    """Not a time; the text states what is."""
 
 
 def time_typed(text: str, at: float, now: float) -> float:

@@ -92,7 +92,7 @@ class LogWorkspace:
             ChoiceError: The text names nothing; what is shown stays.
         """
         found = choose(text, self.scene.fleet, self.special)
-        leading = self.scene.told.leading
+        leading = self.scene.snapshot.leading
         names = [name_of(leading) if word == "failed" and leading else word for word in text.split()]
         self.text, self.led = " ".join(names), False
         self.show(found)
@@ -113,7 +113,7 @@ class LogWorkspace:
             own = [LogSource(wanted.node, wanted.file)]
         for rank in wanted.ranks:
             own += rank_sources(known, rank)
-        incident = self.scene.told.incident(wanted.incident or "")
+        incident = self.scene.snapshot.incident(wanted.incident or "")
         about = incident_logs(incident, known) if incident else []
         self.text = folded(wanted.ranks) or " ".join(part for part in (wanted.node, wanted.file) if part)
         if incident is not None:
@@ -136,7 +136,7 @@ class LogWorkspace:
         Args:
             about: The incident on the screen before.
         """
-        incident = about or self.scene.told.leading
+        incident = about or self.scene.snapshot.leading
         if incident is not None and incident.id not in (self._chosen_for, self._about_id):
             self._choose_for(incident)
             return
@@ -152,14 +152,14 @@ class LogWorkspace:
 
     @property
     def _leading_id(self) -> str | None:
-        leading = self.scene.told.leading
+        leading = self.scene.snapshot.leading
         return leading.id if leading else None
 
     @property
     def _about(self) -> Incident | None:
         """The incident whose logs are shown."""
-        told = self.scene.told
-        return next((found for word in self.text.split() if (found := incident_named(word, told))), None)
+        reported = self.scene.snapshot
+        return next((found for word in self.text.split() if (found := incident_named(word, reported))), None)
 
     @property
     def _about_id(self) -> str | None:
@@ -168,8 +168,8 @@ class LogWorkspace:
 
     def special(self, word: str) -> Sequence[LogSource]:
         """The logs of an incident, of the ranks that failed, or of those that have been silent longest."""
-        known, told = all_sources(self.scene.fleet), self.scene.told
-        incident = told.leading if word == "failed" else incident_named(word, told)
+        known, reported = all_sources(self.scene.fleet), self.scene.snapshot
+        incident = reported.leading if word == "failed" else incident_named(word, reported)
         if incident is not None:
             return incident_logs(incident, known)
         ranks = failed_ranks(self.scene) if word == "failed" else []
@@ -211,8 +211,8 @@ class LogWorkspace:
         self.marked.refresh(self.scene.fleet)
         self.opened.pull()
         self.hunt.pull()
-        if self._alerts_seen is not (told := self.scene.told):
-            self._alerts_seen, about = told, self._about
+        if self._alerts_seen is not (reported := self.scene.snapshot):
+            self._alerts_seen, about = reported, self._about
             self.course = course_of(about) if about else None
         if self.opened.merged is not None:
             self.opened.merged.rule = self._rule(self.opened.merged)

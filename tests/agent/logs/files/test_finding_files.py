@@ -94,11 +94,11 @@ def test_local_ranks_become_global_by_the_ranks_of_the_node() -> None:
         {"pid": 1, "rank": 8, "local_rank": 0, "logs": ["/a"], "job": "7", "name": "python"},
         {"pid": 2, "rank": 9, "local_rank": 1},
     ]
-    told = of_processes(rows, {5: {"paths": ["/b"]}})
-    assert told["local_ranks"] == {0: 8, 1: 9}
-    assert told["launchers"] == [{"pid": 5, "paths": ["/b"]}]
-    assert told["writers"] == [{"pid": 1, "rank": 8, "local_rank": 0, "job": "7", "paths": ["/a"]}]
-    assert told["jobs"] == ["7"]
+    reported = of_processes(rows, {5: {"paths": ["/b"]}})
+    assert reported["local_ranks"] == {0: 8, 1: 9}
+    assert reported["launchers"] == [{"pid": 5, "paths": ["/b"]}]
+    assert reported["writers"] == [{"pid": 1, "rank": 8, "local_rank": 0, "job": "7", "paths": ["/a"]}]
+    assert reported["jobs"] == ["7"]
 
 
 def test_local_ranks_become_global_by_torchruns_arithmetic() -> None:

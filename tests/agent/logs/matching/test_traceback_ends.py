@@ -101,5 +101,5 @@ def test_what_is_no_end_of_a_program(text: str) -> None:
 def test_a_record_with_a_time_and_a_level_is_a_loggers_in_any_language(
     record: dict[str, Any], found: int
 ) -> None:
-    told = scanned(json.dumps(record) + "\n")
-    assert [(each["rule"], each["rank"]) for each in told] == [("storage.full", 5)] * found
+    reported = scanned(json.dumps(record) + "\n")
+    assert [(each["rule"], each["rank"]) for each in reported] == [("storage.full", 5)] * found

@@ -13,7 +13,7 @@ import pytest
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.progress import history_lines, latest_lines
 from gpuwatch.agent.logs.progress.history_lines import HISTORY_STEPS
-from gpuwatch.agent.logs.scanning.progress_reader import TOLD_AT_ONCE
+from gpuwatch.agent.logs.scanning.progress_reader import MAX_REPORTED
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
@@ -26,7 +26,7 @@ def scanner(speaker: Any = None, rules: RuleSet | None = None) -> Scanner:
     return Scanner(rules or dialects(), "/logs/a.log", itertools.count(1).__next__, speaker)
 
 
-def told(text: str, one: Scanner | None = None) -> list[dict[str, Any]]:
+def reported(text: str, one: Scanner | None = None) -> list[dict[str, Any]]:
     one = one or scanner()
     one.feed(text.encode(), 0, NOW)
     one.end()
@@ -39,7 +39,7 @@ def line(step: int, loss: float = 2.5) -> str:
 
 def test_a_frame_has_the_newest_values_and_fits_the_wire() -> None:
     text = line(1) + "chatter\n" + line(2, 2.25)
-    (frame,) = told(text)
+    (frame,) = reported(text)
     decoded = msgspec.convert({"t": NOW, "seq": 1, "kind": "progress", **frame}, Progress)
     assert decoded.fields == {"step": 2, "loss": 2.25, "lr": 0.001, "tokens_per_s": 1500}
     assert text[decoded.offset :] == line(2, 2.25)
@@ -48,7 +48,7 @@ def test_a_frame_has_the_newest_values_and_fits_the_wire() -> None:
 
 def test_nothing_is_told_twice_and_a_tick_without_lines_tells_nothing() -> None:
     one = scanner()
-    assert told(line(1), one)
+    assert reported(line(1), one)
     assert one.progress() == []
 
 
@@ -58,7 +58,7 @@ def test_values_of_one_tick_come_together_though_lines_are_of_different_dialects
         " 25%|##5       | 30/120 [01:00<03:00,  2.00s/it]\n"
         "[Rank 0] rank=0 time (ms) | forward: 25.00 | backward: 75.00\n"
     )
-    (frame,) = told(text.replace("[Rank 0] rank=0 ", ""))
+    (frame,) = reported(text.replace("[Rank 0] rank=0 ", ""))
     assert frame["fields"]["loss"] == 1.25
     assert (frame["fields"]["step"], frame["fields"]["total_steps"]) == (30, 120)
     assert frame["phases_s"] == {"forward": 0.025, "backward": 0.075}
@@ -67,7 +67,7 @@ def test_values_of_one_tick_come_together_though_lines_are_of_different_dialects
 
 def test_a_block_of_lines_is_one_state() -> None:
     text = "[step=40/50000,epoch=1]\n    train/CrossEntropyLoss=5.25\n    optim/total_grad_norm=0.75\n"
-    (frame,) = told(text)
+    (frame,) = reported(text)
     assert frame["fields"] == {"step": 40, "total_steps": 50000, "epoch": 1, "loss": 5.25, "grad_norm": 0.75}
 
 
@@ -83,7 +83,7 @@ def test_a_bar_without_a_line_end_is_told_after_a_quiet_while_with_its_last_stat
 
 def test_ranks_of_one_file_are_told_apart() -> None:
     text = "".join(f"[rank{rank}]: {line(step, rank)}" for step in (1, 2) for rank in range(8))
-    frames = told(text)
+    frames = reported(text)
     assert {frame["rank"]: (frame["fields"]["step"], frame["fields"]["loss"]) for frame in frames} == {
         rank: (2, rank) for rank in range(8)
     }
@@ -100,7 +100,7 @@ def test_ranks_of_one_file_are_told_apart() -> None:
 )
 def test_the_head_of_a_logger_tells_the_rank(head: str) -> None:
     text = "".join(f"{head.format(rank)}{line(step, rank)}" for step in (1, 2) for rank in range(4))
-    assert {frame["rank"]: frame["fields"]["step"] for frame in told(text)} == dict.fromkeys(range(4), 2)
+    assert {frame["rank"]: frame["fields"]["step"] for frame in reported(text)} == dict.fromkeys(range(4), 2)
 
 
 @pytest.mark.parametrize("cut", [(), (5,), (6,), (3, 6, 7)], ids=str)
@@ -131,19 +131,19 @@ def test_the_turn_of_a_loss_to_nan_is_told_beside_the_newest_line(
 
 def test_of_very_many_ranks_each_has_its_turn() -> None:
     one = scanner()
-    ranks = 3 * TOLD_AT_ONCE
+    ranks = 3 * MAX_REPORTED
     one.feed("".join(f"[rank{rank}]: {line(1)}" for rank in range(ranks)).encode(), 0, NOW)
     seen: set[int] = set()
     for _ in range(6):
         frames = one.progress()
-        assert len(frames) <= TOLD_AT_ONCE
+        assert len(frames) <= MAX_REPORTED
         seen.update(frame["rank"] for frame in frames)
     assert seen == set(range(ranks))
 
 
 def test_the_writer_of_the_file_is_the_rank_where_no_line_says_it() -> None:
     known = {"rank": 7, "rank_from": "process", "job": "j1"}
-    (frame,) = told(line(3), scanner(lambda: known))
+    (frame,) = reported(line(3), scanner(lambda: known))
     assert (frame["rank"], frame["rank_from"], frame["job"]) == (7, "process", "j1")
 
 
@@ -156,7 +156,9 @@ def test_what_stood_there_before_has_its_own_time_where_it_has_one() -> None:
 
 def test_of_a_record_glued_to_a_bar_the_bars_step_counts() -> None:
     bar = " 25%|##5       | 30/120 [01:00<03:00,  2.00s/it]"
-    (frame,) = told(bar + "[2031-01-02 03:04:05,006] [INFO] [timer.py:157:stop] 0/31, SamplesPerSec=64.5\n")
+    (frame,) = reported(
+        bar + "[2031-01-02 03:04:05,006] [INFO] [timer.py:157:stop] 0/31, SamplesPerSec=64.5\n"
+    )
     assert frame["fields"]["step"] == 30
     assert frame["fields"]["total_steps"] == 120
     assert frame["fields"]["samples_per_s"] == 64.5
@@ -169,7 +171,7 @@ def test_of_a_bar_whose_returns_were_lost_the_last_state_counts() -> None:
         "Epoch 2:  50%|#####     | 60/120 [02:00<02:00,  2.00s/it, loss=1.5, lr=[5e-4, 1e-3]]",
     ]
     for ends in ("Killed", "Evaluating:  50%|#####     | 5/10 [00:10<00:10,  2.00s/it]", ""):
-        (frame,) = told("".join(states) + ends + "\n")
+        (frame,) = reported("".join(states) + ends + "\n")
         fields = frame["fields"]
         assert (fields["step"], fields["eta_s"], fields["loss"], fields["lr"]) == (60, 120, 1.5, 5e-4), ends
     (past_frame,) = past_of("".join(states) + "\n")
@@ -178,42 +180,42 @@ def test_of_a_bar_whose_returns_were_lost_the_last_state_counts() -> None:
 
 def test_a_long_line_of_bars_is_read_at_its_end() -> None:
     text = "".join(f" {n}%|##5       | {n}/100 [01:00<03:00,  2.00s/it]" for n in range(100))
-    (frame,) = told(text + "\n")
+    (frame,) = reported(text + "\n")
     assert frame["fields"]["step"] == 99
 
 
 def test_a_record_between_two_bars_adds_to_them() -> None:
     bars = [f" {n}%|##5       | {n}/100 [01:00<03:00,  2.00s/it]" for n in (25, 26)]
-    (frame,) = told(bars[0] + "step=7, skipped=1, lr=[0.001], mom=[(0.9, 0.95)]" + bars[1] + "\n")
+    (frame,) = reported(bars[0] + "step=7, skipped=1, lr=[0.001], mom=[(0.9, 0.95)]" + bars[1] + "\n")
     assert (frame["fields"]["step"], frame["fields"]["skipped"]) == (26, 1)
 
 
 def test_the_step_of_darknet_is_no_task_of_srun() -> None:
-    (frame,) = told("40: 5.25, 6.5 avg loss, 0.00025 rate, 0.5 seconds, 2560 images\n")
+    (frame,) = reported("40: 5.25, 6.5 avg loss, 0.00025 rate, 0.5 seconds, 2560 images\n")
     assert (frame["fields"]["step"], frame["fields"]["loss"]) == (40, 5.25)
 
 
 def test_a_rate_before_its_number_takes_no_other_number() -> None:
-    fields = told("step 5 loss 1.25 lr 0.001 tok/s 1200 mfu 0.25\n")[0]["fields"]
+    fields = reported("step 5 loss 1.25 lr 0.001 tok/s 1200 mfu 0.25\n")[0]["fields"]
     assert fields == {"step": 5, "loss": 1.25, "lr": 0.001, "tokens_per_s": 1200, "mfu": 0.25}
-    fields = told("step 5 loss 1.25 speed 1200 tok/s 0.5 s/it\n")[0]["fields"]
+    fields = reported("step 5 loss 1.25 speed 1200 tok/s 0.5 s/it\n")[0]["fields"]
     assert fields == {"step": 5, "loss": 1.25, "tokens_per_s": 1200, "step_time_s": 0.5}
 
 
 def test_a_batch_of_an_epoch_gives_way_to_the_step() -> None:
-    assert told("epoch 2 batch 30/40 step 70/200 loss 1.25\n")[0]["fields"] == {
+    assert reported("epoch 2 batch 30/40 step 70/200 loss 1.25\n")[0]["fields"] == {
         "epoch": 2, "step": 70, "total_steps": 200, "loss": 1.25,
     }  # fmt: skip
-    assert told("epoch 2 batch 30/40 loss 1.25\n")[0]["fields"]["total_steps"] == 40
+    assert reported("epoch 2 batch 30/40 loss 1.25\n")[0]["fields"]["total_steps"] == 40
 
 
 def test_a_mean_gives_way_to_the_steps_own_value_and_counts_where_there_is_none() -> None:
-    assert told("step 5 | avg_loss 2.5 | loss 1.25\n")[0]["fields"]["loss"] == 1.25
-    assert told("step 5 | avg_loss 2.5 | acc 0.5\n")[0]["fields"]["loss"] == 2.5
+    assert reported("step 5 | avg_loss 2.5 | loss 1.25\n")[0]["fields"]["loss"] == 1.25
+    assert reported("step 5 | avg_loss 2.5 | acc 0.5\n")[0]["fields"]["loss"] == 2.5
 
 
 def test_a_unit_says_what_a_number_is_whatever_it_is_called() -> None:
-    fields = told("step 5 | loss 1.25 | speed (samples/sec) 12.5 | ips: 1.5k tokens/s | eta 1h30m\n")[0][
+    fields = reported("step 5 | loss 1.25 | speed (samples/sec) 12.5 | ips: 1.5k tokens/s | eta 1h30m\n")[0][
         "fields"
     ]
     assert fields["samples_per_s"] == 12.5
@@ -222,12 +224,12 @@ def test_a_unit_says_what_a_number_is_whatever_it_is_called() -> None:
 
 
 def test_of_a_timer_across_ranks_the_slowest_one_counts() -> None:
-    (frame,) = told("    forward-backward ...........................: (250.50, 500.25)\n")
+    (frame,) = reported("    forward-backward ...........................: (250.50, 500.25)\n")
     assert frame["phases_s"] == {"forward_backward": 0.50025}
 
 
 def test_a_loss_that_is_no_number_is_told() -> None:
-    (frame,) = told("step 4 loss nan lr 0.1 grad_norm inf\n")
+    (frame,) = reported("step 4 loss nan lr 0.1 grad_norm inf\n")
     assert frame["fields"] == {"step": 4, "loss": "nan", "lr": 0.1, "grad_norm": "inf"}
 
 
@@ -238,7 +240,7 @@ def test_evaluation_settings_and_other_bars_are_no_progress() -> None:
         "learning_rate = 0.001  # max step size\n"
         "{'eval_loss': 1.25, 'eval_runtime': 2.5, 'epoch': 0.5}\n"
     )
-    assert told(text) == []
+    assert reported(text) == []
 
 
 def test_a_flood_is_read_a_few_lines_a_tick_and_its_newest_is_told() -> None:
@@ -265,9 +267,9 @@ def test_a_shape_that_tells_nothing_is_not_read_again() -> None:
     rules = RuleSet(compiled(load_packs().dialects))
     one = scanner(rules=rules)
     sieve = one._sieve
-    assert told("the loss of step 3 is unknown to batch 9, too\n", one) == []
+    assert reported("the loss of step 3 is unknown to batch 9, too\n", one) == []
     assert sieve._paced == {}
-    assert told("the loss of step 4 is unknown to batch 8, too\n", one) == []
+    assert reported("the loss of step 4 is unknown to batch 8, too\n", one) == []
 
 
 def test_a_pattern_that_this_python_cannot_use_suspends_its_dialect_alone() -> None:
@@ -279,7 +281,7 @@ def test_a_pattern_that_this_python_cannot_use_suspends_its_dialect_alone() -> N
         "literals": [{"text": "step"}],
     }
     rules = RuleSet([broken, *plain])
-    (frame,) = told(line(3), scanner(rules=rules))
+    (frame,) = reported(line(3), scanner(rules=rules))
     assert frame["fields"]["step"] == 3
     assert list(rules.suspended) == ["my.trainer"]
 
@@ -329,9 +331,9 @@ def test_the_past_keeps_where_the_loss_of_each_rank_turns_to_nan(form: str) -> N
     turns = {}
     for frame in past_of(text):
         assert len(frame.past) <= HISTORY_STEPS
-        told = [(each.step, float(each.loss)) for each in frame.past if each.loss is not None]
-        first = next(at for at, (_, loss) in enumerate(told) if math.isnan(loss))
-        turns[frame.rank] = (told[first - 1][0], told[first][0])
+        reported = [(each.step, float(each.loss)) for each in frame.past if each.loss is not None]
+        first = next(at for at, (_, loss) in enumerate(reported) if math.isnan(loss))
+        turns[frame.rank] = (reported[first - 1][0], reported[first][0])
     assert turns == {rank: (step - 1, step) for rank, step in began.items()}
 
 
@@ -376,8 +378,8 @@ def test_numbers_without_measure_cost_no_dialect_and_no_frame() -> None:
     one = scanner(rules=rules)
     nines = "9" * 500
     for text in ("step: 5/1e999 loss: 2.1", f"step: 6/{nines} loss: 2.1", f"step: 7 loss: {nines}"):
-        for frame in told(f"{text} eta: {nines}h 5m 1s step_time: 1e400 ms lr: 1e-999\n", one):
+        for frame in reported(f"{text} eta: {nines}h 5m 1s step_time: 1e400 ms lr: 1e-999\n", one):
             assert all(abs(value) < 1e18 for value in frame["fields"].values()), frame
-    (frame,) = told(line(8), one)
+    (frame,) = reported(line(8), one)
     assert frame["fields"]["step"] == 8
     assert rules.suspended == {}

@@ -35,14 +35,14 @@ def test_every_example_gives_the_same_on(version: str) -> None:
     packs = load_packs()
     examples = [text.rstrip("\n") for rule in packs.rules for text in rule.examples]
     asked = json.dumps([compiled(packs.rules), examples])
-    said = [
+    stated = [
         subprocess.run(
             [python, "-c", SCRIPT, str(AGENT)], input=asked, capture_output=True, text=True, check=True
         ).stdout
         for python in (interpreter(version), interpreter("3.11"))
     ]
-    assert json.loads(said[0]) == json.loads(said[1])
-    assert all(json.loads(said[0])[:1])
+    assert json.loads(stated[0]) == json.loads(stated[1])
+    assert all(json.loads(stated[0])[:1])
 
 
 PROGRESS = """
@@ -67,11 +67,11 @@ def test_every_progress_line_gives_the_same_on(version: str) -> None:
     dialects = load_packs().dialects
     examples = [example.line for dialect in dialects for example in dialect.examples]
     asked = json.dumps([compiled(dialects), examples])
-    said = [
+    stated = [
         subprocess.run(
             [python, "-c", PROGRESS, str(AGENT)], input=asked, capture_output=True, text=True, check=True
         ).stdout
         for python in (interpreter(version), interpreter("3.11"))
     ]
-    assert json.loads(said[0]) == json.loads(said[1])
-    assert all(json.loads(said[0])[:1])
+    assert json.loads(stated[0]) == json.loads(stated[1])
+    assert all(json.loads(stated[0])[:1])

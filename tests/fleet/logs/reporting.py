@@ -15,6 +15,6 @@ def frame(fields: dict[str, Any], at: float = 0.0, **rest: Any) -> Progress:
     return Progress(t=WALL + at, seq=1, at=WALL + at, fields=fields, **rest)
 
 
-def tell(progress: FleetProgress, fields: dict[str, Any], at: float, **rest: Any) -> None:
-    told = frame(fields, at, **rest)
-    progress.take("n1", told, told.t, at)
+def report(progress: FleetProgress, fields: dict[str, Any], at: float, **rest: Any) -> None:
+    reported = frame(fields, at, **rest)
+    progress.take("n1", reported, reported.t, at)
