@@ -7,14 +7,18 @@ from itertools import chain
 from typing import ClassVar
 
 from rich.segment import Segment
+from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.widgets import Input
 
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading
+from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, note
 from gpuwatch.tui.toolkit.styles import fit
 
 SIGNS: tuple[tuple[Severity, str], ...] = (
@@ -29,16 +33,51 @@ KEY_COLUMNS = 16
 """Width of the keys' column."""
 
 
+def sections(kind: str, search: str) -> list[tuple[str, list[Binding]]]:
+    """The tables of keys that are shown, by title.
+
+    Args:
+        kind: Of the screen that asked for help: its own keys come first.
+        search: Words; a key is shown whose name, keys or meaning has them all. Empty: every key.
+    """
+    words = search.lower().split()
+    found = []
+    for title, bindings in sorted(keys.SECTIONS, key=lambda each: each[0] != keys.SECTION_OF.get(kind)):
+        wanted = [each for each in bindings if all(word in _searched(title, each) for word in words)]
+        found += [(title, wanted)] if wanted else []
+    return found
+
+
+def _searched(title: str, binding: Binding) -> str:
+    parts = (title, binding.id or "", binding.description, keys.meaning(binding), *keys.shown(binding))
+    return " ".join(parts).lower()
+
+
 class HelpPage(RebuiltPage):
-    """What the signs mean, and every key."""
+    """Every key, those of the screen below first, and what the signs mean."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(id="help")
+        self.kind = kind
+        self.search = ""
 
     def build(self, width: int) -> list[Row]:
         """All lines."""
-        look, glyphs = self.look, self.look.glyphs
         rows: list[Row] = [
-            (Segment("gpuwatch", look.title), Segment("  GPUs and logs of a training cluster", look.dim)),
-            (),
+            (Segment("gpuwatch", self.look.title), Segment("  / searches, esc closes", self.look.dim)),
         ]
+        for title, bindings in sections(self.kind, self.search):
+            rows += [(), heading(title, width, self.look)]
+            for binding in bindings:
+                name = Segment(fit(" ".join(keys.shown(binding)), KEY_COLUMNS) + " ", self.look.strong)
+                rows += hanging((name,), keys.meaning(binding), width, self.look.text)
+        if len(rows) == 1:
+            rows += [(), note("no key matches", self.look)]
+        return rows if self.search else [*rows, (), heading("Signs", width, self.look), *self._signs()]
+
+    def _signs(self) -> list[Row]:
+        look, glyphs = self.look, self.look.glyphs
+        rows: list[Row] = []
         for some in (SIGNS[:3], SIGNS[3:]):
             marks = [(look.mark(severity), Segment(f" {word}   ", look.dim)) for severity, word in some]
             rows.append(tuple(chain.from_iterable(marks)))
@@ -58,27 +97,62 @@ class HelpPage(RebuiltPage):
                 Segment(" unknown", look.dim),
             )
         )
-        for title, bindings in keys.SECTIONS:
-            rows += [(), heading(title, width, look)]
-            for binding in bindings:
-                name = Segment(fit(" ".join(keys.shown(binding)), KEY_COLUMNS) + " ", look.strong)
-                rows += hanging((name,), keys.meaning(binding), width, look.text)
         return rows
+
+
+ACTIONS = {
+    "app.help": "app.help",
+    "app.quit": "app.back_or_quit",
+    "app.find": "search",
+    "app.back": "close",
+}
+"""Bindings of every screen that work here, and what they do."""
 
 
 class HelpScreen(ErrorBoundary, ModalScreen[None]):
     """Lies over the screen that asked for it."""
 
-    BINDINGS: ClassVar = [
-        replace(binding, action=f"app.{binding.action}")
-        for binding in keys.EVERYWHERE
-        if binding.id in ("app.help", "app.back", "app.quit")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        replace(binding, action=ACTIONS[binding.id]) for binding in keys.EVERYWHERE if binding.id in ACTIONS
     ]
 
+    def __init__(self, kind: str = "") -> None:
+        """Show the keys of a screen first, by its kind."""
+        super().__init__()
+        self.page = HelpPage(kind)
+        self.field = Input(id="help-search", placeholder="words of a key's name or meaning", compact=True)
+
     def compose(self) -> ComposeResult:
-        """One page."""
-        yield HelpPage(id="help")
+        """The search, which is hidden at first, and one page."""
+        with Vertical(id="help-box"):
+            yield self.field
+            yield self.page
 
     def on_mount(self) -> None:
         """Keys scroll it at once."""
+        self.field.display = False
         self.query(HelpPage).focus()  # none is there when the app is ending
+
+    def action_search(self) -> None:
+        """Ask for words."""
+        self.field.display = True
+        self.field.focus()
+
+    def action_close(self) -> None:
+        """Out of the search, else back."""
+        if not self.field.display:
+            self.dismiss()
+            return
+        self.field.value = ""
+        self.field.display = False
+        self.page.focus()
+
+    @on(Input.Changed)
+    def _search(self, event: Input.Changed) -> None:
+        self.page.search = event.value
+        self.page.scroll_home(animate=False)
+        self.page.pull()
+
+    @on(Input.Submitted)
+    def _found(self) -> None:
+        self.page.focus()

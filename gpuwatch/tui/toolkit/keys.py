@@ -223,7 +223,12 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Links", [*LINK, *LINKS]),
     ("Training", TRAINING),
 ]
-"""For people: in this order on the help screen and in docs/keys.md."""
+"""For people: in this order in docs/keys.md; on the help screen the keys of the screen come first."""
+SECTION_OF = {
+    "fleet": "Fleet", "node": "Node", "gpu": "GPU", "logs": "Logs", "incidents": "Incidents",
+    "waiting": "Hang analysis", "links": "Links", "training": "Training",
+}  # fmt: skip
+"""Kind of a screen -> the section of its keys."""
 
 
 def shown(binding: Binding) -> list[str]:

@@ -1,0 +1,39 @@
+"""`?` opens at the keys of the screen below, and is searchable."""
+
+from __future__ import annotations
+
+import re
+
+from textual.widgets import Input
+
+from gpuwatch.tui.chrome.help_screen import HelpPage, HelpScreen, sections
+from gpuwatch.tui.toolkit import keys
+from tests.tui.still import demo_session, still_app
+
+
+async def test_help_opens_at_the_screen_below_and_is_searched() -> None:
+    app = still_app(demo_session(14))
+    async with app.run_test(size=(80, 24)) as pilot:
+        for screen, section, own in (("6", "Training", "training.log"), ("3", "Logs", "logs.choose")):
+            await pilot.press(screen, "question_mark")
+            await pilot.pause()
+            assert isinstance(app.screen, HelpScreen)
+            page = app.screen.query_one(HelpPage)
+            titles = [title for title, _ in sections(page.kind, page.search)]
+            assert titles[0] == section
+            assert len(titles) == len(keys.SECTIONS)
+            binding = next(each for _, some in keys.SECTIONS for each in some if each.id == own)
+            shown = [page.render_line(y).text for y in range(page.size.height)]
+            assert any(re.match(rf" *{re.escape(keys.shown(binding)[0])} ", line) for line in shown)
+            await pilot.press("slash", *"markdown", "enter")
+            await pilot.pause()
+            found = [each.id for _, some in sections(page.kind, page.search) for each in some]
+            assert found == ["app.copy.incident"]
+            assert sum("Markdown" in page.render_line(y).text for y in range(page.size.height)) == 1
+            await pilot.press("escape")
+            await pilot.pause()
+            assert isinstance(app.screen, HelpScreen)
+            assert app.screen.query_one(Input).value == ""
+            await pilot.press("escape", "1")
+            await pilot.pause()
+    assert sections("", "no such key at all") == []
