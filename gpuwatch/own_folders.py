@@ -21,6 +21,17 @@ def state_folder() -> Path:
     return _folder("XDG_STATE_HOME", ".local/state")
 
 
+def make_own(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for nobody but the person, whatever the umask.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not folder.is_dir():
+        make_own(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _folder(variable: str, default: str) -> Path:
     """The specification has relative paths ignored."""
     base = os.environ.get(variable, "")

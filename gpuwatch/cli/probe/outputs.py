@@ -124,8 +124,11 @@ def put(name: str, text: str) -> None:
         with writing():
             sys.stdout.write(text)
         return
+    path = Path(name)
     try:
-        Path(name).write_text(text, encoding="utf-8")
+        if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
+            raise OutputError(f"cannot write {name}: it is a link of another user")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"cannot write {name}: {error.strerror}") from error
 

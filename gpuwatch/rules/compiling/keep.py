@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gpuwatch.own_folders import cache_folder
+from gpuwatch.own_folders import cache_folder, make_own
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.whole_file import read_own, write_whole
@@ -59,7 +59,7 @@ def _seal(name: str, data: bytes) -> bytes:
 
 
 def _write(folder: Path, file: Path, data: bytes) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_own(folder)
     write_whole(file, data)
     files = sorted(folder.glob("rules-*.json"), key=lambda each: each.stat().st_mtime)
     for old in files[:-MAX_CACHE_FILES]:

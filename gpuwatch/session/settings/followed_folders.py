@@ -10,6 +10,7 @@ import msgspec
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.job_files import home
+from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import read_own, write_whole
 
 MAX_FOLDERS = 16
@@ -75,7 +76,7 @@ class FollowedFolders:
             }
             newest = dict(list(merged.items())[-MAX_NODES:])
             with suppress(OSError):
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_own(self._path.parent)
                 write_whole(self._path, msgspec.json.encode(newest) + b"\n")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import read_own, write_whole
 
 MOST_BYTES = 16 << 20
@@ -58,7 +59,7 @@ class SilenceFile:
         added = [each for each in silences if each not in before]
         removed = before.difference(silences)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_own(self.path.parent)
             with _locked(self.path):
                 self.trouble = None
                 others = [each for each in self.read() if each not in removed]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuwatch import __version__
-from gpuwatch.own_folders import state_folder
+from gpuwatch.own_folders import make_own, state_folder
 
 MAX_WRITTEN = 100
 """Different faults that one session writes; all are counted."""
@@ -49,7 +49,7 @@ class FaultLog:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._wall()))
         text = f"{stamp} gpuwatch {__version__}: {where}\n{''.join(traceback.format_exception(error))}\n"
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_own(self.file.parent)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
             number = os.open(self.file, flags, 0o600)
             with open(number, "a", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 - a descriptor
