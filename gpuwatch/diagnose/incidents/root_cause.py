@@ -69,6 +69,8 @@ def verdict(alerts: Sequence[Alert]) -> RootCause:
     timed = [alert for alert in candidates if sure(limits[alert.id])]
     untimed = [alert for alert in candidates if not sure(limits[alert.id])]
     best = _first(timed, alerts)
+    if best is not None:
+        untimed = [alert for alert in untimed if not _is_later(alert, best, limits)]
     found = RootCause()
     if untimed:
         strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
@@ -321,6 +323,11 @@ def _slack(best: Alert, later: Alert) -> float:
     if best.code in PEER_TROUBLE or later.kernel:
         return KERNEL_S / 3 + error
     return SAME_MOMENT_S + error
+
+
+def _is_later(alert: Alert, best: Alert, limits: Mapping[str, tuple[float, float]]) -> bool:
+    """Whether a line without a time of its own was written after a cause that has one, by its bounds."""
+    return limits[alert.id][0] > best.first + _slack(best, alert)
 
 
 def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
