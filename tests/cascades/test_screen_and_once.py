@@ -35,7 +35,8 @@ def fleet_of(cluster: Cluster) -> Fleet:
         ranks = [
             wire.Process(
                 pid=place.pid or 0, name="python", rank=place.rank, local_rank=place.local_rank,
-                job=cluster.job, world_size=cluster.ranks, logs=list(place.logs), start=EPOCH - 600.0 + cluster.skews[name],
+                job=cluster.job, world_size=cluster.ranks, logs=list(place.logs),
+                start=EPOCH - 600.0 + cluster.skews[name],
             )
             for place in own
         ]  # fmt: skip
