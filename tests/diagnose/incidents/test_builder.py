@@ -176,7 +176,7 @@ def test_lines_without_a_time_do_not_decide_an_order() -> None:
 
 def test_a_line_without_a_time_is_no_cause_of_what_was_dated_before_the_lines_above_it() -> None:
     """A plain exception at 0 s; an undated one that tells more, below a line of 50 s in its file."""
-    tell = Teller(places(16))
+    tell = Reporter(places(16))
     tell.say("python.exception", 0.0, 3)
     tell.say("rank.exit_error", 1.0, 3)
     tell.say("peer.connection_lost", 50.0, 12)
