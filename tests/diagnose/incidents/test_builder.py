@@ -176,12 +176,12 @@ def test_lines_without_a_time_do_not_decide_an_order() -> None:
 
 def test_a_line_without_a_time_is_no_cause_of_what_was_dated_before_the_lines_above_it() -> None:
     """A plain exception at 0 s; an undated one that tells more, below a line of 50 s in its file."""
-    tell = Reporter(places(16))
-    tell.say("python.exception", 0.0, 3)
-    tell.say("rank.exit_error", 1.0, 3)
-    tell.say("peer.connection_lost", 50.0, 12)
-    tell.say("storage.full", 700.0, 12, timed=False, backlog=True)
-    (incident,) = tell.judged()
+    report = Reporter(places(16))
+    report.emit("python.exception", 0.0, 3)
+    report.emit("rank.exit_error", 1.0, 3)
+    report.emit("peer.connection_lost", 50.0, 12)
+    report.emit("storage.full", 700.0, 12, timed=False, backlog=True)
+    (incident,) = report.judged()
     assert (incident.rank, incident.node) == (3, "gpu-001")
 
 
