@@ -10,7 +10,7 @@ from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.wire import KERNEL_LOG
 from tests.tui.logs.demo_nodes import DemoLogs
 from tests.tui.logs.log_desk import Desk, log_desk
-from tests.tui.logs.log_nodes import LogSession, story
+from tests.tui.logs.log_nodes import LogSession, clock, story
 from tests.tui.still import NOW, still_app
 
 CULPRIT = 85
@@ -141,3 +141,20 @@ async def test_in_eighty_columns_the_message_stands_before_its_prefix() -> None:
         assert re.search(r"\d\d:\d\d:\d\d Watchdog caught collective operation timeout", shown)
         await desk.press("ctrl+w")  # wrapped, nothing is left out
         assert "ProcessGroupNCCL.cpp" in desk.text()
+
+
+async def test_logs_opened_in_a_frozen_view_show_their_lines_as_of_the_freeze() -> None:
+    session = story(steps=100)
+    async with log_desk(session, press="") as desk:
+        await desk.press("p")
+        session.write("gpu-001", "/scratch/run7/logs/rank_0.log", f"{clock(1300)} INFO after the freeze")
+        desk.now[0] += 120
+        await desk.press("3")
+        await desk.type("c", "0")
+        view = desk.screen.pane.view
+        assert view is not None
+        assert view.feed.end - view.feed.base == 102
+        assert "after the freeze" not in desk.text()
+        assert "collective timed out on rank 0" in desk.text()
+        await desk.press("p")
+        assert "after the freeze" in desk.text()

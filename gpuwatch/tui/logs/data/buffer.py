@@ -99,6 +99,13 @@ class Buffer(Window):
             self.live = True
             self._take_new()
 
+    def read_until(self, at: float) -> None:
+        """Load the lines before a time of our clock, and none behind it."""
+        self._forget_read()
+        self._ask("there", time=at + self.offset_s, before=self._page)
+        if self._read is not None:
+            self._read.time = None  # nobody goes to a line of it
+
     def earlier(self) -> None:
         """Read the page before what is loaded, unless one is on its way or there is none."""
         if self._read or self.at_start or not self.lines or self.torn:

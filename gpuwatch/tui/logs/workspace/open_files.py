@@ -39,6 +39,8 @@ class OpenLogs:
         self._marked = marked
         self._buffers: dict[LogSource, Buffer] = {}
         self._to_open: list[Buffer] = []
+        self._opened_frozen: list[Buffer] = []
+        """Files of which the end as of the freeze is loaded: they are followed when the view goes on."""
         self._moved_at: float | None = None
         self._sent_to: dict[LogSource, float] = {}
 
@@ -113,7 +115,10 @@ class OpenLogs:
         return buffer
 
     def _begin(self, buffer: Buffer) -> None:
-        if self.time is None:
+        if self.time is None and self._scene.frozen:
+            buffer.read_until(self._scene.wall())
+            self._opened_frozen.append(buffer)
+        elif self.time is None:
             buffer.follow()
         else:
             buffer.go(at=self.time)
@@ -147,6 +152,11 @@ class OpenLogs:
         for buffer in self._to_open[:OPENED_AT_ONCE]:
             self._begin(buffer)
         del self._to_open[:OPENED_AT_ONCE]
+        if self._opened_frozen and not frozen:
+            for buffer in self._opened_frozen:
+                if self.time is None and self._buffers.get(buffer.source) is buffer:
+                    buffer.follow()
+            self._opened_frozen.clear()
         for source, buffer in self._buffers.items():
             buffer.offset_s = self.offset(source.node)
             buffer.pull(frozen=frozen)
