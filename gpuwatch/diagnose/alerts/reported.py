@@ -18,6 +18,7 @@ from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
 from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.fleet.jobs.rank_places import places_of
+from gpuwatch.fleet.jobs.slurm_tasks import SlurmTasks
 from gpuwatch.fleet.nodes.node import Node
 
 MAX_ALERTS = 20_000
@@ -49,12 +50,19 @@ class ReportedAlerts:
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
         """(node, log of an ended job) -> the ranks whose lines it holds."""
         self._ended_versions = (-1, -1)
+        self._tasks = SlurmTasks()
+        self._tasks_version = 0
         self._placed_at: float | None = None
 
     @property
     def behind(self) -> bool:
         """Whether findings wait for the next update."""
-        return bool(self._untaken)
+        return bool(self._untaken) or self._has_new_tasks
+
+    @property
+    def _has_new_tasks(self) -> bool:
+        """Whether ranks are to be placed anew because of what the findings say of Slurm's tasks."""
+        return self._tasks.version != self._tasks_version
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Take in what is new in the fleet; True where an alert may have changed.
@@ -65,7 +73,7 @@ class ReportedAlerts:
             wall: Unix seconds.
         """
         changed = False
-        if fleet.version != self._fleet_version:
+        if fleet.version != self._fleet_version or self._has_new_tasks:
             self._fleet_version = fleet.version
             changed |= self._take_places(fleet, now, wall)
             changed |= self._place_again(self._writers.take(fleet), fleet)
@@ -81,13 +89,15 @@ class ReportedAlerts:
         return bool(old)
 
     def _take_places(self, fleet: Fleet, now: float, wall: float) -> bool:
-        if self._placed_at is not None and now - self._placed_at < PLACES_S:
+        other_tasks = self._has_new_tasks
+        if not other_tasks and self._placed_at is not None and now - self._placed_at < PLACES_S:
             return False
         listed = {name: node.processes_at for name, node in fleet.nodes.items()}
-        if not self._take_ended_files(fleet) and listed == self._processes:
+        if not self._take_ended_files(fleet) and not other_tasks and listed == self._processes:
             return False
-        self._processes, self._placed_at = listed, now
-        places = places_of(list(fleet.nodes.values()), self.places, wall, self._ended_files)
+        self._processes, self._placed_at, self._tasks_version = listed, now, self._tasks.version
+        nodes = list(fleet.nodes.values())
+        places = places_of(nodes, self.places, wall, self._ended_files, self._tasks.ranks())
         if places == self.places:
             return False
         self.places, self.where = places, RankIndex(places)
@@ -135,6 +145,7 @@ class ReportedAlerts:
         for key in new:
             found = self._findings[key] = self._untaken.pop(key)
             self._take(found, fleet.nodes[found.node])
+            self._tasks.note(found.finding)
             host = stated_host(found.finding)
             if self._writers.note(found.node, found.finding, host, self.where):
                 self._place_again({(found.node, found.finding.file)}, fleet)

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from gpuwatch import shell_command
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
+from gpuwatch.fleet.jobs.slurm_tasks import TASK
 
 STARTED_S = 5.0
 """What a job reports may be stamped so long before its processes, by another clock."""
@@ -81,7 +82,8 @@ class RankIndex:
 
     def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
         """The rank that is called `worker 3`; None where such numbers are not known to be ranks."""
-        if number is None or word not in self.places.counted:
+        of_task = word == TASK and job in self.places.task_jobs
+        if number is None or not (of_task or word in self.places.counted):
             return None
         return self.of(number, job) or RankPlace(number, "", job)
 

@@ -63,3 +63,5 @@ class Places:
     """Number of ranks of the only job, as its lines state it."""
     counted: frozenset[str] = frozenset()
     """Words whose numbers are the ranks, as the lines of an ended job agree: `task`, `worker`."""
+    task_jobs: frozenset[str] = frozenset()
+    """Jobs of a live fleet whose Slurm task numbers are the ranks."""

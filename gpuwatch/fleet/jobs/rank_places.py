@@ -15,6 +15,8 @@ from gpuwatch.wire import LogFile, Process
 Loose: TypeAlias = dict[tuple[str, str], Reach]
 Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
 """By job and rank."""
+Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
+"""Job -> task -> the host that `srun` names for it."""
 KEPT_ENDED = 2_048
 """Of one node, the ranks that ended last: jobs on CPUs come and go without an end."""
 
@@ -24,17 +26,21 @@ def places_of(
     before: Places | None = None,
     wall: float | None = None,
     logged: Mapping[tuple[str, str], Collection[int]] | None = None,
+    tasks: Tasks | None = None,
 ) -> Places:
     """All that the nodes report now, and what `before` knew of ranks that have ended meanwhile.
 
     A rank that two nodes claim has two places: `RankIndex` then names neither.
     A rank that is gone keeps its place until another job's rank is seen on its GPU. `wall`: unix seconds now.
     `logged`: (node, log file of an ended job) -> the ranks whose steps stand in it.
+    `tasks`: of jobs whose Slurm tasks are the ranks, by their logs.
     """
     earlier = () if before is None else before.ranks
     known = {(place.job, place.rank): place for place in reversed(earlier)}
     ranks, rivals = _claims(nodes, known, logged or {})
     addresses = _addresses(nodes, ranks)
+    for ended in _task_places(nodes, tasks or {}, addresses):
+        ranks.setdefault((ended.job, ended.rank), ended)
     gpus = {
         (node.name, name): gpu.info.index
         for node in nodes
@@ -54,6 +60,7 @@ def places_of(
         kernel_logs=frozenset(
             node.name for node in nodes if node.hello is not None and node.hello.kernel_log
         ),
+        task_jobs=_task_jobs(nodes) | (tasks or {}).keys(),
     )
 
 
@@ -181,6 +188,35 @@ def _ended_places(node: Node, logged: Mapping[tuple[str, str], Collection[int]])
             until=until,
             how=f"path of {files[0].path}",
         )
+
+
+def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, str]) -> Iterable[RankPlace]:
+    """The ranks of ended jobs that `srun` names with their nodes."""
+    ended: dict[str, float] = {}
+    for node in nodes:
+        for file in node.logs:
+            if is_ended(file) and file.job is not None:
+                last = (file.last_at or 0.0) - node.offset_s
+                ended[file.job] = max(last, ended.get(file.job, last))
+    for job in tasks.keys() & ended.keys():
+        for task, host in tasks[job].items():
+            node_name = addresses.get(host or "")
+            if node_name is not None:
+                yield RankPlace(
+                    task, node_name, job, world_size=len(tasks[job]), until=ended[job], how="line of srun"
+                )
+
+
+def _task_jobs(nodes: Collection[Node]) -> frozenset[str]:
+    """The jobs of which all ranks that run have the number of their Slurm task."""
+    alike: dict[str, bool] = {}
+    for node in nodes:
+        for process in node.processes:
+            if process.rank is not None and process.job is not None:
+                same = process.variables.get("SLURM_PROCID") == str(process.rank)
+                size = process.variables.get("SLURM_NTASKS") == str(process.world_size)
+                alike[process.job] = alike.get(process.job, True) and same and size
+    return frozenset(job for job, same in alike.items() if same)
 
 
 def _addresses(nodes: Collection[Node], ranks: Ranks) -> dict[str, str]:

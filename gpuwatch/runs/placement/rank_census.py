@@ -17,6 +17,7 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
 from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED, WORLD_NEEDED
 from gpuwatch.agent.logs.matching.record_rank import read_message
+from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
 
@@ -98,7 +99,6 @@ UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
 INTERLEAVED_FALLS = 2
 """A number that falls so often from one line to the next names who writes; steps and epochs rise."""
 SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
-MOST_TASKS = 100_000
 
 
 @dataclass
@@ -266,12 +266,9 @@ def _count_tasks(found: Census, file: str, text: str) -> None:
     reported = SRUN_TASKS.search(text)
     if reported is None:
         return
-    for part in reported[2].split(","):
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last.isdecimal() or not last) and int(last or first) < MOST_TASKS:
-            for task in range(int(first), int(last or first) + 1):
-                found.numbers["task"].add(task)
-                found.tasks[task] = (reported[1], file)
+    for task in task_numbers(reported[2]):
+        found.numbers["task"].add(task)
+        found.tasks[task] = (reported[1], file)
 
 
 def _identities(file: str, text: str, rank: int, by: Speaker) -> Iterator[Clue]:
