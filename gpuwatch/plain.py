@@ -1,4 +1,4 @@
-"""Remote text made harmless: nothing that a node says may steer the terminal it is shown on.
+"""Remote text made harmless: nothing that a node states may steer the terminal it is shown on.
 
 Every string of a frame, of a login shell's noise and of an ssh banner passes here once, at the edge.
 """

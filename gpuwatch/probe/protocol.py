@@ -1,9 +1,9 @@
-"""What the conductor and a node's launcher say to each other: one JSON object a line, both ways.
+"""What the conductor and a node's launcher state to each other: one JSON object a line, both ways.
 
 The launcher travels like the agent (`link.start.bundle`); after the mark it writes `NodeMessage` and gets
 `Order`. The end of its stdin ends every process it started. The ranks run in one more process, the worker,
 which it starts at `Prepare`; it hands `Prepare`, `Step` and `Stop` on as they are, and the worker's lines
-back. Times are seconds, sizes bytes, rates bytes per second unless a name says otherwise.
+back. Times are seconds, sizes bytes, rates bytes per second unless a name states otherwise.
 """
 
 from __future__ import annotations

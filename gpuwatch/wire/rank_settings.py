@@ -1,4 +1,4 @@
-"""What a node tells only when it is asked: the settings under which the ranks on it run."""
+"""What a node reports only when it is asked: the settings under which the ranks on it run."""
 
 from __future__ import annotations
 

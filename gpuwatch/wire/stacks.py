@@ -1,4 +1,4 @@
-"""What the processes of a node do at one moment, told when it is asked for."""
+"""What the processes of a node do at one moment, reported when it is asked for."""
 
 from __future__ import annotations
 

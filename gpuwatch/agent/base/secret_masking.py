@@ -2,7 +2,7 @@
 
 What is masked: values of options and assignments whose name ends in a word for a secret, passwords in URLs,
 credentials of `Authorization`, signatures in URLs, private keys, and tokens with the form of a known issuer.
-A secret that stands without any of these signs cannot be told from other text.
+A secret that stands without any of these signs cannot be distinguished from other text.
 """
 
 import re

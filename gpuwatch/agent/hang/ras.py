@@ -1,4 +1,4 @@
-"""What NCCL's own watch over a job says: RAS, since NCCL 2.24, on a TCP port of every rank's node.
+"""What NCCL's own watch over a job states: RAS, since NCCL 2.24, on a TCP port of every rank's node.
 
 The protocol is that of NCCL's src/ras/client_support.cc: commands and answers are lines, the answer to STATUS
 ends with the connection. Ranks of two jobs on one node may share the port; either may answer.

@@ -2,7 +2,7 @@
 
 py-spy is used where it is installed already, without stopping the process; nothing is installed. A program is
 only run when nobody but root and this user could have written it: ranks belong to other people. Where it
-tells nothing, the rank's own debug socket is asked, if its job has one.
+reports nothing, the rank's own debug socket is asked, if its job has one.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""One Xid, two witnesses: NVML tells the code at once, the kernel log tells it with its detail."""
+"""One Xid, two sources: NVML reports the code at once, the kernel log reports it with its detail."""
 
 from collections import deque
 

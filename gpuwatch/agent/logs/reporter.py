@@ -1,4 +1,7 @@
-"""What the log reader tells the agent: findings, how far it is, the list of files, and what goes wrong."""
+"""What the log reader reports to the agent.
+
+Findings, how far it is, the list of files, and what goes wrong.
+"""
 
 import json
 import time

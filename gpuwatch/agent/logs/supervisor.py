@@ -1,10 +1,10 @@
 """The agent's side of the log reader: starts it, hands it requests, takes what it finds, and watches over it.
 
 The reader is a process of its own: a pattern may hold the interpreter for ever, and a dead mount whatever
-thread touches it. When nothing is heard of it although it works, or does not come back from a file, it is
-killed, and the next one does without that rule or file. The thread here is for starting processes, which may
-take a while, and lives as long as the agent: the kernel ends the reader together with the thread that
-started it.
+thread touches it. When nothing is received from it although it works, or does not come back from a file,
+it is killed, and the next one does without that rule or file. The thread here is for starting processes,
+which may take a while, and lives as long as the agent: the kernel ends the reader together with the thread
+that started it.
 """
 
 import collections

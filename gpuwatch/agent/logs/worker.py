@@ -1,8 +1,9 @@
 """The log reader: a process of the agent's, in which files are read and searched.
 
 One loop with short steps: requests first, then what is new in the files, each file in its turn, then globs
-and what was there before. Whatever may never come back (a pattern, a dead mount) is announced by a crumb; the
-agent kills us when we are not heard of, and starts another reader that does without it.
+and what was there before. Whatever may never come back (a pattern, a dead mount) is announced by a
+activity marker; the agent kills us when we send nothing, and starts another reader that does
+without it.
 """
 
 import select

@@ -1,4 +1,4 @@
-"""What one process says about itself: command, user, container, log files.
+"""What one process states about itself: command, user, container, log files.
 
 Reading these can block: cmdline and environ take the process's memory lock, the user's name may need a
 directory service, a log may lie on a dead share. So they are called through `background.Rounds`.

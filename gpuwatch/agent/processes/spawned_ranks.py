@@ -2,7 +2,7 @@
 
 Their environment names no rank. The processes that one parent started and that take part in torch.distributed
 (by their threads' names, or spawned and on a GPU), or that have loaded a training library and write logs of
-their own that differ in one number, are one group. `sibling_numbers` tells which rank each is.
+their own that differ in one number, are one group. `sibling_numbers` shows which rank each is.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Being told to leave: Ctrl-C, and TERM and a closed terminal, which end a command as politely."""
+"""Requests to end a command: Ctrl-C, TERM and a closed terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that say which nodes to watch and how to reach them: one decorator for every command."""
+"""The options that state which nodes to watch and how to reach them: one decorator for every command."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 

@@ -1,4 +1,4 @@
-"""The options of `gpuwatch probe` that say what to measure: one decorator, which makes a `Wish` of them."""
+"""The options of `gpuwatch probe` that state what to measure: one decorator, which makes a `Wish` of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that no alert tells of yet: in their hold time, or never alerted by themselves."""
+"""Conditions that no alert covers yet: in their hold time, or never alerted by themselves."""
 
 from __future__ import annotations
 

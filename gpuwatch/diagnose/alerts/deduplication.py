@@ -1,7 +1,7 @@
-"""The same thing told several times is one alert: lines of one failure, copies in other files, events.
+"""The same thing reported several times is one alert: lines of one failure, copies in other files, events.
 
 Alerts are put into buckets by what they are about, and folded bucket by bucket, so that one more line costs
-little. Of a folded alert the line that tells most leads; its id is that of the earliest one.
+little. Of a folded alert the line that reports most leads; its id is that of the earliest one.
 """
 
 from __future__ import annotations

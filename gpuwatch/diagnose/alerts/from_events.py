@@ -1,4 +1,4 @@
-"""Alerts from what the driver and the kernel told an agent as events."""
+"""Alerts from what the driver and the kernel reported to an agent as events."""
 
 from __future__ import annotations
 

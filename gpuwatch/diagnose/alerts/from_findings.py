@@ -1,4 +1,4 @@
-"""Alerts from what the rules found in the logs: placed, on our clock, each told once."""
+"""Alerts from what the rules found in the logs: placed, on our clock, each reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is everyone waiting for: what the witnesses of a hang say, put together into one sentence."""
+"""Who is everyone waiting for: what the sources of a hang state, put together into one sentence."""
 
 from __future__ import annotations
 

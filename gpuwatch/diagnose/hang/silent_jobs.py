@@ -1,4 +1,4 @@
-"""Jobs whose logs have not grown for a while: what one short look can say of a hang."""
+"""Jobs whose logs have not grown for a while: what one short look can show of a hang."""
 
 from __future__ import annotations
 

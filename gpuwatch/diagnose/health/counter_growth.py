@@ -1,4 +1,7 @@
-"""Counters that only tell by how they grow: NVLink errors and PCIe replays between two readings of a GPU."""
+"""Counters of which only the growth counts.
+
+NVLink errors and PCIe replays between two readings of a GPU.
+"""
 
 from __future__ import annotations
 

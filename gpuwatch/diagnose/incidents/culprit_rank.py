@@ -1,4 +1,4 @@
-"""The rank of a cause whose own line names none: what the other lines of the job say. Pure."""
+"""The rank of a cause whose own line names none: what the other lines of the job state. Pure."""
 
 from __future__ import annotations
 

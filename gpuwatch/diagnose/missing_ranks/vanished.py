@@ -1,4 +1,4 @@
-"""A rank's process that is gone while its siblings live on: how it ended, no line may ever tell."""
+"""A rank's process that is gone while its siblings live on: how it ended, no line may ever state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A condition: one thing that is not as it should be, with the number that says so."""
+"""A condition: one thing that is not as it should be, with the number that states it."""
 
 from __future__ import annotations
 

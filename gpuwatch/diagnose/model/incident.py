@@ -1,4 +1,4 @@
-"""An incident: alerts of one job close in time, the cause first, told in one sentence."""
+"""An incident: alerts of one job close in time, the cause first, reported in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silences: alerts that a person does not want to hear of for a while."""
+"""Silences: alerts that a person does not want to be notified of for a while."""
 
 from __future__ import annotations
 

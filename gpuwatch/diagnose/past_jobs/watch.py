@@ -1,4 +1,7 @@
-"""Remembers which jobs ended and what their early ends say; looks again when anything about them changed."""
+"""Remembers which jobs ended and what their early ends state.
+
+Looks again when anything about them changed.
+"""
 
 from __future__ import annotations
 

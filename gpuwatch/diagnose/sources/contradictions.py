@@ -1,6 +1,7 @@
 """Lines about a rank or node in another node's log, weighed against what the node itself reports.
 
-How a rank is known does not matter here: prefix, path and process are what the node that sends the line says.
+How a rank is known does not matter here: prefix, path and process are what the node that sends the line
+states.
 """
 
 from __future__ import annotations

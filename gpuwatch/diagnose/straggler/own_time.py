@@ -1,4 +1,4 @@
-"""Ranks that tell their own times: the one that computes or loads longer than its peers, or waits less.
+"""Ranks that report their own times: the one that computes or loads longer than its peers, or waits less.
 
 The time of a whole step is equal on all ranks of a synchronous training; the timers inside of it are not. Who
 is slow takes longer in a timer of its own work, and shorter in that of the collective where the others wait.

@@ -1,4 +1,4 @@
-"""Why a GPU is slower than its peers, as far as its own figures say: heat, power, links."""
+"""Why a GPU is slower than its peers, as far as its own figures state: heat, power, links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thing that a run's numbers say."""
+"""One thing that a run's numbers state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a filter expression: each says whether it holds for a GPU, and prints as an expression again.
+"""The parts of a filter expression: each holds for a GPU or not, and prints as an expression again.
 
 An unknown value never satisfies a comparison, whichever it is.
 """

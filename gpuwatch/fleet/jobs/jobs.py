@@ -3,8 +3,8 @@
 A job is known by the first of these that there is: the id that its processes carry (Slurm's, the launcher's
 run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; else by its world size, `unnamed-8`. A rendezvous
 on the loopback is that of one node, with its port (`n1:29500`) or without (`unnamed-8@n1`). No job has a
-rank twice: where two living processes claim one rank, they are of two jobs, told apart by their rendezvous,
-by what started them, and by the folders that they write to. What is not clear is of no job.
+rank twice: where two living processes claim one rank, they are of two jobs, distinguished by their
+rendezvous, by what started them, and by the folders that they write to. What is not clear is of no job.
 """
 
 from __future__ import annotations

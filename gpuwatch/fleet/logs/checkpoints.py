@@ -1,4 +1,4 @@
-"""The newest checkpoints that ranks have told of, as the agents found the lines and the files."""
+"""The newest checkpoints that ranks have reported of, as the agents found the lines and the files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """How far each rank's training is: the newest values with their ages, and the times of its steps.
 
-Of most frameworks one rank alone speaks for the job: rank 0, or the last one (Megatron-LM). A rank that says
-nothing is not behind. What a node's agent finds in the past of a log never replaces what was told live.
+Of most frameworks one rank alone speaks for the job: rank 0, or the last one (Megatron-LM). A rank that
+states nothing is not behind. What a node's agent finds in the past of a log never replaces what was
+reported live.
 """
 
 from __future__ import annotations

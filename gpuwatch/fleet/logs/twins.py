@@ -1,4 +1,4 @@
-"""Files that several nodes see although no file system tells that it is shared (a bind mount, say)."""
+"""Files that several nodes see although no file system reports that it is shared (a bind mount, state)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a GPU and a host did: 15 minutes second by second, then 24 hours in 2-minute means and maxima.
 
 Bounded memory: a GPU's history takes 16,200 bytes of rings, and 42,120 from its second minute on (345 MB for
-8,192 GPUs). `bytes_per_gpu()` says it; a test measures it.
+8,192 GPUs). `bytes_per_gpu()` states it; a test measures it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The named values of a GPU and of a node: how each is read, how old it is, how it looks, where it is high.
 
 One registry for the heat map, the tables, the sort keys, the filter and the histories. `read` gives the last
-known value, None when it never was known; `age` says how old that is. A lost GPU keeps its last values.
+known value, None when it never was known; `age` states how old that is. A lost GPU keeps its last values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The demo's log files: any line of them is made when it is asked for, nothing is stored.
 
-A file is what its writer said first, then a line of fixed length for every training step, then what it said
-last. So the offset of every line follows from its number, and a file of hours costs nothing.
+A file is what its writer stated first, then a line of fixed length for every training step, then what it
+stated last. So the offset of every line follows from its number, and a file of hours costs nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DemoLine:
     text: str
 
 
-class _Told:
+class _Written:
     """A few lines in the order of time, with the bytes before each."""
 
     def __init__(self, stated: Sequence[ScenarioLine]) -> None:
@@ -70,12 +70,12 @@ class LogText:
         self._steps_in_all = scenario.LAST_STEP if step is not None else 0
 
     @cached_property
-    def _head(self) -> _Told:
-        return _Told(self._make_head())
+    def _head(self) -> _Written:
+        return _Written(self._make_head())
 
     @cached_property
-    def _tail(self) -> _Told:
-        return _Told(self._make_tail())
+    def _tail(self) -> _Written:
+        return _Written(self._make_tail())
 
     @cached_property
     def _width(self) -> int:

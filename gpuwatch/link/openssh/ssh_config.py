@@ -1,4 +1,4 @@
-"""What ssh_config says about a host. `ssh -G` is asked: only OpenSSH reads Include and Match right."""
+"""What ssh_config states about a host. `ssh -G` is asked: only OpenSSH reads Include and Match right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to each node: itself and the jump hosts before it, as ssh_config and the hosts file say."""
+"""The way to each node: itself and the jump hosts before it, as ssh_config and the hosts file state."""
 
 from __future__ import annotations
 

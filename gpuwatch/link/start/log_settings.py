@@ -1,4 +1,4 @@
-"""What the agents are told about logs: where they are, and what to look for in them."""
+"""What the agents are reported about logs: where they are, and what to look for in them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The verdict over what a probe has measured: pure, and cheap enough to be asked after every round.
 
 Order: who dropped out, wrong results, links, GPUs, what holds for a whole class, the baseline, doubts.
-Symptoms are told once: a part explains its links, and no collective is blamed for being slow.
+Symptoms are reported once: a part explains its links, and no collective is blamed for being slow.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _with_alerts(one: NamedCulprit, blame: Attribution, raised: Sequence[NodeAle
 
 
 def suspects(results: Results) -> list[tuple[int, int]]:
-    """The links to measure again alone, most reporting first; those that have been are not among them.
+    """The links to measure again alone, most distinctive first; those that have been are not among them.
 
     Of a culprit with many links a few stand for all. Rounds of many pairs can be slow by congestion alone.
     """

@@ -15,7 +15,7 @@ def one_each(found: Iterable[NamedCulprit], seats: Iterable[Seat]) -> list[Named
     """Every culprit once with all its evidence; the NIC of a GPU that is a culprit itself is evidence too.
 
     Args:
-        found: Culprits, most reporting first.
+        found: Culprits, most distinctive first.
         seats: Whose NIC is whose.
     """
     owners: defaultdict[str, list[str]] = defaultdict(list)

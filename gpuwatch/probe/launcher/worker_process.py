@@ -1,4 +1,7 @@
-"""The worker, seen from the launcher: it is started with its program on stdin, told, heard, and outlived."""
+"""The worker, seen from the launcher.
+
+It is started with its program on stdin, reported, received, and outlived.
+"""
 
 import json
 import os

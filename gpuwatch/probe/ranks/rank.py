@@ -1,4 +1,4 @@
-"""The life of one rank: it joins, does the steps it is told, says how each went, and leaves."""
+"""The life of one rank: it joins, does the steps it is reported, states how each went, and leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranks of one node as their parent sees them: forked, fed with orders, heard, and mourned."""
+"""The ranks of one node as their parent sees them: forked, fed with orders, received, and mourned."""
 
 from __future__ import annotations
 

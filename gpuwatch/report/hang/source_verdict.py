@@ -1,4 +1,4 @@
-"""What a witness of a hang says, in words and as plain data: the sentence, then what it rests on."""
+"""What a source of a hang states, in words and as plain data: the sentence, then what it rests on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a first report is complete: every node has said everything twice, or cannot, its logs are searched.
+"""When a first report is complete: every node has stated everything twice, or cannot, its logs are searched.
 
 Twice, because rates (throttle time, GPM activity, CPU, traffic) need two readings, and verdicts rest on them.
 """

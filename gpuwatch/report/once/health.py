@@ -1,4 +1,4 @@
-"""Whether the fleet is healthy, and everything that says otherwise."""
+"""Whether the fleet is healthy, and everything that states otherwise."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def unanswered(node: Node, now: float) -> list[Condition]:
 
 
 def without_log(fleet: Fleet) -> dict[str, str]:
-    """Each `--log` that led to no file on any node, and why: the most reporting reason of a node."""
+    """Each `--log` that led to no file on any node, and why: the most distinctive reason of a node."""
     nodes = [node for node in fleet.nodes.values() if node.logs_complete]
     found = {}
     for option in fleet.plan.log_options:

@@ -1,4 +1,4 @@
-"""What is waited for, said on a terminal while a first report is on its way."""
+"""What is waited for, stated on a terminal while a first report is on its way."""
 
 from __future__ import annotations
 

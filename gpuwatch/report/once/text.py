@@ -1,4 +1,4 @@
-"""What `once` says in words: rows of strings from the fleet and a clock. Printing is in `tables.py`."""
+"""What `once` states in words: rows of strings from the fleet and a clock. Printing is in `tables.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Links in words: a line for each node where nodes are many, the slowest links, and what failed ones said."""
+"""Links in words: a line for each node where nodes are many, the slowest links.
+
+And what failed ones stated.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How often a backtracking search may go over the same text: judged on the parsed pattern, nothing is run.
 
-Two causes are told apart. A repeated part that can match one text in two ways doubles the work with every
+Two causes are distinguished. A repeated part that can match one text in two ways doubles the work with every
 character: found in the position automaton (Glushkov) of the repeated part, in which a pair of positions that
 reads the same characters leaves the diagonal and comes back. Repeats that follow each other over the same
 characters multiply: their number, and what must stand between them, gives the power of the line's length.

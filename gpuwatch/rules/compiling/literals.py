@@ -42,7 +42,7 @@ class Literal:
 
     @property
     def weight(self) -> float:
-        """How reporting it is."""
+        """How distinctive it is."""
         whole = max((_weight(word) for word in self.words), default=0.0)
         part = max((_weight(word) for word in self.parts), default=0.0)
         return max(whole, 0.6 * part) + 0.1 * len(self.also) + 0.02 * min(len(self.text), 40)
@@ -118,7 +118,7 @@ def _ranked(words: set[str]) -> tuple[str, ...]:
 
 
 def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, ...]:
-    """The most reporting runs, of which one is in every match of the sequence."""
+    """The most distinctive runs, of which one is in every match of the sequence."""
     options: list[tuple[_Run, ...]] = []
     stretches = [_Stretch(left)]
     flat = _opened(items)

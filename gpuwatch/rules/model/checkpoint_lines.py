@@ -1,4 +1,4 @@
-"""Rules of the lines that say that a checkpoint was written or begun: no findings, but facts."""
+"""Rules of the lines that state that a checkpoint was written or begun: no findings, but facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends a scan that does not come to an end by itself, and says for which rule it was searching then."""
+"""Ends a scan that does not come to an end by itself, and states for which rule it was searching then."""
 
 from __future__ import annotations
 

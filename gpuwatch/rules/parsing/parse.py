@@ -1,4 +1,4 @@
-"""Rule packs of users: every mistake told with its place."""
+"""Rule packs of users: every mistake reported with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dialects of users' packs: every mistake told with its place."""
+"""Dialects of users' packs: every mistake reported with its place."""
 
 from __future__ import annotations
 

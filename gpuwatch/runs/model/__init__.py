@@ -1,1 +1,1 @@
-"""Lines that tell where ranks run, and matches as parts of a file record them."""
+"""Lines that show where ranks run, and matches as parts of a file record them."""

@@ -1,4 +1,4 @@
-"""Lines that say where a rank runs or that it saved, as rules of our own, found together with the failures.
+"""Lines that state where a rank runs or that it saved, as rules of our own, found together with the failures.
 
 Kept apart from the packs because they are no findings: nobody is shown them.
 """

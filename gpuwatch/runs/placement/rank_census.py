@@ -1,4 +1,4 @@
-"""Which numbers of a job's lines are ranks, and what the lines say of each rank's process. Pure.
+"""Which numbers of a job's lines are ranks, and what the lines state of each rank's process. Pure.
 
 `worker 3` and `task 3` are ranks only where the whole job agrees: several numbers of the same word, from 0
 on, as many as there are ranks, and no line that gives one process two different ones.

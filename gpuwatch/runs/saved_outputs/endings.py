@@ -1,4 +1,4 @@
-"""What an exit status says: the class of the end of a process."""
+"""What an exit status states: the class of the end of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node's own commands tell: `df` (full file systems) and `ibstat` (ports that are down)."""
+"""What a node's own commands report: `df` (full file systems) and `ibstat` (ports that are down)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions of the overview that no alert tells of, as rows beside the alerts."""
+"""The conditions of the overview that no alert reports of, as rows beside the alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A page whose cursor walks over things of one or more lines each, with lines between them that only tell."""
+"""A page whose cursor walks over things of one or more lines each.
+
+With lines between them that only report.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How things look: colours, glyphs, and the one gate that remote text passes on its way to the screen.
 
 The palette stays apart under every simulated colour-vision deficiency (smallest CIELAB distance 38), and
-nothing is said by colour alone: a glyph or a number always goes with it.
+nothing is stated by colour alone: a glyph or a number always goes with it.
 """
 
 from __future__ import annotations

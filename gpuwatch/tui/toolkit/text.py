@@ -1,4 +1,4 @@
-"""Facts in words, for the places where a number alone would not tell: why a node or GPU shows nothing."""
+"""Facts in words, for the places where a number alone would not report: why a node or GPU shows nothing."""
 
 from __future__ import annotations
 

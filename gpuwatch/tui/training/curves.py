@@ -1,4 +1,4 @@
-"""Loss, gradient norm, throughput and step time over the told steps, side by side."""
+"""Loss, gradient norm, throughput and step time over the reported steps, side by side."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ AIM_FINDINGS = 50
 """Of a turn."""
 
 
-_ZERO_SAYS = ("searched_to", "local_rank")
+_ZERO_RANK_FIELDS = ("searched_to", "local_rank")
 """Keys of a row of which 0 is no default."""
 
 
@@ -212,7 +212,7 @@ class FileEntry(object):
         return {
             key: value
             for key, value in row.items()
-            if value not in (None, [], 0) or key == "size" or (key in _ZERO_SAYS and value is not None)
+            if value not in (None, [], 0) or key == "size" or (key in _ZERO_RANK_FIELDS and value is not None)
         }
 
 

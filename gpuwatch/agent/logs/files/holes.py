@@ -1,4 +1,4 @@
-"""Holes of sparse files: skipped, so that a file costs what it stores and not what it says it is long."""
+"""Holes of sparse files: skipped, so that a file costs what it stores and not its apparent length."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""How many findings the log reader tells in a time: what is over waits in its file, and nothing is lost.
+"""How many findings the log reader reports in a time: what is over waits in its file, and nothing is lost.
 
 The cockpit drops frames beyond 200 a second and hangs up beyond 512 kB of findings a second
 (`link/stream/frame_stream.py`), so one log of a job's user could cost the findings of all others, or the

@@ -1,6 +1,6 @@
 """The log reader's way out: one line a message, never waited for, and bounded.
 
-A message is a letter, which says what the agent does with it, and JSON: F a finding, R progress, L lines, G
+A message is a letter, which states what the agent does with it, and JSON: F a finding, R progress, L lines, G
 the list of files, E an event, A a reply (all of them whole frames, passed on as they are); P places in files,
 B a beat, N notices (for the agent itself).
 """

@@ -28,7 +28,7 @@ _ECHO = re.compile(
 
 def messages(line, local_ranks=False, records=True):
     # type: (bytes, bool, bool) -> tuple[list[tuple[str, Speaker]], bool]
-    """The messages of one physical line, each with who states it; and whether `[rankN]:` proved to be local.
+    """The messages of one physical line, each with who wrote it; and whether `[rankN]:` proved to be local.
 
     `records`: of a JSON record its message, not the line itself.
     """

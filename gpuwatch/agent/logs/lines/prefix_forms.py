@@ -1,6 +1,6 @@
 """The forms of prefixes, by the character that they begin with; each is anchored and bounded.
 
-Named groups say who speaks: `rank`, `caps` (a rank), `local` (a local rank), `task`, `pid`, `host`,
+Named groups state who speaks: `rank`, `caps` (a rank), `local` (a local rank), `task`, `pid`, `host`,
 `program`. Behind a time a log collector may write the host and the program.
 
 A tag names a process and its host: `[rank 3@gpu-004]`, `<13@h2>`, `R7/zs02: `, `(gpu-004 | worker 3)`. The

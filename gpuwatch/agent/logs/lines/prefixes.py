@@ -1,4 +1,4 @@
-"""What launchers and log collectors put before a line: peeled off, and what it tells about who speaks.
+"""What launchers and log collectors put before a line: peeled off, and what it reports about who speaks.
 
 `[rank3]:` is torch's own prefix and names the global rank. Under `torchrun --tee --role rank` it is the local
 rank; a line with two that differ (`[rank0]:[rank8]:`) proves that for its file. `[default0]:` is always

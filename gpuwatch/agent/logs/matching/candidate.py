@@ -27,7 +27,7 @@ class CandidateLine(object):
         """Where the physical lines above begin that belong to the same record."""
         stated, self.proof = messages(chunk.clean[start : min(end, start + MAX_LINE)], local_ranks)
         self.stated = []  # type: list[tuple[str, Speaker]]
-        """Its messages, each with who states it; quoted source code is none."""
+        """Its messages, each with who wrote it; quoted source code is none."""
         for index, each in enumerate(stated):
             record = stated[index - 1][0] if index else None
             if not _is_quoted(each, record, chunk, start):

@@ -36,7 +36,7 @@ _RAISED = re.compile(
 @lru_cache(maxsize=CACHED_LINES)
 def _last_message(line):
     # type: (bytes) -> tuple[str, Speaker]
-    """The last message of a physical line, and who states it; not to be changed."""
+    """The last message of a physical line, and who wrote it; not to be changed."""
     return messages(line)[0][-1]
 
 

@@ -1,7 +1,7 @@
 """Whether words of a rule are an event, or stand in advice, data, a name or the output of a test.
 
 A list of possible causes, a prompt, a setting and the name of a test may hold every word of an error. They
-are told apart by their form, for all rules alike.
+are distinguished by their form, for all rules alike.
 """
 
 import re

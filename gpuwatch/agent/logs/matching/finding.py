@@ -1,4 +1,4 @@
-"""A match as it is told: where, when, whose, with the lines around it."""
+"""A match as it is reported: where, when, whose, with the lines around it."""
 
 from ...base.rank_environment import is_rank
 from ..lines.levels import LEVEL_CHARS, MILD, own_level

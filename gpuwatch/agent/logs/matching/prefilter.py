@@ -1,7 +1,7 @@
 """Where in a chunk of log bytes a rule may match: lines of a known shape are passed over in bulk.
 
-A shape is a line without its digits. A log says the same lines over and over with other numbers, so nearly
-all of a chunk is told apart by one set difference, whatever the number of rules. What a shape never seen
+A shape is a line without its digits. A log repeats the same lines over and over with other numbers, so nearly
+all of a chunk is distinguished by one set difference, whatever the number of rules. What a shape never seen
 before may lead to is found out once, by its words; a word is compared with the phrases once, too. Nothing is
 lost: where a phrase stands in a line, the phrase without its digits stands in the line's shape.
 """
@@ -116,15 +116,15 @@ class Sieve(object):
             return hot
         together = b" ".join(fresh)
         anywhere = [each for each in self._anywhere if self._bare[each] in together]
-        reporting = set(together.translate(_LETTERS).split()) - self._harmless
-        if reporting:
-            self._learn(reporting.difference(self._literal_words))
-            reporting -= self._harmless
-        few = self._few(reporting, anywhere)
+        literal = set(together.translate(_LETTERS).split()) - self._harmless
+        if literal:
+            self._learn(literal.difference(self._literal_words))
+            literal -= self._harmless
+        few = self._few(literal, anywhere)
         for shape in fresh:
             phrases = _NO_HITS
-            if (reporting or anywhere) and (few is None or _holds(shape, few)):
-                phrases = self._phrases(shape, reporting, anywhere)
+            if (literal or anywhere) and (few is None or _holds(shape, few)):
+                phrases = self._phrases(shape, literal, anywhere)
             if not phrases:
                 self._remember(shape, phrases, _NO_HITS)
                 continue
@@ -137,18 +137,18 @@ class Sieve(object):
             )
         return hot
 
-    def _few(self, reporting, anywhere):
+    def _few(self, literal, anywhere):
         # type: (set[bytes], list[Phrase]) -> list[bytes] | None
         """The texts of which one must stand in a shape, if they are so few that this is quicker to see."""
-        phrases = {phrase for word in reporting for phrase in self._literal_words[word]}
+        phrases = {phrase for word in literal for phrase in self._literal_words[word]}
         phrases.update(anywhere)
         if len(phrases) > FEW_TEXTS or any(phrase.fold for phrase in phrases):
             return None
         return [self._bare[phrase] for phrase in phrases]
 
-    def _phrases(self, shape, reporting, anywhere):
+    def _phrases(self, shape, literal, anywhere):
         # type: (bytes, set[bytes], list[Phrase]) -> list[Phrase]
-        words = reporting.intersection(shape.translate(_LETTERS).split())
+        words = literal.intersection(shape.translate(_LETTERS).split())
         if not words and not anywhere:
             return []
         lowered = shape.lower()

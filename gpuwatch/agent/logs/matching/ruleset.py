@@ -1,7 +1,7 @@
 """The rules as they travel to a node: plain dicts of `gpuwatch.rules.compiling.compile`, ready for a search.
 
 A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). `lead`
-is the most telling word in it once its digits are gone; with `whole` no letter can stand before or behind
+is the most distinctive word in it once its digits are gone; with `whole` no letter can stand before or behind
 that word, without it may be a part of a longer one.
 """
 

@@ -1,4 +1,4 @@
-"""How one framework writes its progress: what tells its lines, and which field each of their words is.
+"""How one framework writes its progress: what marks its lines, and which field each of their words is.
 
 A dialect is plain data of `gpuwatch.rules.compiling.compile`: `match` (a line is of this dialect where one of
 them is found; named groups are quantities), `unless`, `words` (word -> quantity), and the rest in

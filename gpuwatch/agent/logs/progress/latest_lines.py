@@ -1,4 +1,4 @@
-"""The newest lines that may tell progress: kept as bytes, so that a flood costs one reading a tick."""
+"""The newest lines that may report progress: kept as bytes, so that a flood costs one reading a tick."""
 
 import re
 from collections import OrderedDict

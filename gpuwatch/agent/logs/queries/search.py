@@ -1,7 +1,7 @@
 """Searching files for somebody's pattern, in a process of its own: one that never ends costs nobody else.
 
 The process is forked from the log reader, which has one thread, so that it starts at once; it is killed when
-it is cancelled, or when it says nothing for `STALL_CPU_S` of work.
+it is cancelled, or when it logs nothing for `STALL_CPU_S` of work.
 """
 
 import json

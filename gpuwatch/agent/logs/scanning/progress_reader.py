@@ -1,4 +1,4 @@
-"""Training progress of one log file: what its newest lines tell, a frame a voice and tick."""
+"""Training progress of one log file: what its newest lines report, a frame a writer and tick."""
 
 import re
 from math import isfinite

@@ -1,4 +1,4 @@
-"""What the dumps of running jobs say, how old they are, and of which ranks there is none and why."""
+"""What the dumps of running jobs state, how old they are, and of which ranks there is none and why."""
 
 from __future__ import annotations
 

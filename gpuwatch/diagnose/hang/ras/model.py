@@ -1,4 +1,4 @@
-"""What NCCL's RAS told of a job: communicators, and the ranks that stand apart in them."""
+"""What NCCL's RAS reported of a job: communicators, and the ranks that stand apart in them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One job as screen 6 shows it, from what its logs tell, where its ranks run and what their GPUs do.
+"""One job as screen 6 shows it, from what its logs report, where its ranks run and what their GPUs do.
 
-Pure functions; the caller says how often. Values that are too old to be of now are never compared.
+Pure functions; the caller states how often. Values that are too old to be of now are never compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Model FLOP utilization where the log does not tell it: from tokens a second, the model and the GPUs."""
+"""Model FLOP utilization where the log does not report it: from tokens a second, the model and the GPUs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a GPU could compute at most: dense bf16 FLOP/s of its tensor cores by name, as NVIDIA states it.
 
 Data sheets often print the figure with 2:4 sparsity, which training does not use: that one is halved. Where a
-number comes from stands beside it, and in docs/training.md. What no public data sheet tells (H20, A10G) is
+number comes from stands beside it, and in docs/training.md. What no public data sheet reports (H20, A10G) is
 left out: `model: peak_tflops:` of the hosts file gives it.
 """
 

@@ -1,4 +1,4 @@
-"""The ranks of a job, each with what it tells, what its GPU does, and when its log grew."""
+"""The ranks of a job, each with what it reports, what its GPU does, and when its log grew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Private key files: what can be told without the passphrase, and loading them."""
+"""Private key files: what can be reported without the passphrase, and loading them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What collectives say: wrong results and failures at once; who is waited for where no link was measured.
+"""What collectives state: wrong results and failures at once; who is waited for where no link was measured.
 
 Their rates are never judged against a data sheet or a link's: a healthy fabric reaches an eighth of its NICs'
 rate at 16 MB, and inside of one node a collective may exceed the wire (NVLS).

@@ -1,7 +1,7 @@
 """Which part explains the bad links: the one with most of them first, then what it leaves unexplained.
 
 A node, a NIC or a direction is to blame when at least three quarters of its links are bad, and at least two
-others say so. What no such part explains lies between its two ends (`pair_faults.py`).
+others state it. What no such part explains lies between its two ends (`pair_faults.py`).
 """
 
 from __future__ import annotations

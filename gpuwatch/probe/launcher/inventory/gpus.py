@@ -1,4 +1,4 @@
-"""The GPUs as NVML tells them, asked in threads: one that hangs is named, and delays nobody.
+"""The GPUs as NVML reports them, asked in threads: one that hangs is named, and delays nobody.
 
 CUDA is not touched, so that the ranks can be forked before anybody does.
 """

@@ -1,4 +1,4 @@
-"""The interfaces of this node with their addresses, as the kernel's rtnetlink tells them (rtnetlink(7))."""
+"""The interfaces of this node with their addresses, as the kernel's rtnetlink reports them (rtnetlink(7))."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Where GPUs and RDMA ports sit on this node's buses, and which ports NCCL is told to use."""
+"""Where GPUs and RDMA ports sit on this node's buses, and which ports NCCL is instructed to use."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Lines of a launcher to what was said, and orders to lines: strict, bounded, its strings harmless."""
+"""Lines of a launcher to what was stated, and orders to lines: strict, bounded, its strings harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One node as the conductor sees it: orders go there, what is said there comes back."""
+"""One node as the conductor sees it: orders go there, what is stated there comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a probe together: they are opened, told, heard in one queue, and ended at once."""
+"""The nodes of a probe together: they are opened, reported, received in one queue, and ended at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class NodePool:
             line.open(lambda node, message: self._received.put((node, message)))
 
     def send(self, nodes: Iterable[str], order: AnyOrder) -> None:
-        """Give these nodes the same order; one that has gone is received from as `Lost`."""
+        """Give these nodes the same order; one that has gone yields `Lost`."""
         for node in nodes:
             self._lines[node].send(order)
 

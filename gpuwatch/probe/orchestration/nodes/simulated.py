@@ -2,7 +2,7 @@
 
 One node's port for one GPU runs at a quarter of its rate and counts symbol errors: a cable that wants to be
 seated anew. Everything follows from names and numbers, so two probes of one plan come alike. What the nodes
-*take* to answer is compressed; the times that they *tell* are those of the model.
+*take* to answer is compressed; the times that they *report* are those of the model.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 NCCL (src/graph/topo.cc, paths.cc) prefers a NIC behind the same PCIe switch (PIX), then behind several
 switches of one root port (PXB), then on the same CPU (PHB), then anywhere (SYS). Where several are equally
-near it spreads over them by rules of its own, and nothing is said here.
+near it spreads over them by rules of its own, and nothing is stated here.
 """
 
 from __future__ import annotations

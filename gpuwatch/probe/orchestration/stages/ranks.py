@@ -1,4 +1,4 @@
-"""The ranks: started on all nodes at once, told in steps, missed by name."""
+"""The ranks: started on all nodes at once, reported in steps, missed by name."""
 
 from __future__ import annotations
 

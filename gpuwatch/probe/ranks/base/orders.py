@@ -1,4 +1,7 @@
-"""What the worker is told, as `protocol` writes it: the same fields and defaults, read without msgspec."""
+"""What the worker is reported, as `protocol` writes it.
+
+The same fields and defaults, read without msgspec.
+"""
 
 from __future__ import annotations
 

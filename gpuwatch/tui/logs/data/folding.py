@@ -1,4 +1,4 @@
-"""Which lines are folded into one row: tracebacks, and lines that say the same thing again."""
+"""Which lines are folded into one row: tracebacks, and lines that state the same thing again."""
 
 from __future__ import annotations
 

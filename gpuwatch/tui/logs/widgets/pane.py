@@ -1,4 +1,7 @@
-"""One log on the screen: a header that says what it is and how old, and the lines; or several logs merged."""
+"""One log on the screen: a header that states what it is and how old, and the lines.
+
+Or several logs merged.
+"""
 
 from __future__ import annotations
 
