@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from gpuwatch import __version__
 from gpuwatch.cli.base import exit_codes
@@ -51,6 +52,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
+    "completion": (
+        "gpuwatch.cli.config.completion",
+        "completion",
+        "Print the completion script of a shell.",
+    ),
 }
 """Command -> module, attribute and the line in --help: help is printed without importing any of them."""
 
@@ -91,12 +97,25 @@ class CommandLine(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front where none is named; without arguments it is this machine."""
+        if ctx.resilient_parsing and (not args or args[0].startswith("-")):
+            return super().parse_args(ctx, args)  # a shell asks what may come next
         if not args:
             args = [DEFAULT_COMMAND, "--local"]
         if args and args[0] not in COMMANDS and args[0] not in {"-h", "--help", "--version"}:
-            refuse_misspelt_command(ctx, args[0])
+            if not ctx.resilient_parsing:
+                refuse_misspelt_command(ctx, args[0])
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands from the table, without importing them; options; files, which may be a SOURCE."""
+        names = [CompletionItem(name, help=each[2]) for name, each in COMMANDS.items()]
+        found = [item for item in names if item.value.startswith(incomplete)]
+        if incomplete.startswith("-"):
+            watching = self.get_command(ctx, DEFAULT_COMMAND)
+            options = [] if watching is None else watching.shell_complete(ctx, incomplete)
+            return [*click.Command.shell_complete(self, ctx, incomplete), *options]
+        return [*found, CompletionItem(incomplete, type="file")]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
         """Both ways to call it."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base import completed, exit_codes
 from gpuwatch.cli.base.output import writing
 from gpuwatch.cli.base.renamed_option import RenamedOption
 from gpuwatch.cli.base.signals import leaving_politely
@@ -32,7 +32,14 @@ WAIT_S = 15.0
 @click.command()
 @source_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
-@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Query only this node; may be repeated.")
+@click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completed.nodes,
+    help="Query only this node; may be repeated.",
+)
 @click.option(
     "--pid",
     "pids",

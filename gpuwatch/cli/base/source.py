@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.base import completed, exit_codes
 from gpuwatch.cli.base.renamed_option import RenamedOption
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def node_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 NODES: tuple[Decorator, ...] = (
-    click.argument("named", metavar="[SOURCE]", required=False),
+    click.argument("named", metavar="[SOURCE]", required=False, shell_complete=completed.files),
     click.option("--local", is_flag=True, help="Monitor this machine."),
     click.option("--demo", is_flag=True, help="Monitor a simulated cluster."),
 )

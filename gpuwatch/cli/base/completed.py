@@ -1,0 +1,28 @@
+"""What a shell may complete behind an option: files, and the nodes of the source on the command line."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+MOST_NAMES = 1000
+
+
+def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The shell's own completion of file names."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The nodes of the hosts file, node range or demo that stands before; nothing where it cannot be read."""
+    from gpuwatch.hosts.builtin import demo_plan  # noqa: PLC0415 - only when a shell asks
+    from gpuwatch.hosts.errors import HostsError  # noqa: PLC0415
+    from gpuwatch.hosts.load import load_source  # noqa: PLC0415
+
+    named = ctx.params.get("named") or next(iter(ctx.args), None)  # click leaves it there at an open option
+    try:
+        plan = demo_plan() if ctx.params.get("demo") else load_source(named) if named else None
+    except (HostsError, OSError):  # a completion has no place to say why
+        return []
+    names = [] if plan is None else [node.name for node in plan.nodes]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)][:MOST_NAMES]

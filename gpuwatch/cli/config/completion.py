@@ -1,0 +1,35 @@
+"""`gpuwatch completion`: the script that makes a shell complete commands, options, files and node names."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from gpuwatch.cli.base import exit_codes
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_GPUWATCH_COMPLETE"
+"""The script calls gpuwatch with this variable for what may come next."""
+
+EXAMPLES = """\b
+In ~/.bashrc:                    eval "$(gpuwatch completion bash)"
+In ~/.zshrc:                     eval "$(gpuwatch completion zsh)"
+In ~/.config/fish/config.fish:   gpuwatch completion fish | source"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> int:
+    """Print the completion script of a shell."""
+    from gpuwatch.cli.main import gpuwatch  # noqa: PLC0415 - it imports this file when it is used
+
+    made = get_completion_class(shell)
+    if made is None:  # click knows all of SHELLS
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(_script(made(gpuwatch, {}, "gpuwatch", VARIABLE)))
+    return exit_codes.HEALTHY
+
+
+def _script(made: click.shell_completion.ShellComplete) -> str:
+    """The script without asking which version of bash runs: an old one says so itself."""
+    return made.source_template % made.source_vars()
