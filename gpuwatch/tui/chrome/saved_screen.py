@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from gpuwatch.own_folders import state_folder
+from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.whole_file import write_whole
 
 
@@ -24,7 +24,7 @@ def save_screen(svg: str, text: str, wall: float) -> list[Path]:
         return _write(Path.cwd(), svg, text, wall)
     except OSError:
         folder = state_folder()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own(folder)
         return _write(folder, svg, text, wall)
 
 

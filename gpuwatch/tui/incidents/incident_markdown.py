@@ -30,7 +30,7 @@ def _plain(text: str) -> str:
 def _facts(incident: Incident) -> Iterator[str]:
     first = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(incident.first))
     yield f"- first seen: {first}"
-    yield f"- class: `{incident.code}`, {incident.severity}"
+    yield f"- class: `{clean(incident.code).replace('`', '')}`, {incident.severity}"
     if incident.job is not None:
         yield f"- job: {_plain(incident.job)}"
     because = f" ({_plain(incident.because)})" if incident.because else ""
@@ -44,7 +44,9 @@ def _facts(incident: Incident) -> Iterator[str]:
 def _sections(incident: Incident) -> Iterator[str]:
     if incident.do:
         yield from ("", "### What to do", "")
-        yield from (f"{number}. {clean(step)}" for number, step in enumerate(incident.do, 1))
+        yield from (
+            f"{number}. {' '.join(clean(step).split())}" for number, step in enumerate(incident.do, 1)
+        )
     found = proofs(incident)
     if found:
         yield from ("", "### Evidence")

@@ -45,8 +45,13 @@ def test_markdown_has_the_parts_of_the_incident_and_no_markup_of_the_logs() -> N
     hostile = structs.replace(
         cause, proof=(structs.replace(cause.proof[0], lines=("```", "<script>", "\x1b[31m# title")),)
     )
+    code = "x`\n# title\x1b]52;c;AAAA\x07"
     made = structs.replace(
-        incident, cause=hostile, alerts=(hostile, *incident.alerts[1:]), sentence="a [link](http://x) *b*"
+        incident,
+        code=code,
+        cause=hostile,
+        alerts=(hostile, *incident.alerts[1:]),
+        sentence="a [link](http://x) *b*",
     )
     lines = as_markdown(made).splitlines()
     assert lines[0] == r"## a \[link\](http://x) \*b\*"
@@ -56,5 +61,7 @@ def test_markdown_has_the_parts_of_the_incident_and_no_markup_of_the_logs() -> N
     opened = lines.index("````")
     assert lines[opened + 1 : opened + 3] == ["```", "<script>"]
     assert lines[opened + 4] == "````"
-    assert "\x1b" not in as_markdown(made)
+    assert all(line.isprintable() for line in lines)
+    assert not [line for line in lines if line.startswith("# ")]
+    assert [line.count("`") for line in lines if line.startswith("- class")] == [2]
     assert sum(line.startswith("1. ") for line in lines) == 1
