@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+import sys
 from typing import TYPE_CHECKING
 
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.child_process import ChildCarrier
 from gpuwatch.link.command import CommandDialer
-from gpuwatch.link.descriptors import make_room
-from gpuwatch.link.local import dial_local
-from gpuwatch.link.stream.carrier import Dialer
+from gpuwatch.link.start.bundle import loader_argv
+from gpuwatch.link.stream.carrier import Carrier, Dialer
 from gpuwatch.link.stream.options import Ask, LinkOptions
 
 if TYPE_CHECKING:
     from gpuwatch.link.ssh.dialing import SshDialing
+
+PER_LINK = 8
+"""Six for a child process, its pidfd and its wake-up pipe, some while it is being started."""
+OWN_DESCRIPTORS = 256
 
 
 class Dialers:
@@ -48,3 +55,19 @@ class Dialers:
         """End what is still connecting."""
         if self._ssh is not None:
             self._ssh.close()
+
+
+def dial_local(command: str) -> Carrier:  # noqa: ARG001 - dialers are given the shell line; no shell here
+    """Start the loader directly: the interpreter is known, so nothing has to be looked for."""
+    return ChildCarrier(loader_argv(sys.executable))
+
+
+def make_room(links: int) -> None:
+    """Raise this process's soft limit of open files towards what `links` links need; never lowers it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OWN_DESCRIPTORS + PER_LINK * links
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with contextlib.suppress(OSError, ValueError):  # refused (macOS has its own limit): a dial says so
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuwatch.link.local import dial_local
+from gpuwatch.link.dialers import dial_local
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan, make_plan
 from gpuwatch.probe.orchestration.planning.summary import collective_row
 from gpuwatch.probe.probe_request import Wish

@@ -20,7 +20,7 @@ from gpuwatch.link.agent.agent_link import AgentLink, LinkContext
 from gpuwatch.link.agent.backoff import RetryPace
 from gpuwatch.link.agent.call import CallTiming
 from gpuwatch.link.command import CommandDialer
-from gpuwatch.link.local import dial_local
+from gpuwatch.link.dialers import dial_local
 from gpuwatch.link.stream.carrier import Carrier, Dialer
 from gpuwatch.link.stream.inbox import ClockReading, Inbox, LinkStatus, Refused
 from gpuwatch.link.stream.limits import START_MARK
@@ -354,7 +354,7 @@ def test_the_agent_leaves_when_the_cockpit_is_killed(tmp_path: Path) -> None:
             from gpuwatch.link.agent.agent_link import AgentLink, LinkContext
             from gpuwatch.hosts.plan import NodeSpec
             from gpuwatch.link.stream.inbox import Inbox
-            from gpuwatch.link.local import dial_local
+            from gpuwatch.link.dialers import dial_local
             from gpuwatch.wire import Hello
             from tests.link.stub_agent import stub_agent
             from tests.link.watching import Watcher

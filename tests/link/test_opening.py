@@ -13,7 +13,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent.agent_link import AgentLink, LinkContext
 from gpuwatch.link.agent.login_slots import ConnectSlots
-from gpuwatch.link.local import dial_local
+from gpuwatch.link.dialers import dial_local
 from gpuwatch.link.opening import Links, open_links
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.inbox import Inbox, LinkStatus

@@ -14,7 +14,7 @@ from gpuwatch.link.agent.call import Call, CallTiming
 from gpuwatch.link.agent.heartbeat import Heartbeat
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.agent.thread_pool import DaemonThreadPool
-from gpuwatch.link.descriptors import make_room
+from gpuwatch.link.dialers import make_room
 from gpuwatch.link.start.failure_reasons import QUOTED_CHARACTERS, after_start, before_start
 from gpuwatch.link.stream.clock import WINDOW_S, ClockComparison
 from gpuwatch.link.stream.frame_stream import FrameStream

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from gpuwatch.agent.logs.lines.normalise import messages
@@ -14,6 +16,7 @@ from gpuwatch.agent.logs.lines.timestamps import TIME_CHARS, time_of
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
+from gpuwatch.runs.model.record import Row, StepsBetween
 
 BYTES_PER_LINE = 512 << 10
 """One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
@@ -314,3 +317,20 @@ def _merged(old: StepPoint, new: StepPoint) -> StepPoint:
     """Two lines about one step."""
     pairs = zip(old, new, strict=True)
     return StepPoint(*[before if value is None else value for before, value in pairs])  # type: ignore[arg-type]
+
+
+def steps_in(series: Sequence[StepSeries]) -> StepsBetween:
+    """The question for one file, whose steps `series` holds."""
+
+    def between(row: Row, low: int, high: int | None) -> int:
+        rank = row.get("rank")
+        steps = {
+            point.step
+            for each in series
+            if rank is None or each.rank in (None, rank)
+            for point in each.points[bisect_right(each.points, low, key=attrgetter("offset")) :]
+            if high is None or point.offset < high
+        }
+        return len(steps)
+
+    return between

@@ -34,8 +34,8 @@ from gpuwatch.runs.placement.step_series import (
     LEAST_FIRST_LINES,
     StepSeries,
     joined,
+    steps_in,
 )
-from gpuwatch.runs.placement.steps_between import steps_in
 from gpuwatch.runs.placement.unfinished import Unfinished, unfinished
 from gpuwatch.runs.scan import hyperscan_prefilter
 from gpuwatch.runs.scan.reading import FilePart, PartRead, parts_of, reader

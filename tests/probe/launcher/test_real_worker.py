@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gpuwatch.link.local import dial_local
+from gpuwatch.link.dialers import dial_local
 from gpuwatch.probe.protocol import (
     Died,
     Done,

@@ -11,7 +11,7 @@ import pytest
 
 from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.orchestration.conductor import Conductor
-from gpuwatch.probe.orchestration.nodes.codec import decode_message
+from gpuwatch.probe.orchestration.nodes.carrier_line import decode_message
 from gpuwatch.probe.probe_request import MIB, Wish
 from gpuwatch.probe.protocol import Done, Step
 from gpuwatch.report.once.json_output import to_json

@@ -8,16 +8,18 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.start import failure_reasons
 from gpuwatch.link.stream.carrier import Carrier, CarrierError, Dialer
 from gpuwatch.link.stream.limits import LineSplitter, StartFinder, StreamError, TokenBucket
 from gpuwatch.plain import plain
-from gpuwatch.probe.orchestration.nodes.codec import MAX_LINE_BYTES, TalkError, decode_message, encode_order
 from gpuwatch.probe.orchestration.nodes.line import Lost, OnMessage
 from gpuwatch.probe.orchestration.nodes.shipping import probe_way
 from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Leaving
+from gpuwatch.wire.codec import decode_strictly
 
 READ_BYTES = 64 * 1024
 LINES_PER_S = 2_000.0
@@ -34,6 +36,32 @@ SILENCE_S = 30.0
 SILENT_BEATS = 9
 """For us: a started launcher states something every 5 s. Counted in beats of ours, because a cockpit that
 slept has not listened."""
+MAX_LINE_BYTES = 1 << 20
+"""A preflight of a node with 16 GPUs and their processes is about 10 kB."""
+
+
+class TalkError(ValueError):
+    """A line that nobody could have stated; the message is safe to show."""
+
+
+_decoder: msgspec.json.Decoder[AnyNodeMessage] = msgspec.json.Decoder(AnyNodeMessage)
+_encoder = msgspec.json.Encoder()
+
+
+def decode_message(line: bytes | None) -> AnyNodeMessage:
+    """Decode one line of a launcher; None is one that was too long to be kept.
+
+    Raises:
+        TalkError: too long, not JSON, of an unknown kind, or a field of the wrong type.
+    """
+    if line is None:
+        raise TalkError(f"a line of more than {MAX_LINE_BYTES} bytes")
+    return decode_strictly(line, _decoder, TalkError)
+
+
+def encode_order(order: AnyOrder) -> bytes:
+    """Encode an order as one line, newline included."""
+    return _encoder.encode(order) + b"\n"
 
 
 class CarrierLine:
