@@ -31,6 +31,8 @@ NODE_S = 5.0
 UNREACHED = frozenset(
     ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
 )
+ABORT_WEIGHT = 2
+"""Of an abort in `EXITS`."""
 SUBJECTS = ("a rank ", "a node of the job ", "the job ")
 """How a title may name the one whose name the sentence gives."""
 
@@ -149,8 +151,8 @@ def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
         return set()
     same = {
         alert.rank
-        for alert in reported.alerts
-        if alert.code == cause.code and alert.rank is not None and abs(alert.first - cause.first) <= NODE_S
+        for alert in _alike(reported, cause)
+        if alert.rank is not None and abs(alert.first - cause.first) <= NODE_S
     }
     here = {each.rank for each in where.on(reported.node, reported.job)}
     elsewhere = {alert.node for alert in reported.alerts} - {None, reported.node}
@@ -189,10 +191,7 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
     cause = None if reported.votes else reported.cause
     for words, count in (
         ("raised an exception too", _some(reported, ranks, UNSPECIFIC)),
-        (
-            "say the same",
-            _some(reported, ranks, {cause.code} if cause is not None and reported.rank is not None else ()),
-        ),
+        ("say the same", 0 if cause is None or reported.rank is None else _same(reported, cause, ranks)),
         ("then could not connect", _some(reported, ranks, UNREACHED)),
         ("then lost their connections", _some(reported, ranks, PEER_TROUBLE)),
         ("then ended", _some(reported, ranks, {*EXITS, *LAUNCHER})),
@@ -206,6 +205,34 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
                 else text.replace("say ", "says ").replace("their connections", "its connection")
             )
     return f"{plural(len(ranks), 'rank')} then followed"
+
+
+def _same(reported: HeadlineFacts, cause: Alert, ranks: set[int]) -> int:
+    """How many of these ranks state the cause, too."""
+    return len({alert.rank for alert in _alike(reported, cause)} & ranks)
+
+
+def _alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
+    """The alerts with the cause's own class; of an end those with its exit status that do not follow from it.
+
+    A rank that lost its peer raises (exit code 1) or aborts.
+    """
+    alike = [alert for alert in reported.alerts if alert.code == cause.code]
+    if cause.code not in EXITS:
+        return alike
+    lost = {alert.rank for alert in reported.alerts if alert.code in PEER_TROUBLE | UNREACHED | TIMEOUTS}
+    may_follow = cause.fields.get("exitcode") == 1 or EXITS[cause.code] >= ABORT_WEIGHT
+    return [
+        alert
+        for alert in alike
+        if alert.id == cause.id
+        or (_status(alert) == _status(cause) and not (may_follow and lost & {None, alert.rank}))
+    ]
+
+
+def _status(alert: Alert) -> tuple[object, object]:
+    """How a process ended, as its line states it."""
+    return alert.fields.get("exitcode"), alert.fields.get("signal")
 
 
 def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[str]) -> int:
