@@ -319,7 +319,14 @@ def _rank_place(
         unknown = where.places.live or bus is not None
         own = None if unknown else where.of_file(found.node, finding.file, job)
         return own, None if own is None else "path"
-    local = finding.local_rank if finding.local_rank is not None else fields.get("local_rank")
+    local = next(
+        (
+            each
+            for each in (finding.local_rank, fields.get("local_rank"), fields.get("proc_index"))
+            if each is not None
+        ),
+        None,
+    )  # torch.multiprocessing numbers its processes on each node from 0
     if isinstance(local, int):
         place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
         return place, "path"

@@ -111,10 +111,20 @@ def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
     """The exception with which a rank ended, where the cause is that it did."""
     if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
         return next((each for each in _logged_above(alerts, cause) if each.code in UNSPECIFIC), None)
+    if cause.code in EXITS and cause.fields.get("proc_index") is not None:
+        below = [each for each in alerts if each.code in UNSPECIFIC and _is_below(each, cause)]
+        return min(below, key=lambda each: each.proof[0].offset or 0, default=None)
     if cause.rank is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
         return None
     own = [each for each in alerts if each.code in UNSPECIFIC and each.rank == cause.rank]
     return max(own, key=lambda each: (each.first, each.id), default=None)
+
+
+def _is_below(alert: Alert, cause: Alert) -> bool:
+    """Whether a line stands below that of a cause in its file, as near as a traceback."""
+    proof, other = alert.proof[0], cause.proof[0]
+    between = (proof.offset or 0) - (other.offset or 0)
+    return (proof.node, proof.file) == (other.node, other.file) and 0 < between <= LOGGED_BYTES
 
 
 def listed(alert: Alert) -> tuple[int, ...]:

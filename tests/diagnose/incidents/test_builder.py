@@ -185,6 +185,17 @@ def test_a_line_without_a_time_is_no_cause_of_what_was_dated_before_the_lines_ab
     assert (incident.rank, incident.node) == (3, "gpu-001")
 
 
+def test_a_spawned_process_that_failed_is_the_rank_of_its_index_with_the_exception_below() -> None:
+    """torch.multiprocessing: '-- Process 3 terminated with the following error:' and a traceback."""
+    report = Reporter(places(8))
+    report.emit("rank.exit_error", 0.0, None, "gpu-001", proc_index=3, file="/logs/out.log", timed=False)
+    error = {"exception": "KeyError", "what": "'mask'"}
+    report.emit("python.exception", 0.0, None, "gpu-001", fields=error, file="/logs/out.log", timed=False)
+    (incident,) = report.judged()
+    assert (incident.code, incident.rank, incident.node) == ("rank.exit_error", 3, "gpu-001")
+    assert "KeyError: 'mask'" in incident.sentence
+
+
 def test_a_new_attempt_is_a_new_incident() -> None:
     report = Reporter(places(8))
     report.emit("oom.cuda", 0.0, 3)
