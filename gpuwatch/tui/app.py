@@ -14,6 +14,7 @@ from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.message_pump import MessagePump
 from textual.screen import Screen
+from textual.theme import ThemeProvider
 from textual.timer import Timer
 from textual.widget import AwaitMount, Widget
 
@@ -198,7 +199,10 @@ class GpuwatchApp(ErrorBoundary, Navigation):
 
     def _replace_dead(self, part: MessagePump, error: Exception) -> None:
         """Leave the screen of a part that handles no more messages, or has no parts, for the fleet's."""
-        ended = part.task is not None and part.task.done()
+        try:
+            ended = part.task is not None and part.task.done()
+        except AssertionError:  # Textual's, of a part without a task: it was removed, and shows nothing
+            return
         if part is self or not (ended or _lacks_parts(part)):
             return
         if isinstance(self.screen, FleetScreen):
@@ -225,6 +229,10 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         """Every command by its name."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
+
+    def search_themes(self) -> None:
+        """Every theme by its name."""
+        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     def action_retry(self) -> None:
         """Dial the node under the cursor now instead of after its wait."""

@@ -81,10 +81,14 @@ async def test_the_palette_says_nothing_more_once_its_parts_are_gone() -> None:
         await pilot.pause()
 
 
-async def test_a_palette_that_is_closed_twice_closes_once() -> None:
+@pytest.mark.parametrize("list_of", ["commands", "themes"])
+async def test_a_palette_that_is_closed_twice_closes_once(list_of: str) -> None:
     app = still_app(judged_session(95), 95)
     async with app.run_test(size=(120, 40)) as pilot:
-        app.action_command_palette()
+        if list_of == "commands":
+            app.action_command_palette()
+        else:
+            app.search_themes()
         await pilot.pause()
         palette = app.screen
         assert isinstance(palette, CommandPalette)
