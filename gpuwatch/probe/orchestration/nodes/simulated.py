@@ -297,7 +297,7 @@ class SimulatedLine:
                 )
                 for gpu in range(GPUS_PER_NODE)
             ],
-            notes=["DEMO: simulated, as if no job ran; on a real node a running job would be refused"],
+            notes=["DEMO: simulated without a job; a real node refuses a probe while a job runs"],
         )
 
     def _counters(self) -> dict[str, float]:
