@@ -18,8 +18,8 @@ NEVER_ENDS = b"\x80\x02}" + b")" + b"2\x86" * 60 + b"K\x01s."
 LIVE = """
 import sys, time
 from pathlib import Path
-from gpuwatch.diagnose.hang.flight_recorder.isolated import IsolatedAnalysis, Order
-apart = IsolatedAnalysis(Path(sys.argv[1]).parent, Order())
+from gpuwatch.diagnose.hang.flight_recorder.isolated import AnalysisRequest, IsolatedAnalysis
+apart = IsolatedAnalysis(Path(sys.argv[1]).parent, AnalysisRequest())
 time.sleep(60)
 """
 
