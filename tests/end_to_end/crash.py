@@ -18,12 +18,12 @@ _calls = count()
 
 def _poll(session: Session) -> bool:
     if next(_calls) % 20 == 19:
-        raise RuntimeError("a fault planted by the test")
+        raise RuntimeError("planted-fault")
     return _healthy_poll(session)
 
 
 def _compose(_screen: FleetScreen) -> None:
-    raise RuntimeError("a fault planted by the test")
+    raise RuntimeError("planted-fault")
 
 
 if __name__ == "__main__":

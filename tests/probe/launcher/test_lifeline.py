@@ -88,6 +88,7 @@ def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_a
         assert driven.until(Alive, lambda message: message.worker is not None).worker in {"R", "S"}
         os.kill(everyone[1], signal.SIGSTOP)
         reason = driven.until(Died, lambda message: message.rank is None).reason
+        assert "SIGSTOP" in reason
         sentences(reason)
         assert gone(*everyone[1:])
 
