@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timezone
 
 from gpuwatch.wire import LogFile
 
 _SLURM = re.compile(r"slurm-(\d{1,12}(?:_\d{1,8})?)(?:[._-][^/]{0,40})?\.(?:out|err|log)")
+_SUBMITIT = re.compile(r"(\d{2,12}(?:_\d{1,8})?)_\d{1,6}_log\.(?:out|err)")
+_RAY = re.compile(r".*/(session_[\w-]{1,80})/logs/worker-[0-9a-f]{8,64}-([0-9a-f]{8})-\d{1,10}\.(?:out|err)")
+"""A worker's log: the session's name is the same on all nodes, and its jobs are numbered."""
+_STAMP = re.compile(r"(?<!\d)\d{4}-?\d\d-?\d\d[-_T]?\d\d[-_]?\d\d(?:[-_]?\d\d)?(?!\d)")
+"""The start of a run in a file's name."""
+SAME_START_S = 120
+"""Launchers of one job on several nodes start within this."""
 _WANDB = re.compile(r"/wandb/(?:offline-)?run-[^/]{1,100}/(?:files|logs)$")
 _LIGHTNING = re.compile(r"/lightning_logs(?:/version_\d{1,6})?$")
 _TORCHRUN = re.compile(r"(.*/([^/]{1,200})_[a-z0-9_]{8})/attempt_\d{1,6}/\d{1,4}/[^/]{1,80}")
@@ -21,7 +30,7 @@ _RANK = re.compile(
 _STREAM = re.compile(r"[-_.](?:stdout|stderr|out|err|log|txt|console)$|^(?:stdout|stderr|output|error)$")
 _GENERAL = re.compile(
     r"(?:logs?|outputs?|out|runs?|results?|jobs?|work|tmp|exp(?:eriments?)?|default|version_\d{1,6}"
-    r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2})"
+    r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2}|\d{1,4})"
 )
 """Folders whose name alone shows nothing about the job."""
 
@@ -36,9 +45,17 @@ def is_ended(file: LogFile) -> bool:
 
 def has_own_id(path: str) -> bool:
     """Whether the path holds an id of the job that is the same on all of its nodes."""
-    if _SLURM.fullmatch(path.rpartition("/")[2]):
-        return True
-    return run_of(path)[1] not in (None, NO_ID)
+    return _scheduled(path) is not None or run_of(path)[1] not in (None, NO_ID)
+
+
+def _scheduled(path: str) -> str | None:
+    """The job by the id that Slurm or Ray gave it."""
+    name = path.rpartition("/")[2]
+    slurm = _SLURM.fullmatch(name) or _SUBMITIT.fullmatch(name)
+    if slurm is not None:
+        return slurm.group(1)
+    ray = _RAY.fullmatch(path)
+    return None if ray is None else f"{ray.group(1)}/{ray.group(2)}"
 
 
 def run_of(path: str) -> tuple[str, str | None]:
@@ -62,9 +79,9 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
     folders: dict[str, list[LogFile]] = defaultdict(list)
     for file in files:
         if is_ended(file):
-            slurm = _SLURM.fullmatch(file.path.rpartition("/")[2])
-            if slurm is not None:
-                found[file.path] = slurm.group(1)
+            scheduled = _scheduled(file.path)
+            if scheduled is not None:
+                found[file.path] = scheduled
             else:
                 folders[_folder(home(file.path))].append(file)
     shown = _shown_apart(folders)
@@ -74,10 +91,37 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
         stems = {file.path: _stem(file.path) for file in members}
         ranked = any(file.ranks or file.local_rank is not None for file in members)
         one = ranked or len(set(stems.values())) == 1
+        older = _older_starts(members) if ranked else {}
         for file in members:
             own = shown[folder] if one else f"{shown[folder]}/{stems[file.path]}"
+            if file.path in older:
+                own = f"{shown[folder]}/{older[file.path]}"
             run = None if folder in runs else _run_below(folder, file, runs)
             found[file.path] = own if run is None else shown[run]
+    return found
+
+
+def _older_starts(files: Iterable[LogFile]) -> dict[str, str]:
+    """Path -> when its job was started, of the files whose names hold an earlier start than the last one.
+
+    DeepSpeed writes the logs of all its runs into one folder: `20261123005003_rank0.log`.
+    """
+    starts: dict[float, list[tuple[str, str]]] = {}
+    for file in files:
+        stamp = _STAMP.search(file.path.rpartition("/")[2])
+        digits = "" if stamp is None else re.sub(r"\D", "", stamp[0]).ljust(14, "0")
+        try:
+            at = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
+        except ValueError:
+            continue
+        starts.setdefault(at, []).append((file.path, stamp[0] if stamp is not None else ""))
+    found: dict[str, str] = {}
+    first, name = math.inf, ""
+    for at in sorted(starts, reverse=True):
+        if first - at > SAME_START_S:
+            name = "" if first == math.inf else starts[at][0][1]
+            first = at
+        found.update({path: name for path, _ in starts[at] if name})
     return found
 
 

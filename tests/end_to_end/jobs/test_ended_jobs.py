@@ -73,6 +73,11 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+RAY_WORKERS = (
+    ("ab12cd34ef", "01000000", 4711),
+    ("ab13cd34ef", "01000000", 4712),
+    ("ab14cd34ef", "02000000", 4713),
+)
 LOST_PEER = (
     "[rank0]: Traceback (most recent call last):\n"
     '[rank0]:   File "/opt/train.py", line 74, in <module>\n'
@@ -310,6 +315,29 @@ def test_the_log_of_a_dead_rank_is_read_beside_those_of_its_siblings(tmp_path: P
             ["d5", "d5", "u"],
         ),
         (["/home/u/none_abcdefgh/attempt_0/1/stderr.log"], ["none"]),
+        (
+            ["/r/logs/12345_0_log.out", "/r/logs/12345_3_log.err", "/r/logs/99_7_0_log.err"],
+            ["12345", "12345", "99_7"],
+        ),
+        (
+            [
+                f"/tmp/ray/session_2026-11-23/logs/worker-{who}-{job}-{pid}.err"
+                for who, job, pid in RAY_WORKERS
+            ],
+            ["session_2026-11-23/01000000", "session_2026-11-23/01000000", "session_2026-11-23/02000000"],
+        ),
+        (["/r/run8/1/rank.0/stdout", "/r/run8/1/rank.1/stderr"], ["run8/1", "run8/1"]),
+        (["/r/sweep/0/train.log", "/r/sweep/1/train.log"], ["sweep/0", "sweep/1"]),
+        (
+            [
+                f"/r/ds/{start}_rank{rank}.log"
+                for start in ("20261122235003", "20261123005003")
+                for rank in (0, 1)
+            ],
+            ["ds/20261122235003", "ds/20261122235003", "ds", "ds"],
+        ),
+        (["/r/ds/2026-11-23-00-50-03_rank0.log", "/r/ds/2026-11-23-00-50-04_rank1.log"], ["ds", "ds"]),
+        (["/r/a/train_rank0.log", "/r/a/nccl_rank0.log"], ["a", "a"]),
         (["/tmp/torchelastic_ab12/none_cd34ef56/attempt_0/3/stdout.log"], ["none"]),
     ],
 )
