@@ -92,10 +92,7 @@ def incident_of(
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     believed = [alert for alert in alerts if not alert.refuted] or alerts
-    found, stuck = verdict(believed), hang(believed, where, job)
-    if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
-        # seen from outside nobody stood out; time-outs that came since may determine who did not take part
-        found = found if stuck is None or not stuck.suspects else RootCause()
+    found, stuck = _root_cause(believed, where, job)
     blame = _without_accused(_blame(found, stuck, believed, where, job), found.cause, believed)
     cause = found.cause
     if cause is not None:
@@ -107,17 +104,7 @@ def incident_of(
         cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job, did
     )
     ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
-    raised = None if cause is None else raised_by(cause, alerts)
-    explain, do, links = playbook(
-        code if raised is None else raised.code,
-        packs,
-        blame.node,
-        blame.gpu,
-        blame.rank,
-        unconfirmed=cause is not None
-        and (bool(cause.doubt) or cause.writer_unknown)
-        and code.startswith(KERNEL_RULES),
-    )
+    explain, do, links = _playbook(code, cause, alerts, blame, packs)
     weighed = alerts if cause is None else [cause]  # what follows an acknowledged cause is no news
     acknowledged = all(alert.acknowledged for alert in weighed)
     text = headline.sentence(stated, where, now)
@@ -150,6 +137,34 @@ def incident_of(
         over=all(alert.state != "firing" for alert in alerts),
         acknowledged=acknowledged,
         acknowledged_at=max(a.acknowledged_at or 0.0 for a in weighed) if acknowledged else None,
+    )
+
+
+def _root_cause(
+    believed: Sequence[Alert], where: RankIndex, job: str | None
+) -> tuple[RootCause, Hang | None]:
+    """The root cause of alerts that are not refuted, and the collective that they hang in."""
+    found, stuck = verdict(believed), hang(believed, where, job)
+    if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
+        # seen from outside nobody stood out; time-outs that came since may show who did not take part
+        found = found if stuck is None or not stuck.suspects else RootCause()
+    return found, stuck
+
+
+def _playbook(
+    code: str, cause: Alert | None, alerts: Sequence[Alert], blame: CulpritChoice, packs: RulePacks
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Explanation, steps and links for an incident of this class."""
+    raised = None if cause is None else raised_by(cause, alerts)
+    return playbook(
+        code if raised is None else raised.code,
+        packs,
+        blame.node,
+        blame.gpu,
+        blame.rank,
+        unconfirmed=cause is not None
+        and (bool(cause.doubt) or cause.writer_unknown)
+        and code.startswith(KERNEL_RULES),
     )
 
 
