@@ -33,6 +33,12 @@ NO_EVENTS = [
     f"FAILED tests/test_memory.py::test_limit - RuntimeError: {OOM}",
     f"E       torch.OutOfMemoryError: {OOM}",
     "train/loop.py:12: error: Incompatible types, CUDA out of memory [assignment]",
+    "src/alloc.cc:91:5: error: 'cudaErrorMemoryAllocation' is deprecated [modernize-deprecated-names]",
+    "** (python3:12): CRITICAL **: 10:00:00.200: gst_caps_is_empty: assertion 'GST_IS_CAPS (caps)' failed",
+    # flags that deny what they name
+    "FORCED SINGLE GPU MODE: False",
+    "Slow training detected: no",
+    "No space left on device: false",
     "[       OK ] Memory.CudaOutOfMemory CUDA out of memory (3 ms)",
     '  --oom-retries N   how often "CUDA out of memory" is retried',
     '<|user|> what is "CUDA error: uncorrectable ECC error encountered"?',

@@ -26,6 +26,8 @@ LEAST_COUNTED = 3
 """Lines of a counter that reached its total (`epoch 40/40`)."""
 END_LINES = 10
 """Lines at the end of a log in which a program reports that it is done."""
+NOTICE_LINES = 3
+"""Lines right above and below an error in which a program reports how it goes on."""
 FORM_CHARS = 120
 RECENT_LINES = 10
 """Lines right above an error that show what was being done."""
@@ -34,6 +36,12 @@ MAX_TRACEBACK_LINES = 80
 PLAIN = (None, "info", "debug")
 """Levels of lines about regular work."""
 
+_FALLBACK = re.compile(
+    r"(?i)\b(?:fall(?:s|ing)? ?back (?:to|on)|fell back (?:to|on)|using .{1,60} instead"
+    r"|(?:will not be|won't be) (?:enabled|available|used)|(?:will be|is|are) (?:disabled|unavailable)"
+    r"|(?:continuing|proceeding|going on) (?:without|with|anyway|on))\b"
+)
+"""How a program reports that it goes on without something, or with something else."""
 _SENTENCE = re.compile(r"#.*[^\W\d_]{2}|[^\W\d_]{2}.*#")
 """A form with a number and a word."""
 _FRAME = re.compile(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
@@ -65,6 +73,8 @@ _PASSED = re.compile(
     r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
     r"0\W{0,3}$"
     r"|\b(?:[Tt]ests?|[Cc]hecks?|suite|benchmark|run|validation) (?:PASSED|passed)\b"
+    r"|^Tests: \d{1,6}, Assertions: \d{1,7}"
+    r"(?:, (?:Warnings|Skipped|Deprecations|Risky|Notices): \d{1,6}){0,5}\.$"
     r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
 )
 """The result of a test run without failures, or exit status 0 (also in Chinese)."""
@@ -149,10 +159,20 @@ def starts_anew(around: Around) -> bool:
     return any(len(lines) >= LEAST_BELOW for lines in _forms(around.below[commands[0] + 1 :]).values())
 
 
-def counts_on(around: Around, rank: int | None = None) -> bool:
-    """Whether a counter rises, line by line, below an error. `rank`: of it alone."""
+def announces_fallback(around: Around) -> bool:
+    """Whether the lines beside an error and its traceback report that the program does without it."""
+    lines = list(around.above[-MAX_TRACEBACK_LINES:])
+    heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
+    if heads and uncaught(around) is not None:
+        lines = lines[: heads[-1]]
+    beside = (*lines[-NOTICE_LINES:], *around.below[:NOTICE_LINES])
+    return any(_FALLBACK.search(line) for line in beside)
+
+
+def counts_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) -> bool:
+    """Whether a counter rises, line by line, below an error, at least so often. `rank`: of it alone."""
     return any(
-        len(lines) >= LEAST_BELOW and _rises([_numbers(line) for line in lines])
+        len(lines) >= least and _rises([_numbers(line) for line in lines])
         for lines in _forms(_own(around.below, rank)).values()
     )
 
@@ -236,10 +256,13 @@ def _without_clock(line: str) -> str:
 
 
 def _rises(rows: Sequence[Sequence[float]]) -> bool:
-    """Whether the numbers at one place grow from row to row."""
+    """Whether a counter grows from row to row: the numbers at one place, or an epoch and what it counts."""
     if len({len(row) for row in rows}) != 1:
         return False
-    return any(all(low < high for low, high in pairwise(column)) for column in zip(*rows, strict=True))
+    return any(
+        all(list(low[place : place + 2]) < list(high[place : place + 2]) for low, high in pairwise(rows))
+        for place in range(len(rows[0]))
+    ) or any(all(low < high for low, high in pairwise(column)) for column in zip(*rows, strict=True))
 
 
 def _totals(line: str) -> list[tuple[int, int]]:

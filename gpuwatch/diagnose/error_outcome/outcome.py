@@ -179,11 +179,15 @@ def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
     offset = max((each.offset or 0 for each in alert.proof if each.file == track.file), default=0)
     offset = max(offset, alert.last_offset or 0)
     found = []
+    above = None
     for mark in track.marks:
         dated = mark.at is not None and alert.timed
         if same and mark.offset is not None and mark.offset <= offset:
+            above = mark.at
             continue
         below = same and mark.offset is not None
+        if below and above is not None and mark.at is not None and mark.at < above - CLOCK_S:
+            break  # the log of another rank or run that was pasted below this one
         if dated and mark.at is not None and mark.at < alert.last + (0 if below else CLOCK_S):
             continue
         if same or dated:

@@ -92,6 +92,8 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     fatal = ends_process(alert) or later_lines.uncaught(around) is not None
     buffered = fatal and around.below_bytes <= BUFFER_BYTES
     going = later_lines.works_on(around, rank, least) and not later_lines.is_glued(around)
+    if later_lines.announces_fallback(around):
+        going |= later_lines.counts_on(around, rank, later_lines.LEAST_COUNTED)
     if going or (not buffered and later_lines.counts_on(around, rank)):
         return Recovery(None, None, finished=False)
     return None

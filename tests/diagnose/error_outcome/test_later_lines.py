@@ -50,6 +50,9 @@ def alarms(found: ScanReport) -> list[str]:
         ["=== 63 passed, 2 warnings in 88.41s ==="],
         [*documents(20, 23), "wrote 116 rows"],
         ["Task exited with return code 0"],
+        ["Tests: 29, Assertions: 88, Warnings: 1."],
+        ["Falling back to the slow reader.", *documents(1, 4)],
+        [f"Epoch {epoch} [{batch}/900] mel {epoch}" for epoch in (1, 2) for batch in (300, 600, 900)],
         ["doc 400 of 400: 12 words"],
     ],
 )

@@ -64,6 +64,14 @@ def test_nothing_less_proves_that_it_went_on(steps: StepTrack) -> None:
     assert severity(error(), steps) == "critical"
 
 
+def test_the_log_of_another_rank_that_was_pasted_below_is_no_later_step() -> None:
+    own = [Mark(28, T0 - 1, 800), Mark(29, T0, 900)]
+    pasted = [Mark(step, T0 - 29 + step, 1100 + step) for step in range(60)]
+    assert severity(error(timed=False), track(*own, *pasted, rank=None)) == "critical"
+    resumed = [Mark(step, T0 + 5 + step, 1100 + step) for step in range(60)]
+    assert severity(error(timed=False), track(*own, *resumed, rank=None)) == "info"
+
+
 def test_undated_steps_below_a_traceback_may_have_stood_in_the_buffer() -> None:
     proof = structs.replace(error().proof[0], lines=("Traceback (most recent call last):", "words"))
     raised = error(timed=False, proof=(proof,))

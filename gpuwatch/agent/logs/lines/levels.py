@@ -30,7 +30,8 @@ _LETTERS = {"F": "critical", "C": "critical", "E": "error", "W": "warning", "I":
 _VALUE = r"\s?[:=]? ?[-+]?[\d.]+(?:e[-+]?\d+)?\s?%?\s*(?:$|[|,;)]|[A-Z]{3,8}:)"
 """A number behind a word makes it a name."""
 _WORD = re.compile(
-    r"(?:(?<![\w.=/'\"-])|(?<=\w\.)(?=[A-Z]{3,8}: ))(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ERROR|ERRO|ERR|SEVERE"
+    r"(?:(?<![\w.=/'\"-])|(?<=\w\.)(?=[A-Z]{3,8}: ))(?:FATAL|CRITICAL(?! \*\*:)"
+    r"|CRIT|PANIC|EMERG|ERROR|ERRO|ERR|SEVERE"
     r"|ALERT|WARNING|WARN"
     r"|(?<!CCL )INFO|NOTICE|DEBUG"
     r"|TRACE|VERBOSE)(?![\w.=/(-])(?!\s*(?:$|,)|" + _VALUE + r")"

@@ -67,6 +67,8 @@ _RUNNER = re.compile(
     r"|^(?:FAILED|ERROR) tests?/"
     r"|\.(?:pyi?|jsx?|tsx?):\d{1,6}(?::\d{1,5})?: (?:(?:error|warning|note)(?:\[[\w-]{1,40}\])?: "
     r"|[A-Z]{1,4}\d{2,5}\b)"
+    r"|\.\w{1,5}:\d{1,6}:\d{1,5}: (?:error|warning|note): .{1,400} "
+    r"\[[a-z][\w.*]{1,40}-[\w.,*=-]{1,120}\]\s{0,4}$"
 )
 _NO_RUN = re.compile(
     r"(?:^|[\]|:-] )[\[(<](?i:dry[-_ ]?run)[\])>]"
@@ -95,6 +97,9 @@ _DISMISSED = re.compile(
     r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose"
     r"|injected|simulated|mocked|by the test)\b"
 )
+_ABSENT = re.compile(r"\s?[:=]\s?(?:[Ff]alse|FALSE|[Nn]o|[Nn]one|[Oo]ff)\s{0,4}(?:$|[,;|)}\]])")
+"""The value of a flag, behind words that name what did not happen."""
+_EXCEPTION = re.compile(r"(?:Error|Exception)$")
 _TEXT_LABEL = re.compile(
     r"(?i)<\|?(?:user|assistant|system|human)\|?>"
     r"|(?:^|[\s\]|:])(?:<{2,3}|>{2,3}|[-=]{1,3}>|<[-=]{1,3}|[\u00bb\u2192\u2190\u25b6\u276f])\s?"
@@ -159,6 +164,12 @@ def is_event(text, start, advice=False):
     for found in _SENTENCE.finditer(before):
         cut = found.end()
     return advice or _ADVICE.search(before, cut) is None
+
+
+def is_absent(text, end):
+    # type: (str, int) -> bool
+    """Whether the words that end at `end` are a flag whose value denies them: `slow step detected: False`."""
+    return _ABSENT.match(text, end) is not None and _EXCEPTION.search(text[max(0, end - 60) : end]) is None
 
 
 def is_continuing(text):

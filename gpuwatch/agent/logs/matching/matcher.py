@@ -5,7 +5,7 @@ import time
 
 from ..lines.levels import GRAVE, own_level
 from ..lines.normalise import messages
-from .event_form import is_event, is_quoted_above
+from .event_form import is_absent, is_event, is_quoted_above
 from .ruleset import typed
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ class LineMatcher(object):
         unless = rule.unless + rule.general_unless if general else rule.unless
         if not is_event(text, found.start(), advice=rule.exact) or self._first(rule, unless, text):
             return None
-        return fields_of(found.groupdict())
+        return None if is_absent(text, found.end()) else fields_of(found.groupdict())
 
     def raised(self, rule, text):
         # type: (CompiledRule, str) -> dict[str, Any] | None
