@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
@@ -40,6 +41,8 @@ CHAIN_S = 2.0
 """Tracebacks of one chain are printed at once; the one of an exception that was caught and logged is not."""
 LOST_SAME_S = 180.0
 """A GPU that fell off the bus is noticed by the next driver call, or when that call comes back."""
+WORDING_CHARS = 1000
+"""Of a line or event that are compared at every change: hostile ones have 16 kB."""
 MAX_PROOFS = 12
 LOOKED_BACK = 64
 """So many things of one bucket are tried for one more word on them."""
@@ -303,7 +306,12 @@ def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
 
 
 def _wording(proof: Proof) -> object:
-    return proof.kind, proof.node, proof.file, _NUMBERS.sub("#", proof.text)
+    return proof.kind, proof.node, proof.file, _without_numbers(proof.text[:WORDING_CHARS])
+
+
+@lru_cache(maxsize=4096)
+def _without_numbers(text: str) -> str:
+    return _NUMBERS.sub("#", text)
 
 
 def _first_of(lead: Value | None, others: Iterable[Value | None]) -> Value | None:

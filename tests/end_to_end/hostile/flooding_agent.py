@@ -50,7 +50,11 @@ def frames(what: str) -> Iterator[dict[str, Any]]:
         if what == "gpus":
             yield hello([gpu(number * 900 + each) for each in range(900)])
         elif what == "titles":
-            texts = {"title": noise(LONG), "detail": noise(LONG), "remedy": noise(LONG)}
+            texts = {
+                "title": noise(4_000),
+                "detail": noise(16_000),
+                "remedy": noise(4_000),
+            }  # as long as may be
             yield {"kind": "event", "event": "xid", "severity": "critical", "code": number % 100, **texts}
         elif what == "findings":
             place = {"file": f"/logs/{number}", "offset": number, "at": now, "rule": "oom.cuda", "id": number}
