@@ -14,6 +14,7 @@ from tests.tui.logs.log_nodes import LogSession, clock, story
 from tests.tui.still import NOW, still_app
 
 CULPRIT = 85
+LATE = "written while frozen"
 
 
 @contextlib.asynccontextmanager
@@ -133,12 +134,12 @@ async def test_in_eighty_columns_the_message_stands_before_its_prefix() -> None:
     async with demo_desk((80, 24)) as desk:
         await desk.press("4", "m")
         await desk.frames(12)
-        assert re.search(
-            r"127 ranks: \[Rank \d+\] Watchdog caught collective|127 ranks: Watchdog", desk.text()
-        )
+        row = next(line for line in desk.text().splitlines() if "127 ranks:" in line)
+        assert len(row) <= 80
+        assert "Watchdog caught" in row
         await desk.type("c", "57")
         shown = desk.text()
-        assert re.search(r"\d\d:\d\d:\d\d Watchdog caught collective operation timeout", shown)
+        assert re.search(r"\d\d:\d\d:\d\d (\[Rank 57\] )?Watchdog caught", shown)
         await desk.press("ctrl+w")  # wrapped, nothing is left out
         assert "ProcessGroupNCCL.cpp" in desk.text()
 
@@ -147,14 +148,14 @@ async def test_logs_opened_in_a_frozen_view_show_their_lines_as_of_the_freeze() 
     session = story(steps=100)
     async with log_desk(session, press="") as desk:
         await desk.press("p")
-        session.write("gpu-001", "/scratch/run7/logs/rank_0.log", f"{clock(1300)} INFO after the freeze")
+        session.write("gpu-001", "/scratch/run7/logs/rank_0.log", f"{clock(1300)} INFO {LATE}")
         desk.now[0] += 120
         await desk.press("3")
         await desk.type("c", "0")
         view = desk.screen.pane.view
         assert view is not None
         assert view.feed.end - view.feed.base == 102
-        assert "after the freeze" not in desk.text()
-        assert "collective timed out on rank 0" in desk.text()
+        assert LATE not in desk.text()
+        assert "on rank 0" in desk.text()
         await desk.press("p")
-        assert "after the freeze" in desk.text()
+        assert LATE in desk.text()
