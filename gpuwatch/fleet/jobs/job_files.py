@@ -29,6 +29,18 @@ class JobFiles:
         self._listed: dict[str, dict[str, str]] = {}
         """Node -> path -> job, of the last list."""
         self.same_path = SamePath()
+        self._former: dict[tuple[str, str], set[str]] = {}
+        """Node and path -> the names that the ended job of a file had before its other files were known."""
+        self._renamed: set[str] = set()
+
+    def take_renamed(self) -> set[str]:
+        """The nodes whose ended jobs have other names since this was asked last."""
+        renamed, self._renamed = self._renamed | self.same_path.take_renamed(), set()
+        return renamed
+
+    def was(self, node: str, path: str, job: str) -> bool:
+        """Whether the ended job of a file had this name before."""
+        return job in self._former.get((node, path), ())
 
     def of(self, node: str, path: str) -> str | None:
         """The job of a file, as far as that is clear."""
@@ -60,6 +72,7 @@ class JobFiles:
         """
         ended = ended_job_names([file for file in files if (node, file.path) not in self._writers], home)
         ended = self.same_path.names(node, files, ended)
+        self._note_other_names(node, ended)
         found = dict(ended)
         unclear = []
         for file in files:
@@ -84,6 +97,17 @@ class JobFiles:
             file if file.job == found.get(file.path) else structs.replace(file, job=found.get(file.path))
             for file in files
         ]
+
+    def _note_other_names(self, node: str, ended: Mapping[str, str]) -> None:
+        """Remember the names that the files of ended jobs had until now."""
+        listed = self._listed.get(node, {})
+        for path, name in ended.items():
+            before = listed.get(path, name)
+            if before != name:
+                self._former.setdefault((node, path), set()).add(before)
+                self._renamed.add(node)
+        while len(self._former) > KEPT_FILES:
+            del self._former[next(iter(self._former))]
 
     def _by_writer(
         self, node: str, file: LogFile, owners: Mapping[int, AbstractSet[str]]

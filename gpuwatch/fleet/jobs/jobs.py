@@ -142,13 +142,15 @@ class Jobs:
 
     def take_renamed(self) -> set[str]:
         """The nodes whose ended jobs have other names since this was asked last."""
-        return self._files.same_path.take_renamed()
+        return self._files.take_renamed()
 
     def of_line(self, node: str, file: str, reported: str | None) -> str | None:
         """The job of what stands in a file; `reported`: as the agent, or we before, had it."""
         job = self._files.of(node, file)
-        finer = reported is not None and job is not None and job.startswith(f"{reported}@")
-        return job if reported is None or finer else reported
+        if reported is None or job is None:
+            return job if reported is None else reported
+        newer = job.startswith(f"{reported}@") or self._files.was(node, file, reported)
+        return job if newer else reported
 
     def lasting(self, launcher: str, master: str) -> str:
         """The first rendezvous of a job: torchrun may open another port for every attempt."""
