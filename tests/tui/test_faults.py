@@ -131,7 +131,7 @@ def add(log: FaultLog, step: Callable[[], None]) -> None:
     try:
         step()
     except PlantedError as error:
-        log.add("the log pane", error)
+        log.add("log", error)
 
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Any) -> None:

@@ -61,12 +61,12 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
 
 @pytest.mark.parametrize(
     "end",
-    ["the connection closes", "the launcher is killed", "the launcher is stopped", "the worker is killed"],
+    ["connection closes", "launcher killed", "launcher stopped", "worker killed"],
 )
 def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
     need_torch()
     # A launcher that is stopped cannot see that the connection has ended: the worker ends it too.
-    silence_s = 8.0 if end == "the launcher is stopped" else None
+    silence_s = 8.0 if end == "launcher stopped" else None
     with Driven(dial_local, python=sys.executable, modules=None, worker_silence_s=silence_s) as driven:
         driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
@@ -78,13 +78,13 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
         driven.until(Ready, lambda message: message.rank == 1)
         launcher = driven.ground().pid
         worker, *ranks = children(launcher)
-        if end == "the connection closes":
+        if end == "connection closes":
             driven.close()
         else:
-            how = signal.SIGSTOP if end == "the launcher is stopped" else signal.SIGKILL
-            os.kill(worker if end == "the worker is killed" else launcher, how)
+            how = signal.SIGSTOP if end == "launcher stopped" else signal.SIGKILL
+            os.kill(worker if end == "worker killed" else launcher, how)
         assert gone(worker, *ranks, within_s=30.0)
-        if end == "the worker is killed":
+        if end == "worker killed":
             assert "SIGKILL" in driven.until(Died, lambda message: message.rank is None).reason
         else:
             assert gone(launcher)

@@ -26,7 +26,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize("ending", ["stop", "end of stdin", "killed"])
+@pytest.mark.parametrize("ending", ["stop", "stdin ends", "killed"])
 def test_no_process_outlives_the_worker_and_no_file_is_made(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,7 +44,7 @@ def test_no_process_outlives_the_worker_and_no_file_is_made(
             worker.send(cluster.step("collective", collective="all_reduce", bytes=1 << 20, iterations=10**6))
             if ending == "killed":
                 os.kill(worker.process.pid, signal.SIGKILL)
-            assert worker.close() == (1 if ending == "end of stdin" else -signal.SIGKILL)
+            assert worker.close() == (1 if ending == "stdin ends" else -signal.SIGKILL)
         for pid in pids:
             wait_until(lambda pid=pid: gone(pid))  # type: ignore[misc]
     assert not list(tmp_path.rglob("*"))

@@ -98,7 +98,7 @@ def test_a_rank_that_a_stranger_removes_is_not_called_absent(
     also_all: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rank 2 really is absent; the stranger wants rank 1 to be named."""
-    monkeypatch.setattr(store_barrier, "_GRACE_S", 0.5)
+    monkeypatch.setattr(store_barrier, "GRACE_S", 0.5)
     with stores(4) as (zero, one, reader, stranger):
         answers: dict[int, object] = {}
         ranks = [

@@ -28,7 +28,7 @@ LINES = {
     "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600{number:03d} milliseconds "
     "before timing out.\n",
     "peer": STEPS + "[rank{number}]: RuntimeError: [gloo] Connection closed by peer [10.0.0.{second}]:4711\n",
-    "names of hosts": "gpu-{number:04d}: step {number} loss 2.1\n",
+    "host names": "gpu-{number:04d}: step {number} loss 2.1\n",
     "table": "  rank      : {number} (local_rank: 0)\n  host      : gpu-{number}\n"
     "  exitcode  : 1 (pid: {number})\n",
 }  # fmt: skip
@@ -57,7 +57,7 @@ LONG = ("exception", "out of memory", "peer", "table")
     "kind", [pytest.param(kind, marks=[pytest.mark.long] if kind in LONG else []) for kind in LINES]
 )
 def test_one_more_file_is_the_same_work_however_many_there_are(tmp_path: Path, kind: str) -> None:
-    name = "rank_{}.log" if kind != "names of hosts" else "gpu-{:04d}/out.log"
+    name = "rank_{}.log" if kind != "host names" else "gpu-{:04d}/out.log"
     calls(tmp_path / "warm", LINES[kind], 2, name)
     base = calls(tmp_path / "base", LINES[kind], BASE, name)
     few = (calls(tmp_path / "few", LINES[kind], FEW, name) - base) / (FEW - BASE)

@@ -200,7 +200,7 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
         shown = flat(app)
     assert "No incidents detected." in shown
     assert re.search(r"127 \D+ 15 of 16 nodes \D+ 170 rules", shown)
-    assert re.search(r"no log file [a-z ]+ gpu-004", shown)
+    assert re.search(r"no log file .* gpu-004", shown)
     assert "permission denied: gpu-003 /var/log/train.log" in shown
     assert "gpu-003 88 files" in shown
 

@@ -111,7 +111,7 @@ async def test_ranks_keep_their_places_when_they_have_ended() -> None:
         assert (ended_ranks[85].node, ended_ranks[85].gpu, ended_ranks[85].alive) == ("gpu-011", 5, False)
         assert len(ranks_shown(app)) == 128
         assert ranks_shown(app)[0] == 85, "its GPU is lost all the same"
-        assert re.search(r"none of 128 ranks [\w ]+ 16 nodes", flat(app))
+        assert re.search(r"128 ranks \D+ 16 nodes", flat(app))
         assert "gpu-001:0 ended" in text_on(app)
 
 

@@ -18,7 +18,7 @@ from gpuwatch.probe.ranks.base.sealed_store import SealedStore, StoreLostError, 
 _LATE_S = 1.0
 """A rank that was counted so long before the answer is not absent: somebody removed it."""
 _READINGS, _READ_AGAIN_S = 20, 0.05
-_GRACE_S = 5.0
+GRACE_S = 5.0
 """The first to arrive writes the list when its time is over; the others arrived later, and wait for it."""
 
 
@@ -36,7 +36,7 @@ def roll_call(store: SealedStore, name: str, rank: int, world_size: int, timeout
         came = time.monotonic()
         if place == world_size:
             _settle(store, name, [])
-        elif not _waited(store, f"{name}/answer", timeout_s if place == 1 else timeout_s + _GRACE_S):
+        elif not _waited(store, f"{name}/answer", timeout_s if place == 1 else timeout_s + GRACE_S):
             _settle(store, name, _absent(store, name, world_size))
         reported: List[int] = json.loads(store.get(f"{name}/answer"))
     except StoreTamperedError:
