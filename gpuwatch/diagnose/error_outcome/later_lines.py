@@ -38,7 +38,7 @@ PLAIN = (None, "info", "debug")
 
 _FALLBACK = re.compile(
     r"(?i)\b(?:fall(?:s|ing)? ?back (?:to|on)|fell back (?:to|on)|using .{1,60} instead"
-    r"|(?:will not be|won't be) (?:enabled|available|used)|(?:will be|is|are) (?:disabled|unavailable)"
+    r"|(?:will not be|won't be) (?:enabled|available|used)|will be (?:disabled|unavailable)"
     r"|(?:continuing|proceeding|going on) (?:without|with|anyway|on))\b"
 )
 """How a program reports that it goes on without something, or with something else."""

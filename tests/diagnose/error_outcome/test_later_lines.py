@@ -68,6 +68,7 @@ def test_work_that_goes_on_or_ends_well_makes_a_note(tmp_path: Path, later: list
         ["=== 1 failed, 62 passed in 88.41s ==="],
         ["Job finished at Tue May 12 03:12:44 2026", "done"],
         ["container 0 exited with code 1", "Task exited with return code 1"],
+        ["NVLink is disabled", *documents(1, 4)],
         [f"waiting for worker 3, {number} s" for number in range(10, 90, 10)],
         [
             f'INFO: 10.0.0.{number}:40{number} - "POST /v1 HTTP/1.1" 500 Internal Server Error'
