@@ -16,6 +16,7 @@ from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.monitor import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of
+from gpuwatch.diagnose.incidents.end_order import end_order
 from gpuwatch.diagnose.incidents.grouping import groups
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,
@@ -26,6 +27,7 @@ from gpuwatch.diagnose.incidents.resolution import (
     with_ends,
 )
 from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
+from gpuwatch.diagnose.missing_ranks.end_order import EndOrderWatch
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
 from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch
 from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
@@ -79,6 +81,7 @@ class AlertBook:
         self._hangs = HangWatch(thresholds)
         ranks = (VanishedWatch(), MissingWatch(), UnstartedWatch())
         self._watches = (self._hangs, StragglerWatch(thresholds), TrainingWatch(thresholds), *ranks)
+        self._end_order = EndOrderWatch()
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()
         self._marks = OperatorMarks()
@@ -155,6 +158,7 @@ class AlertBook:
         self._dirty |= self._rounds.go(fleet, now, wall)
         for watch in self._watches:
             self._dirty |= watch.go(fleet, now, wall)
+        self._dirty |= self._end_order.go(fleet, now, wall)
         if now >= self._outcomes_at + OUTCOMES_EVERY_S:
             self._outcomes_at = now
             self._dirty |= self._look_for_outcomes(fleet, now, wall)
@@ -288,6 +292,11 @@ class AlertBook:
         grouped = groups([alert for alert in alerts if not alert.silenced], where)
         for group in grouped:
             yield
+            order = end_order(group, self._end_order.alerts, alerts)
+            if order is not None:
+                order = self._marks.applied(order, wall)
+                group.add(order)
+                alerts.append(order)
             incident = incident_of(group, where, self._packs, wall)
             if incident.job in self._ended.superseded:
                 incident = structs.replace(incident, over=True)

@@ -1,0 +1,44 @@
+"""The order in which the ranks of a job were gone, as the cause of what no line explains. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpuwatch.diagnose.error_outcome.outcome import FINISHED
+from gpuwatch.diagnose.incidents.grouping import GAP_S, AlertGroup
+from gpuwatch.diagnose.incidents.root_cause import verdict
+from gpuwatch.diagnose.missing_ranks.vanished import CODE
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import PEER_TROUBLE, TIMEOUTS
+
+
+def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[Alert]) -> Alert | None:
+    """Give the alert of the order in which a job's ranks were gone, for a group without a cause; else None.
+
+    Args:
+        group: Of one job and one stretch of time.
+        orders: `EndOrderWatch.alerts`.
+        alerts: All that is known: a line may state that the job finished.
+    """
+    near = [one for one in orders.values() if one.job == group.job and _is_near(one, group.begin, group.end)]
+    if not near or not _lost_only_peers(group.alerts):
+        return None
+    order = near[-1]
+    lost = {str(each.rank) for each in group.alerts if each.code in PEER_TROUBLE}
+    ended = any(
+        each.code == FINISHED and each.job == order.job and _is_near(order, each.first, each.last)
+        for each in alerts
+    )
+    return None if ended or lost.issuperset(str(order.fields["ranks"]).split()) else order
+
+
+def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
+    """Whether connections broke and no line states why; who gives up waiting first is not who is missed."""
+    if any(each.code in TIMEOUTS or each.code == CODE for each in alerts):
+        return False
+    cause = verdict(alerts).cause
+    return cause is None or cause.code in PEER_TROUBLE
+
+
+def _is_near(order: Alert, begin: float, end: float) -> bool:
+    return begin - GAP_S <= order.first <= end + GAP_S

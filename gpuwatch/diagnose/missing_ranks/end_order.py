@@ -1,0 +1,126 @@
+"""Which ranks of a job were gone first, where all of it ended and no line states why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuwatch.diagnose.missing_ranks.vanished import (
+    CODE,
+    EVERY_S,
+    RankKey,
+    names_ranks,
+    running_ranks,
+    vanished_alert,
+    was_done,
+)
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.condition import duration
+from gpuwatch.diagnose.model.text import clock, ranks_text
+from gpuwatch.fleet.fleet import Fleet
+
+APART_S = 1.0
+"""Lists of two nodes are on the way for different times; ends closer together have no order."""
+SETTLED_S = 2 * EVERY_S
+"""The last steps and lines of a job arrive within this after its last rank was gone."""
+KEPT_S = 3600.0
+"""The order of an end older than this is dropped."""
+
+
+@dataclass(slots=True)
+class ListedRank:
+    """A rank of a job, by the lists of its node (unix seconds on our clock)."""
+
+    rank: int
+    node: str
+    pid: int
+    listed: float
+    """When it was listed last."""
+    gone_by: float | None = None
+    """When it was first not listed."""
+
+
+class EndOrderWatch:
+    """Remembers when each rank was listed; `alerts` state which node's ranks were gone first.
+
+    Such an alert is evidence for an incident without a cause (`incidents.end_order`), and no incident by
+    itself: the ranks of many jobs end one after the other as they should.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[RankKey, ListedRank] = {}
+        self._at = float("-inf")
+        self.alerts: dict[str, Alert] = {}
+
+    def go(self, fleet: Fleet, now: float, wall: float) -> bool:
+        """Look, if it is time; True when an order was found. `now`: monotonic, `wall`: unix seconds."""
+        if now - self._at < EVERY_S:
+            return False
+        self._at = now
+        listed = {
+            name: wall - (now - (node.processes_at or now))
+            for name, node in fleet.nodes.items()
+            if names_ranks(node, now)
+        }
+        running = running_ranks(fleet.nodes[name] for name in listed)
+        for (job, rank), (node, process) in running.items():
+            self._seen[job, rank] = ListedRank(rank, node.name, process.pid, listed[node.name])
+        for key, each in self._seen.items():
+            if each.gone_by is None and each.node in listed and key not in running:
+                each.gone_by = listed[each.node]
+        self.alerts = {name: one for name, one in self.alerts.items() if wall - one.first < KEPT_S}
+        return self._judge(fleet, wall)
+
+    def _judge(self, fleet: Fleet, wall: float) -> bool:
+        jobs: dict[str, list[ListedRank]] = defaultdict(list)
+        for (job, _), each in self._seen.items():
+            jobs[job].append(each)
+        changed = False
+        for job, ranks in jobs.items():
+            ends = [each.gone_by for each in ranks if each.gone_by is not None]
+            if len(ends) < len(ranks) or wall - max(ends) < SETTLED_S:
+                continue
+            for each in ranks:
+                del self._seen[job, each.rank]
+            first = first_gone(ranks)
+            if first and not any(was_done(fleet.progress, job, each.rank) for each in ranks):
+                alert = _alert(job, first, [each for each in ranks if each not in first], wall)
+                self.alerts[alert.id] = alert
+                changed = True
+        return changed
+
+
+def first_gone(ranks: Iterable[ListedRank]) -> list[ListedRank]:
+    """The ranks of one node that were gone while all others were still listed; empty where none were.
+
+    `ranks`: of one job, all of them gone.
+    """
+    ordered = sorted(ranks, key=lambda each: each.gone_by or each.listed)
+    for count in range(1, len(ordered)):
+        first, others = ordered[:count], ordered[count:]
+        if len({each.node for each in first}) > 1:
+            return []
+        gone_by = max(each.gone_by or each.listed for each in first)
+        if gone_by + APART_S <= min(each.listed for each in others):
+            return first
+    return []
+
+
+def _alert(job: str, first: list[ListedRank], others: list[ListedRank], wall: float) -> Alert:
+    node, at = first[0].node, max(each.listed for each in first)
+    gone_by = max(each.gone_by or each.listed for each in first)
+    later_s = min(each.listed for each in others) - gone_by
+    ranks = sorted(each.rank for each in first)
+    order = f"gone by {clock(gone_by, wall)}, the others at least {duration(later_s)} later"
+    proof = Proof("value", f"{ranks_text(ranks)} ({node}): {order}", gone_by, node=node)
+    name = f"{CODE}@{job}:end:{first[0].pid}"
+    text = f"{order}; exit status unknown, last listed"
+    if len(ranks) > 1:
+        text = f"{ranks_text(ranks)} {text}"
+    alert = vanished_alert(name, (job, ranks[0]), node, at, text, (proof,))
+    alert = structs.replace(alert, fields={"ranks": " ".join(map(str, ranks))})
+    # of several ranks of a node that were gone at once none is known to be the first
+    return alert if len(ranks) == 1 else structs.replace(alert, rank=None, rank_from=None)
