@@ -1,6 +1,7 @@
 """The ranks of a job that hangs are asked without a key: RAS, /proc, py-spy --nonblocking.
 
-They are asked again where the first answer was none or not sure, a few times a hang.
+A hang is asked about once. Only where that answer does not settle it are the ranks read a second time: lines
+that stay the same show that a rank does not move, and one reading cannot.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.node_requests import NodeRequests
 
 LONGEST_S = 10.0
-"""A node that has not answered by then is given up."""
+"""A node that has not answered a reading by then is given up."""
 AGAIN_S = 20.0
-"""Between two questions: a rank that works moves in that time."""
-MAX_QUERIES = 3
-"""Questions about one silence."""
+"""Between the two readings: a rank that works moves in that time."""
+MAX_READINGS = 2
+"""Of one silence."""
 
 
 @dataclass
@@ -38,12 +39,12 @@ class AutomaticQuery:
     over: bool = False
     kept: bool = False
     """Whether an incident holds the answer."""
-    asked: int = 1
+    readings: int = 1
 
     @property
     def settled(self) -> bool:
         """Whether asking again would report no more."""
-        return self.asked >= MAX_QUERIES or (
+        return self.readings >= MAX_READINGS or (
             self.answer is not None and (self.answer.settles or self.answer.repeated)
         )
 
@@ -81,7 +82,7 @@ class HangQueries:
                 self._take(job, query)
             elif not query.settled and wall() >= query.at + AGAIN_S:
                 query.inquiry, query.at, query.over = self._inquiry(job), wall(), False
-                query.asked += 1
+                query.readings += 1
             if query.answer is not None and not query.kept:
                 query.kept = self._keep(job, query.answer)
 

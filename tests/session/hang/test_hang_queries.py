@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from gpuwatch.diagnose.hang.answer import HangAnswer
+from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
-from gpuwatch.session.hang.hang_queries import LONGEST_S, MAX_QUERIES, HangQueries
+from gpuwatch.session.hang.hang_queries import LONGEST_S, HangQueries
 from gpuwatch.wire import Process, Ranks
 
 
@@ -65,14 +67,19 @@ def test_a_hang_is_asked_about_once_and_the_next_one_anew(session: Recorded) -> 
     assert len(session.asked) == 6
 
 
-def test_ranks_that_gave_no_sure_answer_are_asked_a_few_times(
-    session: Recorded, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("settles", "readings"), [(None, 2), (False, 2), (True, 1)])
+def test_only_a_hang_that_one_reading_does_not_settle_is_read_a_second_time(
+    session: Recorded, monkeypatch: pytest.MonkeyPatch, settles: bool | None, readings: int
 ) -> None:
+    """`settles`: None where no node answers."""
+    check = HangCheck(1.0, "rank 2 is in f (a.py:1)", wrong=True, culprits=(2,), confidence="medium")
+    answer = None if settles is None else HangAnswer(check, settles)
+    monkeypatch.setattr(hang_queries, "answer_of", lambda *_: answer)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 0.0)
     now = 0.0
     queries = HangQueries(session, session.book, lambda: now)
     session.hanging = {"b"}
-    for _ in range(3 * MAX_QUERIES):
-        now += LONGEST_S  # no node answers
+    for _ in range(9):
+        now += LONGEST_S  # a reading is over by then
         queries.update()
-    assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * MAX_QUERIES
+    assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * readings
