@@ -55,7 +55,7 @@ def test_megabytes_of_errors_are_cut_to_a_sentence() -> None:
     loud = (
         "import os, gpuwatch.probe.ranks.rank as r;"
         "say = lambda: [os.write(2, b'x' * 65536) for _ in range(160)];"
-        "r.Rank._do = lambda *_: (_ for _ in say()).throw(RuntimeError('y' * 10_000_000));"
+        "r.ProbeRank._do = lambda *_: (_ for _ in say()).throw(RuntimeError('y' * 10_000_000));"
     )
     with Cluster((1,), before=loud) as cluster:
         (ready,) = cluster.ready()
