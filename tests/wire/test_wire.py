@@ -82,7 +82,7 @@ def test_garbage_is_refused_and_never_raises_anything_else(line: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "states"),
     [
         (frame(kind="surprise"), "kind"),
         (frame(kind="sample", gpus=[{"uuid": 7}]), "str"),

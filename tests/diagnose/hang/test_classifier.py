@@ -448,7 +448,7 @@ def test_a_rank_that_was_gone_before_we_came_is_who_the_others_wait_for(sentence
 
 
 @pytest.mark.parametrize(
-    ("signs", "tells"), [({}, True), ({"cpu_pct": 97.0}, False), ({"busy_pct": 90.0}, False)]
+    ("signs", "states"), [({}, True), ({"cpu_pct": 97.0}, False), ({"busy_pct": 90.0}, False)]
 )
 def test_the_same_answer_twice_tells_unless_the_named_rank_works(
     signs: dict[str, float], states: bool

@@ -138,7 +138,7 @@ def test_links_that_move_far_less_than_those_of_the_peers(fast: dict[str, float]
 
 
 @pytest.mark.parametrize(
-    ("timers", "told"),
+    ("timers", "reported"),
     [
         ({"forward": 2.2}, r"at 2\.\d+x its peers' time in forward"),
         ({"data": 20.0}, r"at \d+\.\d\dx its peers' time in data since"),

@@ -48,7 +48,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "at", "said"), MISTAKES)
+@pytest.mark.parametrize(("old", "new", "at", "stated"), MISTAKES)
 def test_a_mistake_is_told_with_its_place_and_rule(old: str, new: str, at: str, stated: str) -> None:
     assert old in GOOD
     problem = "\n".join(problems(GOOD.replace(old, new)))
@@ -175,7 +175,7 @@ def test_a_dialect_of_ones_own_is_tried_before_the_built_in_ones(tmp_path: Path)
     assert packs.packs["my.trainer"] == str(pack)
 
 
-@pytest.mark.parametrize(("old", "new", "at", "said"), DIALECT_MISTAKES)
+@pytest.mark.parametrize(("old", "new", "at", "stated"), DIALECT_MISTAKES)
 def test_a_mistake_in_a_dialect_is_told_with_its_place(old: str, new: str, at: str, stated: str) -> None:
     assert old in DIALECT
     problem = "\n".join(problems(DIALECT.replace(old, new)))
