@@ -391,3 +391,21 @@ def test_spread_and_percentiles() -> None:
     assert times is not None
     assert (times.p50, times.p95, times.p99) == (50.0, 95.0, 99.0)
     assert step_times([]) is None
+
+
+def test_lines_without_a_rank_beside_those_of_ranks_are_no_rank_of_their_own() -> None:
+    """A tqdm bar in the launcher's log, where other lines begin with `[rank1]`."""
+    job = Job()
+    job.tell_all(3)
+    job.report(None, 9, NOW)
+    made = job.facts()
+    assert [row.rank for row in made.rows] == list(range(8))
+    assert made.speaking == 8
+
+
+def test_a_job_none_of_whose_lines_names_a_rank_keeps_its_row() -> None:
+    job = Job(1)
+    job.put("n0", wire.Ranks(t=WALL, seq=1, processes=[]))
+    job.seats = RankPlacement()
+    job.report(None, 9, NOW)
+    assert [row.rank for row in job.facts().rows] == [None]

@@ -83,6 +83,22 @@ async def test_the_cursor_stays_on_its_condition_when_a_worse_one_comes() -> Non
         assert (before.node, before.text) == (after.node, after.text)
 
 
+async def test_a_remedy_stands_once_wherever_the_cursor_is() -> None:
+    app = still_app(demo_session(52))
+    async with app.run_test(size=(200, 60)) as pilot:
+        situation = fleet_of(app).situation
+        situation.focus()
+        remedies = 0
+        for entry in situation.entries[:20]:
+            shown = words(text_on(app))
+            assert entry == situation.chosen()
+            if entry.remedy:
+                remedies += 1
+                assert shown.count(words(entry.remedy)[:40]) == 1
+            await pilot.press("j")
+        assert remedies > 2
+
+
 @pytest.mark.parametrize(("size", "least"), [((80, 24), 4), ((120, 40), 10), ((200, 60), 10)])
 async def test_the_room_is_used(size: tuple[int, int], least: int) -> None:
     app = still_app(demo_session(52))

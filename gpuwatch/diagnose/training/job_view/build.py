@@ -13,7 +13,7 @@ from gpuwatch.diagnose.training.job_view.facts import JobFacts, step_times, usua
 from gpuwatch.diagnose.training.job_view.imbalance import compare
 from gpuwatch.diagnose.training.job_view.job_metrics import fill_numbers, fill_size
 from gpuwatch.diagnose.training.job_view.rank_placement import Job, RankPlacement, Writer
-from gpuwatch.diagnose.training.job_view.rank_rows import rank_rows
+from gpuwatch.diagnose.training.job_view.rank_rows import of_ranks, rank_rows
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
@@ -64,7 +64,8 @@ def overview(
     """
     here = seats.jobs.get(job, {})
     writers = _writers(received.get(job, ()))
-    made = JobFacts(job, now, speaking=sum(writer.stepped_at is not None for writer, _ in writers))
+    speaking = sum(writer.stepped_at is not None for writer, _ in of_ranks(writers))
+    made = JobFacts(job, now, speaking=speaking)
     made.speaker = _speaker([writer for writer, _ in writers])
     _pace(made)
     yield None

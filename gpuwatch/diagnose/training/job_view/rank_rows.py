@@ -41,7 +41,7 @@ def rank_rows(
             if node.name not in written:
                 written[node.name] = _written(node, now, wall)
             _place(row, seat, node, written[node.name], now)
-    for writer, known in writers:
+    for writer, known in of_ranks(writers, own):
         reported = rows.get(id(known)) if known is not None else None
         if reported is None:
             reported = RankRow(writer.rank, writer.node)
@@ -49,6 +49,16 @@ def rank_rows(
         _receive(reported, writer)
     _lags(own)
     return sorted(own, key=lambda row: (row.rank is None, row.rank or 0, row.node))
+
+
+def of_ranks(writers: Sequence[Writer], rows: Iterable[RankRow] = ()) -> Sequence[Writer]:
+    """The writers of a job that are ranks of it.
+
+    Lines without a rank, as a progress bar in a launcher's log, are no further rank where ranks are known, by
+    `rows` or by other writers.
+    """
+    numbered = [each for each in writers if each[0].rank is not None or each[1] is not None]
+    return numbered if numbered or any(row.rank is not None for row in rows) else writers
 
 
 def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
