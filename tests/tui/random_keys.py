@@ -17,8 +17,8 @@ from gpuwatch.tui.toolkit import keys
 
 ENDS = {"quit", "suspend_process"}
 """Actions that end or stop the program; `back_or_quit` does so on the fleet's screen alone."""
-OUTSIDE = {"pager"}
-"""Actions that start a program of the person's."""
+OUTSIDE = {"pager", "save_screen"}
+"""Actions that start a program of the person's, or write files into the working folder."""
 SIZES = ((80, 24), (120, 40), (200, 60), (40, 12), (160, 45), (20, 5))
 TYPED = (
     "gpu", "rank=85", "temp>85 & host~=gpu", "(((", "failed", "0-7", "", "node gpu-003", "*", "12:02:03", "ä",

@@ -20,7 +20,7 @@ WAYS = {
     "help": (("action_help",),),
 }
 
-UNTRIED = {"pager", "acknowledge", "silence"}
+UNTRIED = {"pager", "save_screen", "acknowledge", "silence"}
 """They need a person's program, or a session with a book that can be written."""
 
 
