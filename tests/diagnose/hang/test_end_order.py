@@ -12,7 +12,7 @@ from gpuwatch.diagnose.missing_ranks.end_order import ListedRank, first_gone
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Role
 from tests.diagnose.finding import PACK
-from tests.diagnose.hang.test_missing_ranks import member, running
+from tests.diagnose.hang.live_ranks import member, running
 from tests.fleet.jobs.two_jobs import WALL, Several
 
 PEERS: tuple[int, ...] = (0, 1)
