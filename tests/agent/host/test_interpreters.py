@@ -26,7 +26,7 @@ package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
 from gpuwatch_agent.hang import flight_files, flight_pipe, ras, stacks
 from gpuwatch_agent.host import host, machine
-from gpuwatch_agent.kernel import kernel_log, xid
+from gpuwatch_agent.kernel import kernel_log, xid_table
 from gpuwatch_agent.processes import process_reader
 folder = tempfile.mkdtemp()
 rank = {"RANK": "3", "WORLD_SIZE": "4", "NCCL_RAS_ADDR": "127.0.0.1:1"}
@@ -51,7 +51,7 @@ shutil.rmtree(folder)
 print(json.dumps({
     "left": left, "piece": piece,
     "machine": machine.describe(), "host": reader.read(), "notice": log.notice, "rows": rows,
-    "bus": machine.nvidia_devices_on_bus(), "xid": xid.meaning(79), "child": child.pid,
+    "bus": machine.nvidia_devices_on_bus(), "xid": xid_table.meaning(79), "child": child.pid,
     "stacks": waits, "ras": counts, "dumps": dumps,
 }))
 for one in (log, journal):
