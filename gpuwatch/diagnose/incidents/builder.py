@@ -404,15 +404,29 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
     """No timeout shows who waited: the node that others name, or the only rank without a line."""
     votes = blamed_nodes(alerts, where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
-        return CulpritChoice(
-            node=votes[0][0], because="the others' lines name its address", votes=votes[0][1]
-        )
+        node, count = votes[0]
+        if count > 1 and _lost_by_all_others(node, alerts, where, job):
+            because = "all other ranks lost it and name its address; its own ranks logged no lost peer"
+            return CulpritChoice(node=node, level="medium", because=because, votes=count)
+        return CulpritChoice(node=node, because="the others' lines name its address", votes=count)
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
     if len(world - spoke) == 1 and len(spoke) > 1:
         because = f"the only rank of {len(world)} that logged nothing: it may have exited without an error"
         return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
     return CulpritChoice(because="only affected ranks logged errors")
+
+
+def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
+    """Whether every rank elsewhere lost a peer, and none of a node did, although their logs are read.
+
+    A broken link between two living nodes is logged on both sides.
+    """
+    there = where.on(node, job)
+    here = {place.rank for place in there}
+    lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE}
+    read = all(place.logs for place in there)
+    return bool(there) and read and where.world(job) - here == lost - {None} and _all_placed(where, job)
 
 
 def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:

@@ -84,6 +84,16 @@ def test_the_order_is_no_evidence_where_it_does_not_show_who_failed(how: dict[st
     assert "rank.vanished" not in [code for code, *_ in named(book)]
 
 
+@pytest.mark.parametrize(("lost", "level"), [((0, 1), "medium"), ((0, 1, 2), "low")])
+def test_a_node_that_all_others_lost_is_named_though_the_lists_give_no_order(
+    lost: tuple[int, ...], level: str
+) -> None:
+    """The node's ranks logged no lost peer: a broken link is logged on both sides."""
+    peers: dict[str, Any] = {"lines": [LOST.replace("10.0.0.2", "n2")], "fields": {"peer": "n2"}}
+    book, _ = ended(n1=70.0, lost=lost, **peers)
+    assert [(node, confidence) for _, node, _, confidence in named(book)] == [("n2", level)]
+
+
 def test_a_job_that_ends_without_an_error_is_no_incident() -> None:
     book, _ = ended(n1=80.0, lost=())
     assert named(book) == []
