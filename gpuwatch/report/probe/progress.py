@@ -40,7 +40,7 @@ def progress_bars() -> Iterator[Report]:
         TextColumn("{task.elapsed:3.0f}s"),
         TextColumn("{task.description}"),
         BarColumn(BAR),
-        TextColumn("{task.fields[told]}", markup=False),
+        TextColumn("{task.fields[reported]}", markup=False),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:

@@ -40,6 +40,7 @@ def test_a_rank_that_vanishes_beside_its_siblings_is_reported_without_a_cause(
         quick_session(monkeypatch) as session,
         launched(session, tmp_path / "job", "stays", "--stay", "--nproc", "3", wait=3) as job,
     ):
+        pause(session, vanished.EVERY_S)  # it looks at the ranks that often
         job.kill(1)
         job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [(vanished.CODE, 1)])
         (incident,) = job.incidents()
