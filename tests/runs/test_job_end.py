@@ -376,3 +376,31 @@ def test_the_rank_that_alone_began_and_did_not_end_hangs(
     (tmp_path / "t.log").write_text(text + "".join(ends[:rank] + ends[rank + 1 :]))
     (incident,) = report(tmp_path).incidents
     assert (incident.code, incident.rank) == ("job.hang", rank)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "rank{rank}.log",
+        "node-{node}/rank{rank}.log",
+        "node-{node}/logs/rank{rank}.log",
+        "{rank}/rank{rank}.log",
+    ],
+)
+def test_the_ranks_of_a_node_that_stop_while_another_nodes_finish_are_named(
+    layout: str, tmp_path: Path
+) -> None:
+    for rank in range(4):
+        path = tmp_path / layout.format(rank=rank, node=rank // 2)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(steps(600, 600) + "Training finished\n" if rank < 2 else steps(299, 600))
+    end = report(tmp_path).end
+    assert (end.state, end.behind, end.finished) == ("stopped", (2, 3), (0, 1))
+
+
+def test_ranks_that_several_folders_hold_are_those_of_several_jobs(tmp_path: Path) -> None:
+    for folder, last in (("a", 600), ("b", 299)):
+        (tmp_path / folder).mkdir()
+        for rank in range(2):
+            (tmp_path / folder / f"rank{rank}.log").write_text(steps(last, 600))
+    assert report(tmp_path).end.behind == ()

@@ -23,7 +23,7 @@ _SIGNS = FORM_SIGNS + (
 )  # fmt: skip
 """One of these words stands in every text with something to mask, in lower case."""
 _BETWEEN = (
-    r"(?P<between>\\?[\"']{0,2} {0,3}(?::=|=>|->|[=:]) {0,3}|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]"
+    r"(?P<between>\\?[\"']{0,2} {0,3}(?::=|=>|->|[=:])[ \t]{0,3}|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]"
     r"|\\?[\"'],[ \t]{0,3}(?=\\?[\"'])|[\"']?[ \t]{1,8}(?:is[ \t]{1,3})?)"
 )
 _REST = r"(?:[,;&<>(){}\[\]](?![\w.-]{1,40}[=:])[^\s\"',;&<>(){}\[\]]{1,4096}){0,64}"
@@ -260,7 +260,8 @@ def _is_number(value):
 def _is_text_token(found, value):
     # type: (Match[str], str) -> bool
     """Whether a token is a piece of text of a language model, and no credential."""
-    text = len(value) < _LONG_TOKEN or " " in value or "/" in value or value.startswith(("-", "."))
+    words = " " in value and not _in_option(found)
+    text = len(value) < _LONG_TOKEN or words or "/" in value or value.startswith(("-", "."))
     return text or _TEXT_TOKEN.search(found.string[max(0, found.start() - 12) : found.start()]) is not None
 
 

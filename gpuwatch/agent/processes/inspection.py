@@ -62,8 +62,17 @@ class Details(object):
 def command_line(cmdline):
     # type: (bytes) -> str | None
     """The arguments on one line, secrets masked, cut at `MAX_COMMAND` characters."""
-    text = cmdline.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-    return clean(masked(text), MAX_COMMAND) or None
+    arguments = cmdline.rstrip(b"\0").decode("utf-8", "replace").split("\0")
+    return clean(masked(" ".join(map(_quoted, arguments))), MAX_COMMAND) or None
+
+
+def _quoted(argument):
+    # type: (str) -> str
+    """An option's value with blanks in quotes: it is one argument, and as a secret it is masked whole."""
+    name, equals, value = argument.partition("=") if argument.startswith("-") else ("", "", argument)
+    if '"' in value or " " not in value or " " in name:
+        return argument
+    return '{}{}"{}"'.format(name, equals, value)
 
 
 def inner_pid(status):

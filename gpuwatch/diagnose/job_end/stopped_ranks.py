@@ -46,10 +46,15 @@ def ranks_cut_short(
         if rank not in furthest or furthest[rank].marks[-1].step < track.marks[-1].step:
             furthest[rank] = track
     through = [track for track in furthest.values() if track.complete]
+    shared = len({(track.rank, _folder(track)) for track in own}) > len(furthest)
     short = [
         track
         for track in furthest.values()
-        if not track.complete and any(_leaves_behind(track, other, closings) for other in through)
+        if not track.complete
+        and any(
+            _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings)
+            for other in through
+        )
     ]
     ends = {track.marks[-1].step for track in short}
     if [track.rank for track in through] == [0] and len(short) > len(ends) == 1:
@@ -68,10 +73,21 @@ def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, Lo
         and abs(short.marks[0].step - whole.marks[0].step) <= gap
         and not _begins_anew(short)
         and not _begins_anew(whole)
-        and _folder(short) == _folder(whole)
         and _breaks_off(short, closings)
         and not _pauses(whole, last.step)
     )
+
+
+def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
+    """Whether two ranks log into one folder, or into folders that differ in one name: of a node, of a rank.
+
+    `shared`: a rank has steps in several folders, as those of several jobs hold the same ranks.
+    """
+    if _folder(track) == _folder(other):
+        return True
+    here, there = PurePath(track.file).parent.parts, PurePath(other.file).parent.parts
+    names = zip(here, there, strict=False)
+    return not shared and len(here) == len(there) and sum(one != another for one, another in names) == 1
 
 
 def _folder(track: StepTrack) -> PurePath:

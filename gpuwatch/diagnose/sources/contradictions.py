@@ -122,7 +122,9 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
         return _about_rank(alert, place, senders, where, reports)
     if place is None and alert.node is not None and alert.node not in senders:
         is_of_job = any(alert.job in _jobs(sender, where, reports) for sender in senders)
-        return UNDISPUTED if is_of_job else _about_node(alert, alert.node, senders, where, reports)
+        if is_of_job:
+            return _about_node_of_job(alert, alert.node, where, reports)
+        return _about_node(alert, alert.node, senders, where, reports)
     return _about_listed(alert, senders, where, reports)
 
 
@@ -143,6 +145,16 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
     if running:
         return Doubt(f"{node} answers, and {len(running)} ranks that were started before run there", True)
     return Doubt(f"{node} answers now and was not booted since")
+
+
+def _about_node_of_job(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
+    """A line about another node of the job, as launchers log them, while all ranks there still run."""
+    own = reports.get(node, NodeReport())
+    before = [place for place in where.on(node) if place.started is not None and place.started < alert.first]
+    listed = own.processes_at is not None and own.processes_at > alert.first + NOTICED_S
+    if not (own.is_live and listed and before) or any(place.until is not None for place in before):
+        return UNDISPUTED
+    return Doubt(f"{node} answers, and its {len(before)} ranks run on", refuted=True)
 
 
 def _about_rank(

@@ -280,3 +280,11 @@ def test_the_count_stands_in_the_reports(tmp_path: Path) -> None:
     text = subprocess.run(scan, capture_output=True, text=True, check=False, env=env).stdout
     assert SECRET not in text
     assert MASK in text.splitlines()[-1]
+
+
+def test_a_secret_of_several_words_is_masked_whole() -> None:
+    argv = b"t.py\0--password\0a b tr0ub4dor c\0--token=x y tr0ub4dor\0--name=a b\0"
+    assert command_line(argv) == f't.py --password "{MASK}" --token="{MASK}" --name="a b"'
+    for text in ("--token 'abc def tr0ub4dor'", '"password":\t"tr0ub4dor"'):
+        assert "tr0ub4dor" not in masked(text)
+    assert masked("the token 'hello world' is") == "the token 'hello world' is"

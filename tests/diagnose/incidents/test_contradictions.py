@@ -271,6 +271,15 @@ def test_a_node_that_answers_refutes_that_it_failed(cluster: Watched, rule: str)
     assert "gpu-002" not in " ".join(incident.do)
 
 
+def test_a_node_whose_ranks_run_on_refutes_that_it_killed_one(cluster: Watched) -> None:
+    cluster.find("rank.killed", None, fields={"node": "gpu-002"}, job="4711")
+    for _ in range(3):
+        cluster.wait()
+    alert = cluster.alert("rank.killed")
+    assert (alert.node, alert.refuted) == ("gpu-002", True)
+    assert (cluster.incident().node, cluster.incident().confidence) == (None, "low")
+
+
 def test_a_node_without_a_rank_that_answers_lowers_that_it_failed(cluster: Watched) -> None:
     cluster.report("gpu-002", wire.Ranks(t=cluster.t, seq=4))
     cluster.wait()
