@@ -83,10 +83,10 @@ def test_a_worker_that_does_not_stop_is_killed() -> None:
 def test_a_worker_that_was_stopped_is_named_while_the_launcher_says_that_it_is_alive(
     sentences: Sentences,
 ) -> None:
-    with Driven(worker_silence_s=8.0) as driven:
+    with Driven(worker_silence_s=12.0) as driven:
         everyone = with_a_rank(driven)
-        assert driven.until(Alive, lambda message: message.worker is not None).worker in {"R", "S"}
-        os.kill(everyone[1], signal.SIGSTOP)
+        os.kill(everyone[1], signal.SIGSTOP)  # at once: it is ended after so long a silence
+        driven.until(Alive, lambda message: message.worker == "T")
         reason = driven.until(Died, lambda message: message.rank is None).reason
         assert "SIGSTOP" in reason
         sentences(reason)
