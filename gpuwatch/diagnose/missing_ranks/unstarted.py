@@ -87,11 +87,18 @@ def _has_stepped(fleet: Fleet, job: str) -> bool:
 
 def _idle(members: Collection[Member]) -> bool:
     """Whether neither processes nor their GPUs do anything, as far as both are known."""
-    if any(process.cpu_pct is None or process.cpu_pct > IDLE_CPU_PCT for _, process in members):
+    if not all(map(_sleeps, (process for _, process in members))):
         return False
     gpus = [node.gpus[held.uuid] for node, each in members for held in each.gpus if held.uuid in node.gpus]
     busy = [gpu.fast.utilization_pct for gpu in gpus if gpu.fast is not None]
     return all(pct is None or pct <= IDLE_GPU_PCT for pct in busy)
+
+
+def _sleeps(process: Process) -> bool:
+    """By its share of a core, which the first list of a node does not have yet, or by its state there."""
+    if process.cpu_pct is None:
+        return process.state == "S"
+    return process.cpu_pct <= IDLE_CPU_PCT
 
 
 class UnstartedWatch:

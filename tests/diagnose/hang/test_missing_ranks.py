@@ -123,6 +123,7 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
         (16, {}),  # most run on nodes that are not watched
         (5, {"cpu_pct": 99.0}),  # it starts, or trains and logs nothing
         (5, {"cpu_pct": None}),  # not known
+        (5, {"cpu_pct": None, "state": "R"}),
         (5, {"start": WALL + 150}),  # its nodes may start one after the other
     ],
 )
@@ -130,6 +131,12 @@ def test_a_job_that_may_start_or_train_waits_for_nobody(world: int, more: dict[s
     reported = Several()
     idle(reported, world, 0, 1, 2, 3, **more)
     assert unstarted(reported) == []
+
+
+def test_the_first_list_of_processes_has_no_cpu_shares_and_is_judged_by_their_states() -> None:
+    told = Several()
+    idle(told, 5, 0, 1, 2, 3, cpu_pct=None, state="S")
+    assert unstarted(told) == [("4711", (4,), 5)]
 
 
 def test_a_job_that_logs_or_steps_waits_for_nobody() -> None:
