@@ -15,7 +15,7 @@ def describe(driver, node, papers):
     # type: (Driver, NodeReader, dict[int, dict[str, Any]]) -> dict[str, Any]
     """The keys of `wire.Hello` that the node decides.
 
-    `papers` holds what the driver's files state of GPUs that have never answered NVML.
+    `papers` holds what the driver's files state about GPUs that have never answered NVML.
     """
     gpus = driver.gpus
     indices = {gpu.index for gpu in gpus}

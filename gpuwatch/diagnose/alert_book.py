@@ -97,7 +97,7 @@ class AlertBook:
         self._running: dict[str, Attempt] = {}
         self._closings: dict[str, Resolution] = {}
         self._node_reports: dict[str, NodeReport] = {}
-        """Node -> what it reports of its own processes and files, as of the judgement that is made."""
+        """Node -> what it reports about its own processes and files, as of the judgement that is made."""
 
     def renewed(self) -> AlertBook:
         """A book that judges all facts once more; ids and what the operator marked are kept."""
@@ -189,7 +189,7 @@ class AlertBook:
         self._mark_now()
 
     def keep_hang_check(self, id: str, hang_check: HangCheck) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Keep with an incident whom its ranks wait for; it replaces what was received before."""
+        """Keep the answer to which ranks an incident's ranks wait for; it replaces an older one."""
         self._lasting_ids.keep_hang_check(id, hang_check)
         self._mark_now()
 

@@ -88,7 +88,7 @@ class Fleet:
         self.asked: dict[tuple[str, int], Asked] = {}
         """Questions that are not answered yet; the session adds and removes them."""
         self.progress = FleetProgress()
-        """What training reports of itself in its logs."""
+        """What training reports about itself in its logs."""
         self.checkpoints = FleetCheckpoints()
         """What ranks have reported of the checkpoints that they wrote."""
         self.jobs = Jobs()

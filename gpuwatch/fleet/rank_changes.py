@@ -18,7 +18,7 @@ RankKey: TypeAlias = tuple[int, int, str | None, str | None]
 
 
 class TooManyError(Exception):
-    """A node reports of more than any machine has."""
+    """A node reports more than any machine has."""
 
 
 class RankChanges:

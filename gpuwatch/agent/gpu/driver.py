@@ -86,7 +86,7 @@ class Driver(object):
 
     def papers(self):
         # type: () -> dict[int, dict[str, Any]]
-        """By index: what the driver's files state of the GPUs that have never answered NVML."""
+        """By index: what the driver's files state about the GPUs that have never answered NVML."""
         found = self._files.answer()
         if not isinstance(found, list):
             return {}

@@ -1,4 +1,4 @@
-"""What the NVIDIA driver states of its GPUs and of itself in /proc, without NVML."""
+"""What the NVIDIA driver states about its GPUs and of itself in /proc, without NVML."""
 
 import os
 import re

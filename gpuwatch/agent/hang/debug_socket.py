@@ -1,4 +1,4 @@
-"""Python stacks that ranks report of themselves, on the debug socket that their job was given.
+"""Python stacks that ranks send on the debug socket that their job was given.
 
 A job that sets TORCH_WORKER_SERVER_SOCKET and enters torch's `worker_main()` answers HTTP on that unix
 socket (torch.distributed.elastic.control_plane); `dump_traceback` is faulthandler's text of all threads. It

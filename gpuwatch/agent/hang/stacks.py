@@ -78,7 +78,7 @@ def stacks(request, proc="/proc", lent=None):
 
 def _own_words(proc, python):
     # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
-    """What ranks report of themselves where py-spy reports nothing, and may be used at all."""
+    """What ranks report about themselves where py-spy reports nothing, and may be used at all."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}
     reported = own_stacks(proc, sorted(lacking), OWN_S)
     return {

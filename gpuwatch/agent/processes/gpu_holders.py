@@ -19,7 +19,7 @@ class Holders(object):
 
     def report(self, index, uuid, holds):
         # type: (int, str, dict[int, dict[str, Any]]) -> None
-        """What a GPU states of its processes: pid -> keys of `wire.ProcessGpu` but `uuid`."""
+        """What a GPU states about its processes: pid -> keys of `wire.ProcessGpu` but `uuid`."""
         self._reported = dict(self._reported, **{uuid: (index, holds)})
 
     def fall_silent(self, uuid):

@@ -103,7 +103,7 @@ def log_files(folder, targets, all_files=False):
     # type: (str, dict[int, str], bool) -> list[str]
     """Regular files that the process writes: behind descriptors 1 and 2, and logs by their name.
 
-    Of a process in a container, whose path means nothing here, the way through /proc/PID/root is reported.
+    The path of a process in a container is not valid here: it is reported through /proc/PID/root.
     """
     found = []  # type: list[str]
     for descriptor in sorted(targets):
@@ -124,7 +124,7 @@ def log_files(folder, targets, all_files=False):
 
 def _descriptors(folder):
     # type: (str) -> dict[int, str]
-    """Descriptor -> path, of the first descriptors that lead to a path; /proc/PID/fd of others' is closed."""
+    """Descriptor -> path, of the first descriptors that lead to a path; another user's are not readable."""
     numbers = sorted(int(name) for name in names(os.path.join(folder, "fd")) if name.isdigit())
     targets = {}  # type: dict[int, str]
     for number in numbers[:MAX_DESCRIPTORS]:
@@ -153,7 +153,7 @@ def _path_here(folder, descriptor, target):
     # type: (str, int, str) -> str | None
     """The path under which this machine finds the open file, if it is a regular one.
 
-    One that was deleted has no other way left than the descriptor of its writer.
+    A deleted file is reached only through the descriptor of its writer.
     """
     through = os.path.join(folder, "fd", str(descriptor))
     try:

@@ -31,5 +31,5 @@ def completion(shell: str) -> int:
 
 
 def _script(made: click.shell_completion.ShellComplete) -> str:
-    """The script without asking which version of bash runs: an old one says so itself."""
+    """The script without asking which version of bash runs: an old one prints that itself."""
     return made.source_template % made.source_vars()

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.condition import Condition
 
 
 class AlertIndex:
-    """Which conditions some alerts report of."""
+    """Which conditions some alerts report."""
 
     def __init__(self, alerts: Iterable[Alert]) -> None:
         self._names: set[str] = set()
@@ -24,7 +24,7 @@ class AlertIndex:
                 self._ranks.add((alert.node, f"rank {alert.rank}"))
 
     def states(self, node: str, condition: Condition) -> bool:
-        """Whether one of the alerts reports of a node's condition."""
+        """Whether one of the alerts reports a node's condition."""
         if condition.code == "xid":
             return (node, condition.gpu, condition.text.partition(":")[0]) in self._xids
         if condition.code == "rank_missing":

@@ -225,7 +225,7 @@ def thing(alert: Alert) -> Key:
 
 
 def _marks(alert: Alert) -> Marks:
-    """What reports two things of one bucket apart, as far as the line states it."""
+    """What distinguishes two things of one bucket, as far as the line states it."""
     fields = alert.fields
     marks: Marks = {"gpu": alert.gpu, "node": alert.node, "recovered": alert.recovered}
     if alert.code in EXITS and "pid" in fields:
@@ -237,7 +237,7 @@ def _marks(alert: Alert) -> Marks:
         }
     elif alert.kernel or alert.rank is None or alert.code in FALLEN:
         bus = fields.get("pci") or fields.get("bus_id")
-        if not alert.code.startswith("pcie."):  # the port above a device reports of it too
+        if not alert.code.startswith("pcie."):  # the port above a device reports it too
             marks["bus"] = None if bus is None else bus_key(str(bus))
         if alert.code not in FALLEN:
             marks.update((name, fields.get(name)) for name in SUBJECTS)

@@ -23,7 +23,7 @@ class LastingIds:
         """By incident."""
 
     def keep_hang_check(self, incident: str, hang_check: HangCheck) -> None:
-        """Keep with an incident whom its ranks wait for; it replaces what was received before."""
+        """Keep the answer to which ranks an incident's ranks wait for; it replaces an older one."""
         self._hang_checks[incident] = hang_check
 
     def name_alerts(self, alerts: Sequence[Alert]) -> list[Alert]:

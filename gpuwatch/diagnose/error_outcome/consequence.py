@@ -1,4 +1,4 @@
-"""Severity follows consequence: what a line states of its own outcome, and faults that passed. Pure."""
+"""Severity follows consequence: what a line states about its own outcome, and faults that passed. Pure."""
 
 from __future__ import annotations
 

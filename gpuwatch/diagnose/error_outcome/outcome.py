@@ -18,16 +18,16 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.wire import Severity
 
 FINISHED = "job.finished"
-"""The rule of the lines that a training prints at its regular end."""
+"""The rule of the lines that a training prints when it ends normally."""
 PROOF_STEPS = 2
 """Later steps that prove that a rank went on: one may still stand in the buffer of a rank that has died."""
 BUFFER_BYTES = 8192
-"""Python writes its output to a file in blocks of this size. Lines that were printed before an exception can
-so stand below it; steps that carry no time prove nothing within this distance below a traceback."""
+"""Python writes its output to a file in blocks of this size. Lines printed before an exception can
+therefore stand below it; steps that carry no time prove nothing within this distance below a traceback."""
 CLOCK_S = 1.0
 """Steps and errors are compared by time only beyond this."""
 LEAVING_S = 10.0
-"""A process that leaves by an exception may still print what it prints at its end, for about so long."""
+"""A process that exits on an exception may keep printing its shutdown output for about this long."""
 TRACEBACK = "Traceback (most recent call last)"
 
 LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.", "net.nic.")
@@ -154,7 +154,7 @@ def recovery_of(
 
 
 def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
-    """Logs of another job's rank of the same number: both logged steps when this one's ended at an alert.
+    """Logs of another job's rank of the same number, which logged steps before and after this one's ended.
 
     They are in other folders; what one process writes to several files is beside each other, and a rank that
     was started anew logs nothing there before.

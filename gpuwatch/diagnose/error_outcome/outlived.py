@@ -27,8 +27,8 @@ PASSABLE = (
     "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "oom.cuda", "oom.cublas",
     "oom.kvcache", "oom.host.alloc", "oom.reported", "host.fd_limit", "peer.",
 )  # fmt: skip
-"""Classes of faults that a program may catch; of others (a dead process, a hang, a lost GPU) only its end
-reports that they did no harm."""
+"""Classes of faults that a program may catch; after others (a dead process, a hang, a lost
+GPU) only a normal end of the program shows that they did no harm."""
 Reader: TypeAlias = Callable[[str, int, int], Around | None]
 """File name, first and last byte of a block -> the lines around it."""
 
@@ -102,8 +102,8 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
 def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
     """Whether the work of a rank went on below an error, and the log ends with the end of the work.
 
-    What survivors state of another rank (an echo) did no harm where any rank worked on: the job did, without
-    it or with it again.
+    What survivors state about another rank (an echo) did no harm where any rank worked on: the job did,
+    without it or with it again.
     """
     who = None if alert.role == "echo" else rank
     return later_lines.works_on(around, who) and later_lines.finishes(around)

@@ -1,4 +1,4 @@
-"""Who is silent for how long: the memory that hang verdicts need, and the alerts that come of them."""
+"""Tracks how long each job has been silent, and raises the hang alerts."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
 CODE = "job.hang"
 EVERY_S = 2.0
 SILENT_GAPS = 5.0
-"""A job is silent when so many of its usual gaps have passed (DESIGN section 6)."""
+"""A job is silent when this many of its usual gaps have passed."""
 LEAST_GAPS = 4
-"""Fewer gaps have no median worth the name."""
+"""Fewer gaps have no meaningful median."""
 GAPS_KEPT = 64
 GONE_S = 60.0
-"""A job whose ranks have all ended is forgotten after so long."""
+"""A job whose ranks have all ended is forgotten after this time."""
 LAST_S = 6.0
-"""The verdict must stand for so long: one look may fall between two states."""
+"""The verdict must hold this long: a single sample may catch a transition."""
 LATE_S = 20.0
-"""The same where no usual gap is known, as when we came into the silence: it may be saving, or evaluating."""
+"""The same where no usual gap is known, for example where monitoring began during the silence."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class JobState:
     trains: bool = False
     """Whether it has reported a step: a server that nobody asks anything is silent, too."""
     since: float | None = None
-    """Since when the signs state that it hangs, without a break; None: they do not."""
+    """Start of the unbroken period in which the signs indicate a hang; None: they do not."""
     answer: HangAnswer | None = None
     """What its ranks answered in the present silence."""
     longest_s: float = 0.0
@@ -69,7 +69,7 @@ class JobState:
     members: dict[int, RankSigns] = field(default_factory=dict)
     """Its ranks since it last moved, as they were seen last."""
     deaf: bool = False
-    """Nodes whose ranks spoke for the job cannot be received: nobody knows whether it is silent."""
+    """The nodes whose ranks reported for the job are unreachable: whether it is silent is not known."""
 
     @property
     def usual_s(self) -> float | None:
@@ -87,7 +87,7 @@ class JobState:
         self.answer = None
         self.moved = at
         self.members.clear()
-        self.usual_w.clear()  # it works: what it draws is asked anew when it falls silent
+        self.usual_w.clear()  # it works: its power draw is read again when it falls silent
 
 
 def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
@@ -177,7 +177,7 @@ class HangWatch:
         now: float,
         wall: float,
     ) -> bool:
-        """Report what the signs state when they have stated it for long enough.
+        """Report a hang when its signs have lasted long enough.
 
         `limit`: one window, in seconds.
         """

@@ -48,7 +48,7 @@ def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condit
 
 
 def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """What it states of itself and another node states too: its name, its ranks."""
+    """What it states about itself and another node states too: its name, its ranks."""
     if node.taken_host is not None and node.hello is not None:
         evidence = Evidence("host name it reports", node.hello.host)
         text = f"the agent reports host {node.taken_host}, which is another node"

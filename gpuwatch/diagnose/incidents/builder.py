@@ -60,7 +60,7 @@ def incidents(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> list[Incident]:
-    """Every incident that the alerts report of, numbered in the order of their first causes.
+    """Every incident that the alerts report, numbered in the order of their first causes.
 
     Args:
         alerts: As `alerts_of` and the conditions give them, on one clock.

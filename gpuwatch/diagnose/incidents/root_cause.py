@@ -224,7 +224,7 @@ def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def _bereft(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
-    """Ranks that report of nothing but peers out of reach: how they then ended is no cause."""
+    """Ranks that report nothing but peers out of reach: how they then ended is no cause."""
     lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE} - {None}
     own = {alert.rank for alert in possible if alert.code not in PEER_TROUBLE and alert.code not in MILD_ENDS}
     return lost - own

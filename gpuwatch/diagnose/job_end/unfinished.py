@@ -17,7 +17,7 @@ OVER = ("finished", "running")
 def unfinished_alerts(
     found: Unfinished | None, end: JobEnd, alerts: Iterable[Alert], files: Iterable[LogScan]
 ) -> list[Alert]:
-    """The hang of one rank; nothing where the job finished or goes on, or a line reports of a failure."""
+    """The hang of one rank; nothing where the job finished or goes on, or a line reports a failure."""
     reported = any(
         (alert.severity in ("error", "critical") and alert.role != "hint") or alert.code in SCHEDULER
         for alert in alerts

@@ -84,7 +84,7 @@ class Incident(msgspec.Struct, frozen=True):
     last_activity: Activity | None = None
     """Of a hang whose cause is not logged: what the rank that was waited for logged last."""
     checkpoint: Checkpoint | None = None
-    """The last one of its job; None: no line reports of one."""
+    """The last one of its job; None: no line reports one."""
     hang_check: HangCheck | None = None
     """None: nobody has asked the ranks."""
     over: bool = False

@@ -40,7 +40,7 @@ UNDISPUTED = Doubt("")
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What a node reports of itself."""
+    """What a node reports about itself."""
 
     processes_at: float | None = None
     """When it listed its processes last: unix seconds on our clock."""

@@ -31,17 +31,17 @@ def task_numbers(text: str) -> list[int]:
 
 @dataclass
 class _JobTasks:
-    """What the findings of one job say."""
+    """What the findings of one job state."""
 
     nodes: dict[int, str | None] = field(default_factory=dict)
     """Task -> the host that `srun` names for it; None: only a label names the task."""
     most_rank: int = -1
     """The highest rank that a line names."""
     launched: bool = False
-    """Whether a launcher of several ranks speaks."""
+    """Whether a launcher of several ranks logs here."""
 
     def are_ranks(self) -> bool:
-        """Whether they count from 0 without a gap, and no line tells them from the ranks."""
+        """Whether they count from 0 without a gap, and no line distinguishes them from the ranks."""
         count = len(self.nodes)
         whole = count > 1 and max(self.nodes) == count - 1
         return whole and not self.launched and self.most_rank < count
@@ -55,7 +55,7 @@ class SlurmTasks:
         self._jobs: OrderedDict[str, _JobTasks] = OrderedDict()
 
     def note(self, finding: Finding) -> None:
-        """Take in one finding; of a job that runs its processes tell more."""
+        """Take in one finding; the processes of a running job are better evidence."""
         if finding.job is None or not finding.backlog:
             return
         tasks: dict[int, str | None] = {}

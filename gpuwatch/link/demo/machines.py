@@ -1,4 +1,4 @@
-"""The demo cluster's inventory: what a node states of itself once. Every name in it is made up."""
+"""The demo cluster's inventory: what a node states about itself once. Every name in it is made up."""
 
 from __future__ import annotations
 

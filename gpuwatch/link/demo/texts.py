@@ -247,7 +247,7 @@ def _failure(who: Writer, number: int, clock: str) -> Iterator[str]:
 
 
 def kernel_log(node: int, name: str) -> LogText:
-    """A node's kernel log: on the one that loses its GPU, what the bus and the driver state of it.
+    """A node's kernel log: on the one that loses its GPU, what the bus and the driver state about it.
 
     A record's time stands beside it, not in it.
     """

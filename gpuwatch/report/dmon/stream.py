@@ -140,7 +140,7 @@ def node_texts(node: Node, now: float) -> list[str]:
 
 
 def event_texts(node: Node) -> list[str]:
-    """What the driver and the kernel report of a node, where it is more than a remark."""
+    """What the driver and the kernel report about a node, where it is more than a remark."""
     texts = []
     for event in node.events:
         if event.severity != "info":

@@ -41,7 +41,7 @@ class Standing:
     """The incidents of these, also those that are over because a job was started since."""
 
     def states(self, finding: PlacedCondition) -> bool:
-        """Whether an incident or alert here reports of this condition already."""
+        """Whether an incident or alert here reports this condition already."""
         reported = [*self.alerts, *(alert for incident in self.incidents for alert in incident.alerts)]
         return AlertIndex(reported).states(finding.node.name, finding.condition)
 

@@ -66,7 +66,7 @@ class ScanReport:
     jobs: tuple[NamedEnd, ...] = ()
     """How each of several jobs ended; empty: there is one."""
     checkpoint: Checkpoint | None = None
-    """The last one that the lines report of."""
+    """The last one that the lines report."""
 
     @property
     def found(self) -> bool:
@@ -138,7 +138,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
 
 
 def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
-    """The last checkpoint that the lines report of, and what came after it."""
+    """The last checkpoint that the lines report, and what came after it."""
     last = of_lines(scan.checkpoints)
     if last is None:
         return None

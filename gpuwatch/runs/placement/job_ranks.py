@@ -31,7 +31,7 @@ def with_census(
     samples: Sequence[tuple[str, Sequence[bytes]]],
     rows: Mapping[str, list[Row]],
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
-    """Add what sample lines state of the ranks and their number; and which words count ranks."""
+    """Add what sample lines state about the ranks and their number; and which words count ranks."""
     found = census(samples)
     words = ranks_counted_by(found)
     more = [

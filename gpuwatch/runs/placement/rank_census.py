@@ -1,4 +1,4 @@
-"""Which numbers of a job's lines are ranks, and what the lines state of each rank's process. Pure.
+"""Which numbers of a job's lines are ranks, and what the lines state about each rank's process. Pure.
 
 `worker 3` and `task 3` are ranks only where the whole job agrees: several numbers of the same word, from 0
 on, as many as there are ranks, and no line that gives one process two different ones.
@@ -103,7 +103,7 @@ SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400})
 
 @dataclass
 class Census:
-    """What the lines of all files state of ranks, before anything is concluded."""
+    """What the lines of all files state about ranks, before anything is concluded."""
 
     numbers: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Word -> the numbers that stand after it."""

@@ -25,7 +25,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class FileOwner:
-    """What the path of a log file states of it."""
+    """What the path of a log file states about it."""
 
     file: str
     rank: int | None = None

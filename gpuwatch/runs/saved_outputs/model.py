@@ -30,7 +30,7 @@ class ToolLine:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinding:
-    """What a tool reports of one GPU, in the classes of the rule packs."""
+    """What a tool reports about one GPU, in the classes of the rule packs."""
 
     rule: str
     severity: Severity
@@ -40,7 +40,7 @@ class ToolFinding:
     above: tuple[str, ...] = ()
     """Headings that the line stands under."""
     at: float | None = None
-    """When the tool ran, or when what it reports of happened (unix seconds)."""
+    """When the tool ran, or when what it reports about happened (unix seconds)."""
     host: str | None = None
     """The node that it is about, where the output states it."""
     by_driver: bool = True

@@ -1,4 +1,4 @@
-"""What Slurm's commands report of jobs and nodes: `sacct`, `scontrol show job` and `scontrol show node`."""
+"""Slurm's reports on jobs and nodes: `sacct`, `scontrol show job` and `scontrol show node`."""
 
 from __future__ import annotations
 

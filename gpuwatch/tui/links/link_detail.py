@@ -1,4 +1,4 @@
-"""The link under the matrix's cursor: both directions, every rail, and what both ends state of themselves."""
+"""The link under the matrix's cursor: both directions, every rail, and the facts of both ends."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class LinkPage(ItemPage):
         return self.view.version, self.view.at
 
     def parts(self, width: int) -> Iterable[Row | PageItem]:
-        """What subclasses report of the results; nothing while there are none."""
+        """What subclasses report about the results; nothing while there are none."""
         results = self.view.results
         return () if results is None else self.parts_of(results, width)
 

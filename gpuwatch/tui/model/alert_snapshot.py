@@ -58,7 +58,7 @@ class Book(Protocol):
         ...
 
     def keep_hang_check(self, ident: str, hang_check: HangCheck, /) -> None:
-        """Keep with an incident whom its ranks wait for."""
+        """Keep the answer to which ranks an incident's ranks wait for."""
         ...
 
 

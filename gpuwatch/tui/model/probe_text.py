@@ -105,7 +105,7 @@ def standing_of(results: Results) -> tuple[Severity, str]:
 
 
 def sentence_of(results: Results) -> str:
-    """What there is to state of it at once."""
+    """What there is to state about it at once."""
     if results.phase in ("refused", "failed") and results.reason:
         return results.reason
     if results.verdict is not None:
@@ -126,7 +126,7 @@ def culprit_text(verdict: Verdict) -> str:
 
 
 def hint(results: Results) -> tuple[Severity, str] | None:
-    """What the status line of every screen states of the newest probe; nothing where all is well."""
+    """What the status line of every screen states about the newest probe; nothing where all is well."""
     verdict = results.verdict
     if results.phase == "asking":
         return "info", "links: probe waiting for confirmation (5)"

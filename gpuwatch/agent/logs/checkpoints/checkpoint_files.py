@@ -94,7 +94,7 @@ def facts(path, now=None):
 
 def _is_complete(path, found, older):
     # type: (str, StoredCheckpoint, list[StoredCheckpoint]) -> bool | None
-    """By the marks of its format, else against `older` ones, the newest first; None: neither reports."""
+    """By the marks of its format, else against `older` ones, the newest first; None: neither decides."""
     names = [name.rpartition("/")[2] for name in found.files]
     if any(_TEMPORARY.search(name) for name in names + [os.path.basename(path)]):
         return False

@@ -1,4 +1,4 @@
-"""Looks for log files, a little at a time: globs again and again, and what Slurm states of its jobs."""
+"""Looks for log files, a little at a time: globs again and again, and what Slurm states about its jobs."""
 
 import os
 import re

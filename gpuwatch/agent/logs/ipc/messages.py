@@ -1,4 +1,4 @@
-"""What the agent reports of its log reader, and what it sends to the log reader about the processes."""
+"""What the agent reports about its log reader, and what it sends to the log reader about the processes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What /proc states of a process of ours: how much it has worked, and its memory."""
+"""What /proc states about a process of ours: how much it has worked, and its memory."""
 
 import os
 

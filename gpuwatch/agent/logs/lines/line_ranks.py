@@ -77,7 +77,7 @@ _WORD = re.compile(
 
 
 class LineRanks(object):
-    """What a line states of ranks; None where it does not."""
+    """What a line states about ranks; None where it does not."""
 
     __slots__ = ("index", "local_rank", "phrase", "rank", "word", "world")
 

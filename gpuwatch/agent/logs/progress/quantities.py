@@ -1,6 +1,6 @@
 """What a number in a progress line may mean, and how it becomes a field in our units.
 
-A quantity is what a dialect states of a word or a named group: `step_time_ms` is the field `step_time_s`,
+A quantity is what a dialect states about a word or a named group: `step_time_ms` is the field `step_time_s`,
 reported in milliseconds where the line writes no unit itself. Fields: step, total_steps, epoch, loss, lr,
 grad_norm, loss_scale, skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu (0 to 1), mem_gib,
 eta_s, rank. What is not a number, or infinite, is the text "nan", "inf" or "-inf": JSON has no such

@@ -141,7 +141,7 @@ class ProgressReader(object):
         # type: (dict[str, Any], Speaker, Ranks | None) -> dict[str, Any]
         """The keys of `wire.Finding` that state who writes a line.
 
-        `head`: what its message reports of ranks.
+        `head`: what its message reports about ranks.
         """
         return whose(by, fields, self._speaker() if self._speaker is not None else {}, head)
 

@@ -124,7 +124,7 @@ class Scanner(object):
 
     def progress(self):
         # type: () -> list[dict[str, Any]]
-        """What the lines since the last call report of the training: keys of `wire.Progress`."""
+        """What the lines since the last call report about the training: keys of `wire.Progress`."""
         frames = [] if self._progress is None else self._progress.frames(self._local_ranks)
         self._unread_steps = None
         return frames

@@ -63,4 +63,4 @@ class Ras:
     timeouts: int = 0
     """Processes that did not answer each other while it was gathered."""
     dead: tuple[RasRank, ...] = ()
-    """Processes that the text reports of without a communicator; their rank is -1."""
+    """Processes that the text reports without a communicator; their rank is -1."""

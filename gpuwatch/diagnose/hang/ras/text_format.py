@@ -1,4 +1,4 @@
-"""RAS's text, for NCCL 2.24 to 2.28: only what it states of errors and warnings is read."""
+"""RAS's text, for NCCL 2.24 to 2.28: only what it states about errors and warnings is read."""
 
 from __future__ import annotations
 

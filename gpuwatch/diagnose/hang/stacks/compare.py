@@ -307,7 +307,7 @@ def _confidence(
 
 
 def _may_wait(spot: StackGroup) -> bool:
-    """Whether the kernel states of all its ranks what it states of ranks that wait for each other."""
+    """Whether the kernel states of all its ranks what it states about ranks that wait for each other."""
     return all(_kernel_spot(each)[1] for each in spot.ranks)
 
 

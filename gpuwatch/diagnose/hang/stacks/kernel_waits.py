@@ -1,4 +1,4 @@
-"""What a thread does by what the kernel states of it, in words that can be compared between ranks."""
+"""What a thread does by what the kernel states about it, in words that can be compared between ranks."""
 
 from __future__ import annotations
 

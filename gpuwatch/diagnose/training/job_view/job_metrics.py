@@ -24,7 +24,7 @@ def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None
     made.nodes = len({row.node for row in made.rows})
     uuids = {row.uuid: row for row in made.rows if row.uuid is not None}
     seated = {row.rank for row in made.rows if row.rank is not None and (row.alive or row.ended)}
-    if uuids and len(uuids) == len(seated):  # a rank a GPU, those included that only a log reports of
+    if uuids and len(uuids) == len(seated):  # a rank a GPU, those included that only a log reports
         made.gpus = max(made.world or 0, made.ranks_seen)
     else:
         made.gpus = len(uuids) if len(seated) == made.ranks_seen else 0
@@ -33,7 +33,7 @@ def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None
 
 
 def fill_numbers(made: JobFacts, writers: Sequence[Writer], model: Model | None, now: float) -> None:
-    """What its speaker states of it: reported ones as they are, else worked out where that is possible."""
+    """What its speaker states about it: reported ones as they are, else worked out where that is possible."""
     writer = made.speaker
     if writer is None:
         return

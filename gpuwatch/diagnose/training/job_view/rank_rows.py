@@ -94,7 +94,7 @@ def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, 
 
 
 def _receive(row: RankRow, writer: RankProgress) -> None:
-    """What a rank reports of itself."""
+    """What a rank reports about itself."""
     row.writer, row.file = writer, writer.file
     if math.isfinite(writer.received_at):
         row.wrote_at = max(writer.received_at, row.wrote_at or -math.inf)

@@ -1,4 +1,4 @@
-"""What is counted on this node and reports of a bad link: read before and after a measurement."""
+"""Counters of this node that indicate a bad link: read before and after a measurement."""
 
 import os
 import time

@@ -72,7 +72,7 @@ def _looked_into(proc, pid, tried):
 
 
 class _TrainerProcess(object):
-    """What one process states of its interpreter. Reading it may block."""
+    """What one process states about its interpreter. Reading it may block."""
 
     def __init__(self, proc, pid):
         # type: (str, int) -> None

@@ -53,7 +53,7 @@ class Arrivals:
         self.waiting.discard(rank)
 
     def late(self, now: float, states: Mapping[str, str | None]) -> tuple[list[int], str]:
-        """Those that hold the others up, and what to state of them.
+        """Those that hold the others up, and what to state about them.
 
         Args:
             now: Of the clock.

@@ -11,11 +11,11 @@ from gpuwatch.probe.results import CollectiveResult
 
 GB = 1e9
 WAITS_ALIKE: frozenset[Collective] = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-"""Where every rank waits for every other; the root of a broadcast leaves first by right."""
+"""Where every rank waits for every other; the root of a broadcast rightly finishes first."""
 LEAST_RATIO = 0.5
 """The one that is waited for spends less than this share of the others' median inside the collective."""
 LEAST_GAP_S = 0.001
-"""And so much less in seconds: under it, it is the scheduler's noise."""
+"""The minimum difference in seconds: a smaller one is the scheduler's noise."""
 ALIKE_RATIO = 0.7
 """The next one must be at least this share of that median: two that wait little are no single suspect."""
 
@@ -65,9 +65,9 @@ def busbw_factor(op: Collective, ranks: int) -> float:
 
 
 def nic_share(op: Collective, ranks: int, nodes: int) -> float | None:
-    """What of busbw a rank's own NIC carries: (nodes - 1) / (ranks - 1) where a node combines its data first.
+    """The share of busbw that a rank's own NIC carries: (nodes - 1) / (ranks - 1) where nodes combine data.
 
-    Of all_to_all, what goes to other nodes. None where it is not the same for all ranks, and on one node.
+    For all_to_all, the share sent to other nodes. None where it differs between ranks, and on one node.
     """
     if nodes < 2 or ranks < 2 or op in {"broadcast", "send_recv"}:
         return None
@@ -89,7 +89,7 @@ def least_waiting(op: Collective, times_s: Mapping[int, Sequence[float]]) -> int
 
 
 def slowest_of(times_s: Sequence[Sequence[float]]) -> list[float]:
-    """Every iteration as slow as the slowest who took part; times that cannot be are thrown away."""
+    """Every iteration as slow as the slowest who took part; impossible times are dropped."""
     count = min((len(each) for each in times_s), default=0)
     worst = [max(each[at] for each in times_s) for at in range(count)]
     return [time_s for time_s in worst if math.isfinite(time_s) and time_s > 0]

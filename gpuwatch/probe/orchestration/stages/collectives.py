@@ -17,7 +17,7 @@ CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3
 ITERATIONS_LEAST = 3
 LATENCY_SIZE_FACTOR = 16
-"""What a small message takes is latency mostly: it reports of sizes up to so many times its own."""
+"""What a small message takes is latency mostly: it predicts only sizes up to this many times its own."""
 LONGEST_S = 15.0
 """A row that would take longer is left out, and larger sizes with it."""
 COLLECTIVES_SHARE = 0.45

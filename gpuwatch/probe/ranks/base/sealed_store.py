@@ -21,7 +21,7 @@ class StoreLostError(RuntimeError):
 
 
 class StoreTamperedError(StoreLostError):
-    """Somebody else wrote to the store: nothing that stands in it reports of a rank or node."""
+    """Somebody else wrote to the store: nothing in it is evidence about a rank or node."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{TAMPERED}: {what}; nothing is said of any rank or node")

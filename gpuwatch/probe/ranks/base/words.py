@@ -1,4 +1,4 @@
-"""Failures in words: an exception's first line, how a process ended, what NCCL states of its transports."""
+"""Failures in words: an exception's first line, how a process ended, what NCCL logs of its transports."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ TRACE = "Traceback (most recent call last)"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(r"frame #\d+:")
 TOGETHER_S = 1.0
-"""What ranks state of the same step stands so close together; failures trickle in for minutes."""
+"""What ranks state about the same step stands so close together; failures trickle in for minutes."""
 TRICKLE_S = 60.0
 """The same error of another rank belongs to the row while no longer than this passed since the last one."""
 MAX_RESUMED_ROWS = 256

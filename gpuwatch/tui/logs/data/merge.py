@@ -14,7 +14,7 @@ from gpuwatch.wire import LogLine
 
 MAX_LINES = 40_000
 MOVED_S = 0.05
-"""A clock offset that is estimated anew sorts all lines again when it differs by so much."""
+"""All lines are sorted again when a new estimate of a clock offset differs by at least this much."""
 
 Entry: TypeAlias = "tuple[float, int, int, LogLine]"
 """When, the buffer's index, the line's number there, the line."""
@@ -39,7 +39,7 @@ class Merge:
 
     @property
     def held(self) -> bool:
-        """The person has scrolled back: the oldest lines may not go, in any of the files."""
+        """The person has scrolled back: the oldest lines of no file may be dropped."""
         return self._held
 
     @held.setter
@@ -55,7 +55,7 @@ class Merge:
 
     @property
     def live(self) -> bool:
-        """Whether it grows: every file that can does."""
+        """Whether any of its files still grows."""
         return any(buffer.live for buffer in self.buffers)
 
     @property
@@ -177,7 +177,7 @@ class Merge:
         if not new:
             return
         cut = bisect_left(self._entries, new[0][:3], key=lambda entry: entry[:3])
-        if cut < len(self._entries):  # another node's tick brought lines of before
+        if cut < len(self._entries):  # another node's tick brought older lines
             new = sorted([*self._entries[cut:], *new], key=lambda entry: entry[:3])
             del self._entries[cut:]
             self.touched = (self.touched[0] + 1, self.end)

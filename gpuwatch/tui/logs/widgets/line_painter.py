@@ -35,7 +35,7 @@ class Ink:
     """What was searched for."""
     left: int = 0
     severity: Severity | None = None
-    """What the line is painted as: what a rule states of it goes before the line's own words."""
+    """What the line is painted as: what a rule states about it goes before the line's own words."""
     first: bool = True
     """The text begins the line: it may have a prefix."""
     whole: bool = False
