@@ -200,7 +200,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
     def _replace_dead(self, part: MessagePump, error: Exception) -> None:
         """Leave the screen of a part that handles no more messages, or has no parts, for the fleet's."""
         try:
-            ended = part.task is not None and part.task.done()
+            ended = part.task.done()
         except AssertionError:  # Textual's, of a part without a task: it was removed, and shows nothing
             return
         if part is self or not (ended or _lacks_parts(part)):

@@ -59,7 +59,6 @@ def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterabl
 
 
 def _event_age(node: Node, event: Event, now: float) -> float | None:
-    """By the node's own clock, as its newest host sample reports it."""
-    if node.host is None or node.host_at is None:
-        return None
-    return max(0.0, node.host.t + (now - node.host_at) - event.t)
+    """By the node's own clock."""
+    own_time = node.own_time(now)
+    return None if own_time is None else max(0.0, own_time - event.t)

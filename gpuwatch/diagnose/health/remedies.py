@@ -5,6 +5,10 @@ from __future__ import annotations
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.fleet.nodes.node import Node
 
+_VANISHED = (
+    "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's output; the others "
+    "wait for it."
+)
 _UNSTARTED = (
     "Compare the job's world size with the launchers that were started; read the output of the launcher "
     "that did not come. If these ranks run on other nodes, add those to the hosts file."
@@ -14,12 +18,10 @@ REMEDIES: dict[str, str] = {
     "gpu_lost": "Drain the node and read its kernel log for the Xid. Only a reboot brings it back; if it "
     "falls off the bus again, replace it.",
     "node_rebooted": "Read why (`journalctl -b -1 -e`, the BMC's event log); its ranks are gone.",
-    "rank.vanished": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
-    "output; the others wait for it.",
+    "rank.vanished": _VANISHED,
     "rank.unstarted": _UNSTARTED,
     "rank_unstarted": _UNSTARTED,
-    "rank_missing": "Read the end of its log, the kernel log (OOM killer, segfault) and the launcher's "
-    "output; the others wait for it.",
+    "rank_missing": _VANISHED,
     "gpu_stuck": "Look for Xids in the kernel log and for processes in state D; usually only a reboot helps.",
     "gpu_stale": "Its numbers are old: do not trust them. If it goes on, the driver is about to hang.",
     "values_unreadable": "Run `nvidia-smi -q` there and read the kernel log for Xids; if it stays "

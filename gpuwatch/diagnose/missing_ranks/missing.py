@@ -84,9 +84,8 @@ def seen_whole(members: Collection[Member], now: float) -> bool:
 
 def age_s(node: Node, process: Process, now: float) -> float:
     """Seconds since its start by the node's own clock; 0 where that is not known."""
-    if node.host is None or node.host_at is None or process.start is None:
-        return 0.0
-    return node.host.t + (now - node.host_at) - process.start
+    own_time = node.own_time(now)
+    return 0.0 if own_time is None or process.start is None else own_time - process.start
 
 
 def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int]:

@@ -73,12 +73,11 @@ def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
 
 def _silent_s(node: Node, process: Process, now: float) -> float:
     """Seconds since its youngest log last grew, or since its start where none has."""
-    age = age_s(node, process, now)
-    if node.host is None or node.host_at is None:
+    own_time = node.own_time(now)
+    if own_time is None:
         return 0.0
-    node_time = node.host.t + now - node.host_at
     grown = [file.grown_at for file in node.logs if file.path in process.logs and file.grown_at is not None]
-    return min([age, *(max(0.0, node_time - at) for at in grown)])
+    return min([age_s(node, process, now), *(max(0.0, own_time - at) for at in grown)])
 
 
 def _has_stepped(fleet: Fleet, job: str) -> bool:

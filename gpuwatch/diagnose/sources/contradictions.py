@@ -137,11 +137,7 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
     own = reports.get(node, NodeReport())
     if not own.is_live or (own.booted_at is not None and own.booted_at > alert.first):
         return UNDISPUTED
-    running = [
-        place
-        for place in where.on(node)
-        if place.until is None and place.started is not None and place.started < alert.first
-    ]
+    running = [place for place in _started_before(alert, node, where) if place.until is None]
     if running:
         return Doubt(f"{node} answers, and {len(running)} ranks that were started before run there", True)
     return Doubt(f"{node} answers now and was not booted since")
@@ -150,11 +146,15 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
 def _about_node_of_job(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
     """A line about another node of the job, as launchers log them, while all ranks there still run."""
     own = reports.get(node, NodeReport())
-    before = [place for place in where.on(node) if place.started is not None and place.started < alert.first]
+    before = _started_before(alert, node, where)
     listed = own.processes_at is not None and own.processes_at > alert.first + NOTICED_S
     if not (own.is_live and listed and before) or any(place.until is not None for place in before):
         return UNDISPUTED
     return Doubt(f"{node} answers, and its {len(before)} ranks run on", refuted=True)
+
+
+def _started_before(alert: Alert, node: str, where: RankIndex) -> list[RankPlace]:
+    return [place for place in where.on(node) if place.started is not None and place.started < alert.first]
 
 
 def _about_rank(

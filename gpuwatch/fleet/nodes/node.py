@@ -190,6 +190,12 @@ class Node:
         """Its clock minus ours, in seconds; 0 while that is not known."""
         return 0.0 if self.clock is None else self.clock.offset_s
 
+    def own_time(self, now: float) -> float | None:
+        """Unix seconds by its own clock, as its newest host sample reports it; None: not known yet."""
+        if self.host is None or self.host_at is None:
+            return None
+        return self.host.t + (now - self.host_at)
+
     def silent_s(self, file: LogFile, wall: float) -> float | None:
         """Seconds since one of its log files last grew; None: not known. `wall`: unix seconds now."""
         return None if file.grown_at is None else max(0.0, wall - (file.grown_at - self.offset_s))
