@@ -188,7 +188,12 @@ def test_a_launcher_without_ranks_here_is_followed_with_its_job(tmp_path: Path) 
     with out.open("wb") as words, subprocess.Popen([program, "60"], stdout=words, env=environ) as launcher:
         try:
             reader = ProcessReader(scan_every_s=0.0)
-            assert wait_until(lambda: bool(reader.read({}) and launcher.pid in reader.launchers), time.sleep)
+
+            def has_job() -> bool:  # between fork and exec it has none; a young process is read again
+                reader.read({})
+                return "job" in reader.launchers.get(launcher.pid, {})
+
+            assert wait_until(has_job, time.sleep)
             assert reader.launchers[launcher.pid] == {"job": "4711", "paths": [str(out)]}
         finally:
             launcher.kill()
