@@ -74,6 +74,6 @@ def one(terminal: Terminal, log: Path, count: int) -> float:
 
 
 def alerts_on(screen: str) -> int:
-    """How many alerts the incident screen says are firing; 0 where it says nothing."""
-    found = re.search(r"(\d+) firing", screen)
+    """How many alerts the title of the incident screen's list counts; 0 where it counts none."""
+    found = re.search(r"(\d+) alerts? ─", screen)
     return int(found[1]) if found else 0

@@ -16,6 +16,7 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.model.alert_snapshot import kinds
+from tests.bench.latency import alerts_on
 from tests.tui.screen_text import text_on
 from tests.tui.still import NOW, judged_session, still_app
 
@@ -53,6 +54,7 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
         await pilot.press("4")
         await pilot.pause()
         assert counts_in(text_on(app)) == [expected]
+        assert alerts_on(text_on(app)) == len(reported.alerts)  # what the benchmark `latency` waits for
         app.show_node("gpu-011")
         await pilot.pause()
         tabs = [str(tab.label) for tab in app.screen.query(Tab)]
