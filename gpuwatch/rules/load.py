@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from gpuwatch.agent.logs.progress.key_values import canonical
+from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.xid_codes import with_codes
@@ -35,6 +37,12 @@ class Packs:
     def all(self) -> tuple[Rule | Dialect, ...]:
         """What an agent is sent."""
         return (*self.rules, *self.dialects)
+
+    @property
+    def column_words(self) -> dict[str, str]:
+        """Names of columns in a table of metrics -> the quantity."""
+        common = next((each.words for each in self.dialects if each.id == COMMON), {})
+        return {canonical(word): quantity for word, quantity in common.items()}
 
 
 def load_packs(extra: Sequence[Path] = ()) -> Packs:

@@ -20,13 +20,16 @@ from .ipc.activity_marker import ActivityMarker
 from .ipc.lifeline import die_with
 from .ipc.outbox import Outbox
 from .load_rules import load
+from .matching.matcher import LineMatcher
 from .matching.prefilter import Sieve
+from .progress.metrics_table import HEADER_BYTES
 from .queries.kernel_lines import NAME as KERNEL
 from .queries.kernel_lines import KernelLines
 from .queries.server import Server
 from .reporter import Numbers, Reporter
 from .scanning.dedup import REPORT_EVERY_S
 from .scanning.scanner import Scanner
+from .scanning.table_reader import TableFile, TableReader, TableSieve, is_table_name
 from .watchdog.stretches import CAREFUL, SKIPPED, Stretches
 
 TYPE_CHECKING = False
@@ -408,7 +411,15 @@ class Worker(object):
 
     def _scanner_of(self, entry, steps=True):
         # type: (FileEntry, bool) -> Scanner
-        return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self._sieve, steps=steps)
+        if not is_table_name(entry.name):
+            return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self._sieve, steps=steps)
+        table = TableFile(self._ruleset, lambda: _header_of(entry))
+        sieve = TableSieve(self._sieve, table)
+        search = LineMatcher(self._ruleset, entry.name)
+        rows = TableReader(entry.name, search, sieve, entry.speaker, table) if steps else None
+        return Scanner(
+            self._ruleset, entry.name, self._numbers, entry.speaker, sieve, progress=rows, steps=False
+        )
 
     def _enter_record(self, number):
         # type: (int) -> None
@@ -421,6 +432,12 @@ class Worker(object):
             self._marker.scan(entry.path, backlog.inode, *backlog.whole)
         elif entry.follower is not None and scanner.pending is not None:
             self._marker.scan(entry.path, entry.follower.inode, *scanner.pending)
+
+
+def _header_of(entry):
+    # type: (FileEntry) -> bytes
+    """The beginning of a file that is followed."""
+    return b"" if entry.follower is None else entry.follower.at(0, HEADER_BYTES)
 
 
 def _spent(entry):

@@ -60,7 +60,7 @@ def scan(
     check_engine(engine)
     from gpuwatch.runs.files.files import gather
 
-    found = gather(paths)
+    found = gather(paths, rules.column_words)
     for skipped in found.skipped:
         if skipped.unreadable:
             click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)

@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-COMMON = "progress.common"
-"""The dialect whose words all others share, unless they state otherwise."""
+from gpuwatch.agent.logs.progress.metrics_table import COMMON
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

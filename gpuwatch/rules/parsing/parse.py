@@ -7,11 +7,12 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
+from gpuwatch.agent.logs.progress.metrics_table import COMMON
 from gpuwatch.hosts.document import compose
 from gpuwatch.hosts.errors import HostsError, Problems, TextPosition, escaped
 from gpuwatch.hosts.structures import ReadMapping
 from gpuwatch.rules.compiling.compile import literals_for
-from gpuwatch.rules.model.dialect import COMMON, Dialect
+from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.errors import NO_WORD, RulesError
 from gpuwatch.rules.model.rule import Context, Flood, GeneralPatterns, RecoveryPattern, Rule
 from gpuwatch.rules.parsing.parse_dialect import dialect_of

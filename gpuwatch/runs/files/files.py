@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpuwatch.agent.logs.lines.splitter import shown
 from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
+from gpuwatch.agent.logs.scanning.table_reader import is_table_name
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
@@ -43,6 +45,8 @@ RECORDS = re.compile(
 )
 """How a log of one JSON object a line begins, whatever its name."""
 RECORD_BYTES = 16_384
+NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
+"""What stands in no row of numbers, NaN and infinity among them."""
 TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
 SKIPPED_FOLDERS = {".git", "__pycache__", ".venv", "node_modules", ".cache"}
 
@@ -101,11 +105,19 @@ class Gathered:
     skipped: list[Skipped] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """Of the files: two paths may differ only in characters that are not shown."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Words for the columns of a table of metrics, with their quantities."""
 
 
-def gather(paths: Sequence[Path]) -> Gathered:
-    """Walk the paths. Symlinks are followed, each file and folder is taken once, and loops end."""
-    gathered = Gathered()
+def gather(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> Gathered:
+    """Walk the paths. Symlinks are followed, each file and folder is taken once, and loops end.
+
+    Args:
+        paths: Files and folders.
+        columns: Words for the columns of a table of metrics, with their quantities; without them a table
+            in a folder is data.
+    """
+    gathered = Gathered(columns=columns or {})
     links: list[tuple[Path, Path]] = []
     seen: set[tuple[int, int]] = set()
     for path, root in walked(paths, gathered.skipped, seen):
@@ -164,7 +176,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     """Look at one file and put it where it belongs; one that was seen under another name is left out."""
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
-    if kind is not None and not may_be_log(path, kind):
+    if kind is not None and not may_be_log(path, kind) and not is_metrics_table(path, gathered.columns):
         gathered.skipped.append(Skipped(name, kind))
         return
     try:
@@ -180,6 +192,9 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         dangling = path.is_symlink() and isinstance(error, FileNotFoundError) and not given
         why = "a symlink to nothing" if dangling else reason(error)
         gathered.skipped.append(Skipped(name, why, unreadable=not dangling))
+        return
+    if given and is_table_of_numbers(path, sample, gathered.columns):
+        gathered.skipped.append(Skipped(name, "data"))
         return
     if not is_text(sample):
         log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES)
@@ -240,6 +255,28 @@ def may_be_log(path: Path, kind: str) -> bool:
         return True
     records = RECORDS.match(head) is not None
     return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
+
+
+def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:
+    """Whether a file is a table of the metrics of a training, by its name and its header."""
+    if not columns or not is_table_name(unpacked_name(path.name)):
+        return False
+    try:
+        _, sample = looked_into(path, path.stat().st_size)
+    except OSError:
+        return False
+    return is_text(sample) and table_of(sample[:HEADER_BYTES], dict(columns)) is not None
+
+
+def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -> bool:
+    """Whether a table holds numbers alone that are no metrics of a training: no line of it could be wrong."""
+    rows = [line for line in sample[:HEADER_BYTES].splitlines()[1:-1] if line.strip()]
+    named = is_table_name(unpacked_name(path.name)) and bool(columns) and bool(rows)
+    return (
+        named
+        and not any(NO_NUMBERS.search(row) for row in rows)
+        and table_of(sample[:HEADER_BYTES], dict(columns)) is None
+    )
 
 
 def last_year_time(sample: bytes, mtime: float) -> float | None:

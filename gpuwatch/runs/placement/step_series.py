@@ -11,8 +11,6 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from gpuwatch.agent.logs.lines.normalise import messages
-from gpuwatch.agent.logs.lines.splitter import shown
-from gpuwatch.agent.logs.lines.timestamps import TIME_CHARS, time_of
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
@@ -206,7 +204,7 @@ class StepRecorder:
         """Read what was chosen into the series; nothing is sent."""
         while self._waiting:
             offset, arrived, line, shape, dialects = self._waiting.popleft()
-            at = time_of(shown(line[:TIME_CHARS]), arrived)
+            at = self._progress.written_at(line, arrived)
             for reading, by, text in self._readings(line, shape, dialects, local_ranks):
                 who = self._progress.whose(reading.fields, by, read_message(text, by, line))
                 key = tuple(who.get(name) for name in WRITER)

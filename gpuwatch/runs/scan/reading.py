@@ -13,9 +13,11 @@ from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.agent.logs.files.packed import packed_inside
 from gpuwatch.agent.logs.matching.matcher import LineMatcher
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
+from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.runs.files.files import LogPath, reason
+from gpuwatch.agent.logs.scanning.table_reader import TableFile, TableReader, TableSieve, is_table_name
+from gpuwatch.runs.files.files import LogPath, reason, unpacked_name
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
@@ -105,10 +107,10 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[F
     def read(part: FilePart, dial: Dial) -> PartRead:
         recorder = Recorder()
         name, speaker = part.log.name, speaker_of(part.log)
-        lines = ProgressReader(name, LineMatcher(ruleset, name), sieve, speaker)
+        lines, searched = progress_of(part.log, ruleset, sieve, speaker)
         steps = StepRecorder(lines, part.first_lines)
         scanner = Scanner(
-            ruleset, name, count(1).__next__, speaker, sieve=sieve, gather=recorder, progress=steps
+            ruleset, name, count(1).__next__, speaker, sieve=searched, gather=recorder, progress=steps
         )
         sections = ToolSections()
         bounded = BoundedScan(scanner, ruleset, name)
@@ -118,6 +120,26 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[F
         return result
 
     return read
+
+
+def progress_of(
+    log: LogPath,
+    ruleset: RuleSet,
+    sieve: Any,  # noqa: ANN401
+    speaker: Callable[[], dict[str, Any]] | None,
+) -> tuple[ProgressReader, Any]:
+    """What reads the steps of a file, and what searches it first; rows of a table by the table's header."""
+    search = LineMatcher(ruleset, log.name)
+    if not is_table_name(unpacked_name(log.path.name)):
+        return ProgressReader(log.name, search, sieve, speaker), sieve
+    table = TableFile(ruleset, lambda: header_of(log))
+    rows = TableSieve(sieve, table)
+    return TableReader(log.name, search, rows, speaker, table), rows
+
+
+def header_of(log: LogPath) -> bytes:
+    """The beginning of a file, unpacked."""
+    return next(Contents(log.path, log.packing).pieces(), b"")[:HEADER_BYTES]
 
 
 def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:

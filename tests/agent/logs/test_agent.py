@@ -259,6 +259,17 @@ def test_training_progress_comes_a_frame_a_tick_with_the_newest_values(folder: P
     assert len(reported) <= 5  # whatever the writing was cut into: not a frame a step
 
 
+def test_rows_of_a_table_are_progress_by_its_header(folder: Path, agent_of: Start) -> None:
+    log = folder / "rank_3.csv"
+    log.write_text("epoch,step,loss,lr\n" + "".join(f"0,{step},2.5,0.001\n" for step in range(500)))
+    agent = agent_of(logs=[f"{folder}/*.csv"], rules=load_packs().dialects)
+    past = agent.until(partial(_past, log=log), "the steps of the past")
+    assert (past.rank, past.past[0].step, past.past[-1].step) == (3, 0, 499)
+    append(log, "1,500,2.25,0.001\n1,501,nan,0.001\n")
+    new = agent.until(lambda frames: _step(frames, 501), "the newest step")
+    assert (new.rank, new.fields["loss"], new.dialect) == (3, "nan", "progress.table")
+
+
 def test_what_was_there_is_no_younger_than_its_file(folder: Path, agent_of: Start) -> None:
     """A job that hangs has hung since its log last grew, not since somebody looked; also within a bar."""
     log, bar = folder / "rank_3.log", folder / "rank_4.log"

@@ -30,7 +30,8 @@ MAX_PACED = 8000
 _NO_HITS = []  # type: list[Any]
 _DIGITS = b"0123456789"
 _CONTROLS = bytes(c for c in range(32) if c not in (9, 10, 13)) + b"\x7f"
-_GONE = _CONTROLS + _DIGITS
+SHAPELESS = _CONTROLS + _DIGITS
+"""Bytes of a line that its shape is without."""
 _LETTERS = bytes(c if 65 <= c <= 90 or 97 <= c <= 122 else 32 for c in range(256))
 
 
@@ -68,7 +69,7 @@ class Sieve(object):
         raw = data
         if b"\\" in data and b'{"' in data:
             data = unescaped(data)
-        shapes = data.translate(None, _GONE).split(b"\n")
+        shapes = data.translate(None, SHAPELESS).split(b"\n")
         lines = []  # type: list[bytes]
         different = set(shapes) - self._dull
         hot = self._look(different)

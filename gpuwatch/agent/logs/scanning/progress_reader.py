@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
     from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
     from ..progress.dialect import CompiledDialect, ProgressReading  # noqa: F401 - used in type comments
+    from .table_reader import TableSieve  # noqa: F401 - used in type comments
 
     Writer = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -41,7 +42,7 @@ class ProgressReader(object):
     """Reads the lines that `newest` keeps, and remembers what has not been reported."""
 
     def __init__(self, file, search, sieve, speaker):
-        # type: (str, LineMatcher, Sieve, Callable[[], dict[str, Any]] | None) -> None
+        # type: (str, LineMatcher, Sieve | TableSieve, Callable[[], dict[str, Any]] | None) -> None
         self.newest = Newest()
         self._file = file
         self._search = search
@@ -73,7 +74,7 @@ class ProgressReader(object):
         for offset, arrived, backlog, line, shape, dialects in self.newest.drain():
             known = False
             # of what is live the arrival is as exact, and right whatever time zone the line is of
-            own = time_of(shown(line[:TIME_CHARS]), arrived) if backlog else None
+            own = self.written_at(line, arrived) if backlog else None
             stated = {}  # type: dict[Any, set[str]]
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 known = True
@@ -95,7 +96,7 @@ class ProgressReader(object):
         past, self._past, self.newest.past, self._past_reported = self._past, None, None, True
         writers = {}  # type: dict[tuple[Any, ...], Steps]
         for _, line, dialects in past.lines() if past is not None else ():
-            own = time_of(shown(line[:TIME_CHARS]), arrived)
+            own = self.written_at(line, arrived)
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 key, who = self._writer(reading.fields, by, read_message(text, by, line))
                 if key not in writers and len(writers) < MAX_REPORTED:
@@ -103,6 +104,11 @@ class ProgressReader(object):
                 if key in writers:
                     writers[key].take(reading, own)
         return [steps.frame(self._file, arrived) for steps in writers.values() if steps.points]
+
+    def written_at(self, line, arrived):
+        # type: (bytes, float) -> float | None
+        """The line's own time (unix seconds); None: it has none."""
+        return time_of(shown(line[:TIME_CHARS]), arrived)
 
     def readings(self, line, dialects, local_ranks):
         # type: (bytes, list[CompiledDialect], bool) -> Iterator[tuple[ProgressReading, Speaker, str]]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
     from ..matching.ruleset import CompiledRule, RuleSet  # noqa: F401 - used in type comments
     from .dedup import Open  # noqa: F401 - used in type comments
+    from .table_reader import TableSieve  # noqa: F401 - used in type comments
 
 MAX_BLOCK = 60
 MAX_TAIL = 64 * 1024
@@ -41,11 +42,11 @@ class Scanner(object):
     """Scans one file: feed it all bytes in order, call `quiet` each tick and `end` at the end."""
 
     def __init__(self, ruleset, file, ids, speaker=None, sieve=None, gather=None, progress=None, steps=True):
-        # type: (RuleSet, str, Any, Any, Sieve | None, Any, Any, bool) -> None
+        # type: (RuleSet, str, Any, Any, Sieve | TableSieve | None, Any, Any, bool) -> None
         self._search = LineMatcher(ruleset, file)
         self._file = file
         self._speaker = speaker
-        self._sieve = Sieve(ruleset) if sieve is None else sieve
+        self._sieve = Sieve(ruleset) if sieve is None else sieve  # type: Any
         self.gather = Gatherer(ids) if gather is None else gather  # type: Gatherer
         self._tail = b""
         self._past = b""

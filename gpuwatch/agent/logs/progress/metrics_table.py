@@ -1,0 +1,135 @@
+"""Training progress in a table (CSV, TSV): the header gives each column its meaning, each row is a step."""
+
+import csv
+import re
+
+from .dialect import BATCHES, ProgressReading
+from .key_values import canonical
+from .quantities import NOTHING, QUANTITIES, put
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .quantities import Fields  # noqa: F401 - used in type comments
+
+ENDINGS = (".csv", ".tsv")
+COMMON = "progress.common"
+"""The dialect whose words all others share, unless they state otherwise; they name the columns too."""
+HEADER_BYTES = 16 * 1024
+"""Of the beginning of a file, in which the header must end."""
+MAX_COLUMNS = 2000
+TIMES = frozenset(("time", "timestamp", "datetime", "date", "wall_time", "walltime", "created_at"))
+"""Columns that may hold the time of a row; an elapsed time in them is none of a step."""
+METRICS = frozenset(
+    ("loss", "lr", "grad_norm", "loss_scale", "samples_per_s", "tokens_per_s", "step_time_s", "tflops", "mfu")
+)
+"""A table without a column of one of these holds other data."""
+_NUMBER = re.compile(r"[-+]?[\d.]{1,40}(?:[eE][-+]?\d{1,4})?$")
+_NOT_OF_TRAINING = re.compile(r"(?:^|[_/. ])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[_/. ])")
+_LOSS = re.compile(r"(?:^|[_/. ])loss(?:$|[_/. ])")
+
+
+class MetricsTable(object):
+    """The columns of one table. It reads a row as a dialect of `progress` reads a line."""
+
+    id = "progress.table"
+    steady = False
+    fallback = False
+
+    def __init__(self, delimiter, quantities, time_column):
+        # type: (str, dict[int, str], int | None) -> None
+        self._delimiter = delimiter
+        self._quantities = quantities
+        """Index of a column -> its quantity."""
+        self._time_column = time_column
+        self.per_epoch = False
+        """Its steps begin anew with every epoch."""
+
+    def read(self, text):
+        # type: (str) -> ProgressReading | None
+        """What a row reports; None where it names no step, or nothing else."""
+        cells = self._cells(text)
+        fields = {}  # type: Fields
+        for index, quantity in self._quantities.items():
+            if index < len(cells) and cells[index]:
+                put(fields, quantity, cells[index])
+        if "step" not in fields or METRICS.isdisjoint(fields):
+            return None
+        return ProgressReading(self, fields, {})  # type: ignore[arg-type]
+
+    def time_cell(self, text):
+        # type: (str) -> str
+        """What a row holds in the column of times; empty where there is none."""
+        cells = self._cells(text)
+        index = self._time_column
+        return cells[index] if index is not None and index < len(cells) else ""
+
+    def _cells(self, text):
+        # type: (str) -> list[str]
+        return _cells(text, self._delimiter)
+
+
+def table_of(begin, words):
+    # type: (bytes, dict[str, str]) -> MetricsTable | None
+    """The table of metrics that begins with these bytes; None: it is no table, or one of other data.
+
+    A table of metrics names a step (an epoch, where it names no step) and a metric in its header.
+    `words`: those of the dialect `COMMON`, each with its quantity.
+    """
+    header = _header(begin)
+    if header is None:
+        return None
+    delimiter = max("\t;,", key=header.count)
+    names = [canonical(cell) for cell in _cells(header, delimiter)[:MAX_COLUMNS]]
+    if len(names) < 2 or any(_NUMBER.match(name) for name in names):
+        return None
+    quantities = _quantities(names, words)
+    if "step" not in quantities.values() or METRICS.isdisjoint(_fields(quantities)):
+        return None
+    table = MetricsTable(
+        delimiter, quantities, next((index for index, name in enumerate(names) if name in TIMES), None)
+    )
+    steps = [index for index, quantity in quantities.items() if quantity == "step"]
+    table.per_epoch = names[steps[0]] in BATCHES and "epoch" in quantities.values()
+    return table
+
+
+def _header(begin):
+    # type: (bytes) -> str | None
+    for line in begin.replace(b"\r", b"\n").split(b"\n")[:-1]:
+        text = line.decode("utf-8", "replace").lstrip("\ufeff# ").rstrip()
+        if text:
+            return text
+    return None
+
+
+def _cells(text, delimiter):
+    # type: (str, str) -> list[str]
+    try:
+        return [cell.strip() for cell in next(csv.reader([text], delimiter=str(delimiter)), [])]
+    except csv.Error:
+        return []
+
+
+def _quantities(names, words):
+    # type: (list[str], dict[str, str]) -> dict[int, str]
+    """Index of a column -> its quantity, once each; batches and epochs are steps where nothing else is."""
+    found = {}  # type: dict[int, str]
+    for index, name in enumerate(names):
+        quantity = words.get(name)
+        known = quantity is not None and quantity != NOTHING and name not in TIMES
+        if known and name not in BATCHES and QUANTITIES[quantity][0] not in _fields(found):  # type: ignore[index]
+            found[index] = quantity  # type: ignore[assignment]
+    if "loss" not in found.values():
+        losses = (i for i, name in enumerate(names) if _LOSS.search(name))
+        trained = [index for index in losses if not _NOT_OF_TRAINING.search(names[index])]
+        found.update((index, "loss") for index in trained[:1] if index not in found)
+    if "step" not in found.values():
+        steps = [i for i, name in enumerate(names) if name in BATCHES and words.get(name) == "step"]
+        steps += [index for index, quantity in found.items() if quantity == "epoch"]
+        found.update((index, "step") for index in steps[:1])
+    return found
+
+
+def _fields(quantities):
+    # type: (dict[int, str]) -> set[str]
+    return {QUANTITIES[quantity][0] for quantity in quantities.values()}
