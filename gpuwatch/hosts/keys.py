@@ -275,3 +275,17 @@ FILE = OneOf(
     many=ListOf(_HOST_ENTRY, "a list of hosts"),
     mapping=DOCUMENT,
 )
+
+
+def json_schema() -> Schema:
+    """The JSON Schema (draft 2020-12) of a hosts file in YAML, for editors.
+
+    It takes everything that the parser takes. What lies between values (names given twice, members of groups,
+    the inside of ranges) only the parser judges.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gpuwatch hosts file",
+        "description": "The nodes that gpuwatch watches and how it reaches them.",
+        **FILE.schema(),
+    }

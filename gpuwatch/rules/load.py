@@ -13,13 +13,17 @@ import yaml
 
 from gpuwatch.agent.logs.progress.key_values import canonical
 from gpuwatch.agent.logs.progress.metrics_table import COMMON
+from gpuwatch.own_folders import config_folder
 from gpuwatch.rules.model.dialect import Dialect
+from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.model.xid_codes import with_codes
+from gpuwatch.whole_file import read_own
 
 BUILT_IN = Path(__file__).parent / "packs"
 LISTS = ("match", "literals", "unless", "do", "examples", "links", "not", "needs", "programs")
 """Keys of a rule that may be one text or a list of them."""
+MAX_PACK_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,28 @@ def load_packs(extra: Sequence[Path] = ()) -> Packs:
 def built_in_packs() -> list[Path]:
     """Their files, in the order of the names without the folders: rules are tried in this order."""
     return sorted(BUILT_IN.rglob("*.yaml"), key=lambda file: file.name)
+
+
+def own_packs() -> list[Path]:
+    """The packs in the person's settings folder, by name.
+
+    Raises:
+        RulesError: one of them cannot be read, or somebody else may have written it.
+    """
+    packs = sorted((config_folder() / "rules").glob("*.yaml"))
+    problems = [f"{pack}: {why}" for pack in packs if (why := _problem(pack))]
+    if problems:
+        raise RulesError(problems)
+    return packs
+
+
+def _problem(pack: Path) -> str | None:
+    """Why a pack is not taken; None: it is."""
+    try:
+        read_own(pack, MAX_PACK_BYTES)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
 
 
 @cache

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic, thread_time
+from time import monotonic
 from time import time as wall
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -13,19 +12,15 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.pending_request import Asked
-from gpuwatch.fleet.rank_changes import TooManyError
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.opening import open_links
-from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
-from gpuwatch.link.stream.limits import TokenBucket
+from gpuwatch.link.stream.inbox import Inbox, LinkStatus
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.own_folders import config_folder
-from gpuwatch.plain import plain
-from gpuwatch.rules.load import load_packs
-from gpuwatch.session.containment import culprits
+from gpuwatch.rules.load import load_packs, own_packs
+from gpuwatch.session.containment import Containment
 from gpuwatch.session.hang.hang_queries import HangQueries
 from gpuwatch.session.settings.followed_folders import FollowedFolders
-from gpuwatch.session.settings.own_packs import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.session.shared_file_owners import SharedFileOwners
 from gpuwatch.wire import (
@@ -53,10 +48,6 @@ if TYPE_CHECKING:
 
 Errand: TypeAlias = AskRankSettings | AskStacks | LendPySpy | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
 """What a node answers in its own time, in one reply."""
-
-
-CPU_SHARE, CPU_BURST_S = 0.25, 3.0
-"""Of a core, for taking in the frames of one node; an agent with 8 GPUs takes 0.05 %."""
 
 
 class ProbeRunsError(Exception):
@@ -88,21 +79,20 @@ class Session:
         self.plan = plan
         self.py_spy = py_spy
         self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
-        self.book = AlertBook(self.packs, plan.thresholds)
+        self.book = self._new_book()
         self._silences = SilenceFile(config_folder() / "silences.json")
         self.book.restore(self._silences.read())
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
-        self.faults: deque[Exception] = deque(maxlen=100)
-        """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
-        self._times: dict[str, TokenBucket] = {}
-        """Node -> CPU seconds that taking in its frames may take."""
         self._asked = 0
         self._hang_queries = HangQueries(self, self.book) if plan.hang_query == "auto" else None
         self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()
         self._followed = FollowedFolders(config_folder() / "followed.json")
         self._links = open_links(plan, self.inbox, self._options, ask, self._followed.read())
+        self._containment = Containment(self.fleet, self._links.hang_up)
+        self.faults = self._containment.faults
+        """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
         self.probes: list[Conductor] = []
         """Of this session, the newest last."""
 
@@ -114,7 +104,7 @@ class Session:
         """Move all that has arrived into the fleet; True when anything had."""
         arrivals = self.inbox.drain()
         for arrival in arrivals:
-            self._apply(arrival)
+            self._containment.apply(arrival)
             if isinstance(arrival.what, LinkStatus):
                 self._link_changed(arrival.node, arrival.what)
         for stream in self.fleet.streams.values():
@@ -124,60 +114,20 @@ class Session:
         now = monotonic()
         self._followed.note(self.fleet)
         self._followed.write_sometimes(now)
-        self._judge(now, wall())
+        self.book = self._containment.judge(self.book, self._new_book, now, wall())
         if self._hang_queries is not None:
             self._hang_queries.update()
         return bool(arrivals)
 
-    def _judge(self, now: float, wall: float) -> None:
-        """Update the book; a node whose facts cannot be judged is forgotten and loses its link."""
-        try:
-            self.book.update(self.fleet, now, wall)
-        except Exception as error:
-            self.faults.append(error)
-            found = culprits(self.fleet, lambda: AlertBook(self.packs, self.plan.thresholds), now, wall)
-            if not found:
-                raise
-            for node in found:
-                self.fleet.forget(node)
-                self._links.hang_up(
-                    node, f"what this node tells could not be judged, please report it: {plain(repr(error))}"
-                )
-            self.book = self.book.renewed()
-
-    def _apply(self, arrival: Arrival) -> None:
-        """Take one arrival into the fleet; a frame that cannot be processed costs its own node the link."""
-        began = thread_time()
-        try:
-            self.fleet.apply(arrival)
-            took = thread_time() - began
-            if not self._times.setdefault(arrival.node, TokenBucket(CPU_SHARE, CPU_BURST_S)).spend(
-                took, monotonic()
-            ):
-                self._links.hang_up(
-                    arrival.node,
-                    f"the frames of this node took more than {CPU_SHARE:.0%} of a core to process; "
-                    "no agent does that, so the link was closed",
-                )
-        except TooManyError as error:
-            self.faults.append(error)
-            self._links.hang_up(arrival.node, f"{error}; no agent does that, so the link was closed")
-        except Exception as error:
-            if isinstance(arrival.what, LinkStatus):
-                raise
-            self.faults.append(error)
-            kind = type(arrival.what).__name__.lower()
-            self._links.hang_up(
-                arrival.node,
-                f"a {kind} frame of this node could not be processed, please report it: {plain(repr(error))}",
-            )
+    def _new_book(self) -> AlertBook:
+        return AlertBook(self.packs, self.plan.thresholds)
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Somebody is at this alert, or at all alerts of this incident."""
+        """Acknowledge an alert, or all alerts of an incident."""
         self.book.acknowledge(id)
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Nobody is, after all."""
+        """Take the acknowledgement back."""
         self.book.unacknowledge(id)
 
     def silence(
@@ -189,7 +139,7 @@ class Session:
         rank: int | None = None,
         until: float | None = None,
     ) -> str | None:
-        """State no more of such alerts, also in later sessions; why those will not know it, if so."""
+        """Silence such alerts, also in later sessions; why those will not know it, if so."""
         self.book.silence(code, node, gpu, rank, until)
         return self._keep_silences()
 

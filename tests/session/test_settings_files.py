@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.rules.load import own_packs
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.session.settings.followed_folders import WRITE_EVERY_S, FollowedFolders
-from gpuwatch.session.settings.own_packs import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.whole_file import read_own
 from gpuwatch.wire import LogFile

@@ -115,6 +115,29 @@ def test_no_class_name_has_two_meanings() -> None:
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
+MIN_LINES = 36
+"""A file under this length that only one other file imports is folded into that one."""
+ALONE = {
+    "gpuwatch.__main__": "`python -m gpuwatch`",
+    "gpuwatch.cli.config.completion": "a command; `cli/main` imports it by its name",
+    "gpuwatch.tui.key_reference": "`python -m gpuwatch.tui.key_reference`",
+    "gpuwatch.report.scan.progress": "`cli/analysis/scan` uses it, but only `tui` and `report` import rich",
+}
+"""Why a small file stands alone."""
+
+
+def test_no_small_file_serves_one_other_file_alone() -> None:
+    importers = Counter(other for others in imports().values() for other in others)
+    small = {
+        module_of(file)
+        for file in (ROOT / "gpuwatch").rglob("*.py")
+        if file.name != "__init__.py"
+        and len(file.read_text().splitlines()) < MIN_LINES
+        and importers[module_of(file)] <= 1
+    }
+    assert small == ALONE.keys()
+
+
 WITHOUT_NOUN = re.compile(
     r"_*(ABOVE|ALL|ALONE|BESIDE|BIG|ENOUGH|FAR|FEW|FIRST|HALF|HELD|KEPT|LARGE|LARGEST|LAST|LATE|LATER|LEAST|LIMIT"
     r"|LISTED|LONG|LONGEST|MANY|MAX|MIN|MORE|MOST|NAMED|NEAR|NEW|NEXT|NONE|OFTEN|OLD|READ|RECENT|ROOMY|SHORT|SHOWN"

@@ -56,7 +56,7 @@ def check(source: Source, as_json: bool, timeout_s: float) -> int:
 @hosts.command()
 def schema() -> int:
     """Print the JSON Schema of a hosts file, for editors."""
-    from gpuwatch.hosts.schema import json_schema
+    from gpuwatch.hosts.keys import json_schema
 
     with writing():
         click.echo(json.dumps(json_schema(), indent=2))

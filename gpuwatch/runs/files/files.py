@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -44,6 +44,8 @@ RECORDS = re.compile(
     rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
 )
 """How a log of one JSON object a line begins, whatever its name."""
+FIRST_USER_ID = 1000
+"""User ids below are the system's (UID_MIN of login.defs)."""
 RECORD_BYTES = 16_384
 NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
 """What stands in no row of numbers, NaN and infinity among them."""
@@ -321,3 +323,21 @@ def is_text(sample: bytes) -> bool:
 def reason(error: OSError) -> str:
     """The system's words for what went wrong."""
     return (error.strerror or str(error)).lower()
+
+
+def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset[str]:
+    """Names of those that belong to the system or the person, and to no account that owns other files here.
+
+    Of a folder that one account wrote or copied nobody can determine who wrote which file.
+
+    Args:
+        logs: All that are scanned.
+        evidence: Names of the kernel's logs and outputs of tools among them.
+    """
+    writers = {log.owner for log in logs if log.name not in evidence}
+    return frozenset(log.name for log in logs if log.name in evidence and _is_trusted(log.owner, writers))
+
+
+def _is_trusted(owner: int, writers: Collection[int]) -> bool:
+    is_own = 0 <= owner < FIRST_USER_ID or owner == os.geteuid()
+    return is_own and owner not in writers

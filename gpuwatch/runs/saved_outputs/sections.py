@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gpuwatch.agent.base.rank_environment import identity, variables
+from gpuwatch.runs.model.clues import RANK_ON_HOST
 from gpuwatch.runs.saved_outputs import bug_report, containers, dcgm, host_tables, slurm, smi_query, smi_table
 from gpuwatch.runs.saved_outputs.bug_report import BugReport
 from gpuwatch.runs.saved_outputs.dcgm import Dcgm
-from gpuwatch.runs.saved_outputs.environment import is_dump, rank_clue
 from gpuwatch.runs.saved_outputs.model import ToolFinding, ToolLine, ToolReader, date_in
 from gpuwatch.runs.saved_outputs.smi_query import SmiQuery
 from gpuwatch.runs.saved_outputs.smi_table import SmiTable
@@ -46,6 +47,13 @@ ENVIRONMENT_BYTES = 1 << 16
 MAX_LINE = 4096
 MAX_OPEN = 256
 """Outputs of different hosts that are read at once."""
+MIN_LAUNCHER_VARIABLES = 2
+"""So many variables of a launcher in a file's first bytes make it a dump."""
+_LAUNCHER_VARIABLE = re.compile(
+    rb"(?m)^(?:export |declare -x )?(?:RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_JOB_ID"
+    rb"|SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|TORCHELASTIC_RUN_ID)=[\"']?[\w.:-]{1,200}[\"']?\r?$"
+)
+_VARIABLE = re.compile(rb"(?m)^(?:export |declare -x )?([A-Za-z_]\w{0,100})=[\"']?([^\"'\r\n]{0,1000})")
 
 _HOST = re.compile(r"\[?(?P<host>[A-Za-z][\w.-]{0,62}|\d{1,5})\]?: (?=\s*\S)")
 _PROMPT = re.compile(
@@ -56,7 +64,7 @@ _PROMPT = re.compile(
 
 def begins_with_tool_output(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a tool's output, whatever the file is called."""
-    return any(mark in head[:BEGIN_BYTES] for mark in MARKS) or is_dump(head)
+    return any(mark in head[:BEGIN_BYTES] for mark in MARKS) or is_environment_dump(head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +110,8 @@ class ToolSections:
 
     def feed(self, data: bytes, offset: int) -> tuple[bytes, int]:
         """What the rules are to see of the lines that are complete, and its offset; the rest is blank."""
-        if offset == 0 and is_dump(data[:BEGIN_BYTES]):
-            self.rank_clue = rank_clue(data[:ENVIRONMENT_BYTES])
+        if offset == 0 and is_environment_dump(data[:BEGIN_BYTES]):
+            self.rank_clue = environment_clue(data[:ENVIRONMENT_BYTES])
         if self._rest:
             data, offset = self._rest + data, self._rest_at
         cut = data.rfind(b"\n") + 1 or len(data)
@@ -193,3 +201,19 @@ def bus_key(address: str) -> str:
 def _begun(text: str) -> tuple[str, Callable[[], ToolReader]] | None:
     """The tool whose output begins in this line, and its reader."""
     return next((each[1:] for each in _READERS if each[0].search(text)), None)
+
+
+def is_environment_dump(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of a dump of a rank's environment (`env`, `printenv`)."""
+    return len(set(_LAUNCHER_VARIABLE.findall(head))) >= MIN_LAUNCHER_VARIABLES
+
+
+def environment_clue(head: bytes) -> dict[str, object] | None:
+    """The rank and the host of a dump, as the rank map takes it; None: one of them is not in it."""
+    found = dict(_VARIABLE.findall(head))
+    rank = identity(variables(b"\0".join(key + b"=" + value for key, value in found.items()))).get("rank")
+    host = found.get(b"HOSTNAME") or found.get(b"SLURMD_NODENAME") or found.get(b"HOST")
+    if rank is None or not host:
+        return None
+    fields = {"rank": rank, "host": host.decode("utf-8", "replace").partition(".")[0]}
+    return {"rule": RANK_ON_HOST, "lines": [], "fields": fields}

@@ -19,9 +19,8 @@ from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
-from gpuwatch.runs.files.files import Gathered, LogPath, Skipped
+from gpuwatch.runs.files.files import Gathered, LogPath, Skipped, system_logs
 from gpuwatch.runs.files.samples import sampled
-from gpuwatch.runs.files.system_logs import system_logs
 from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.model.clues import CLUES, Clue, clues_of
 from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered

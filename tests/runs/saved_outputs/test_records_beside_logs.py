@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.report.scan.report import judged
 from gpuwatch.rules.load import Packs, load_packs
 from gpuwatch.runs.files.files import gather
-from gpuwatch.runs.saved_outputs.environment import is_dump
+from gpuwatch.runs.saved_outputs.sections import is_environment_dump
 from gpuwatch.runs.scan.scan import scan
 
 Wanted: TypeAlias = tuple[str, str | None, int | None, float | None]
@@ -175,5 +175,5 @@ def test_a_dump_of_the_environment_tells_where_a_rank_ran(tmp_path: Path, packs:
     reported = scan(gather([tmp_path]), packs.rules, "agent")
     assert {file.name.rpartition("/")[2] for file in reported.files} == {"rank3.log", "env.cfg"}
     assert [(place.rank, place.node) for place in reported.places.ranks] == [(3, "gpu-003")]
-    assert is_dump(dump.encode())
-    assert not is_dump(b"[trainer]\nrank=3\nRANK=4\n")
+    assert is_environment_dump(dump.encode())
+    assert not is_environment_dump(b"[trainer]\nrank=3\nRANK=4\n")

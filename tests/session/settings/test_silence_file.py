@@ -11,8 +11,8 @@ import pytest
 
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.own_folders import config_folder
+from gpuwatch.rules.load import own_packs
 from gpuwatch.session.settings import silence_file
-from gpuwatch.session.settings.own_packs import own_packs
 from gpuwatch.session.settings.silence_file import SilenceFile
 
 HOT = Silence("temperature", node="gpu-007", gpu=3)

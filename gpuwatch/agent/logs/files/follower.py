@@ -8,8 +8,8 @@ they differ, the file was written anew in the meantime, even if it is longer tha
 import errno
 import os
 import stat
+import zlib
 
-from .fingerprint import fingerprint
 from .regular_file import open_regular
 from .rotation import copied_to, rotated_meanwhile, signature
 
@@ -24,6 +24,9 @@ DELETED_S = 10.0
 """A deleted file is held open so long after its last line, in case its writer goes on."""
 REFRESH_S = 2.0
 """NFS may report an old size until the file is opened anew."""
+
+FINGERPRINT_BYTES = 4096
+"""Of each end of a file."""
 
 TRUNCATED, ROTATED, ANEW = "truncated", "rotated", "made anew"
 
@@ -96,8 +99,11 @@ class Follower(object):
 
     def fingerprint(self):
         # type: () -> str | None
-        """See `fingerprint`; None where there is no file open."""
-        return None if self._descriptor < 0 else fingerprint(self._descriptor)
+        """What nodes compare to find that they see one file, on a file system that is not known as shared.
+
+        Inode, size, time of the last write (ns), checksums of both ends; None: not open, empty or unreadable.
+        """
+        return None if self._descriptor < 0 else _fingerprint(self._descriptor)
 
     @property
     def behind(self):
@@ -280,6 +286,20 @@ class Follower(object):
                 os.close(open_regular(self.path))
             except OSError:
                 pass
+
+
+def _fingerprint(descriptor):
+    # type: (int) -> str | None
+    try:
+        found = os.fstat(descriptor)
+        first = os.pread(descriptor, FINGERPRINT_BYTES, 0)
+        last = os.pread(descriptor, FINGERPRINT_BYTES, max(0, found.st_size - FINGERPRINT_BYTES))
+    except OSError:
+        return None
+    if not found.st_size:
+        return None
+    marks = (found.st_ino, found.st_size, found.st_mtime_ns, zlib.crc32(first), zlib.crc32(last))
+    return ":".join("{:x}".format(mark) for mark in marks)
 
 
 def _is_gone(error):
