@@ -29,7 +29,8 @@ from .queries.server import Server
 from .reporter import Numbers, Reporter
 from .scanning.dedup import REPORT_EVERY_S
 from .scanning.scanner import Scanner
-from .scanning.table_reader import TableFile, TableReader, TableSieve, is_table_name
+from .scanning.table_reader import TableReader
+from .scanning.table_sieve import TableFile, TableSieve, is_table_name
 from .watchdog.stretches import CAREFUL, SKIPPED, Stretches
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuwatch.agent.logs.lines.splitter import shown
 from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
-from gpuwatch.agent.logs.scanning.table_reader import is_table_name
+from gpuwatch.agent.logs.scanning.table_sieve import is_table_name
 from gpuwatch.plain import plain
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of

@@ -16,7 +16,8 @@ from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.agent.logs.scanning.table_reader import TableFile, TableReader, TableSieve, is_table_name
+from gpuwatch.agent.logs.scanning.table_reader import TableReader
+from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
 from gpuwatch.runs.files.files import LogPath, reason, unpacked_name
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents

@@ -17,7 +17,7 @@ COMMON = "progress.common"
 HEADER_BYTES = 16 * 1024
 """Of the beginning of a file, in which the header must end."""
 MAX_COLUMNS = 2000
-TIMES = frozenset(("time", "timestamp", "datetime", "date", "wall_time", "walltime", "created_at"))
+TIME_COLUMNS = frozenset(("time", "timestamp", "datetime", "date", "wall_time", "walltime", "created_at"))
 """Columns that may hold the time of a row; an elapsed time in them is none of a step."""
 METRICS = frozenset(
     ("loss", "lr", "grad_norm", "loss_scale", "samples_per_s", "tokens_per_s", "step_time_s", "tflops", "mfu")
@@ -86,7 +86,7 @@ def table_of(begin, words):
     if "step" not in quantities.values() or METRICS.isdisjoint(_fields(quantities)):
         return None
     table = MetricsTable(
-        delimiter, quantities, next((index for index, name in enumerate(names) if name in TIMES), None)
+        delimiter, quantities, next((index for index, name in enumerate(names) if name in TIME_COLUMNS), None)
     )
     steps = [index for index, quantity in quantities.items() if quantity == "step"]
     table.per_epoch = names[steps[0]] in BATCHES and "epoch" in quantities.values()
@@ -116,7 +116,7 @@ def _quantities(names, words):
     found = {}  # type: dict[int, str]
     for index, name in enumerate(names):
         quantity = words.get(name)
-        known = quantity is not None and quantity != NOTHING and name not in TIMES
+        known = quantity is not None and quantity != NOTHING and name not in TIME_COLUMNS
         if known and name not in BATCHES and QUANTITIES[quantity][0] not in _fields(found):  # type: ignore[index]
             found[index] = quantity  # type: ignore[assignment]
     if "loss" not in found.values():

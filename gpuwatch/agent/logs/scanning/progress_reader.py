@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
     from ..matching.prefilter import Sieve  # noqa: F401 - used in type comments
     from ..progress.dialect import CompiledDialect, ProgressReading  # noqa: F401 - used in type comments
-    from .table_reader import TableSieve  # noqa: F401 - used in type comments
+    from .table_sieve import TableSieve  # noqa: F401 - used in type comments
 
     Writer = tuple[tuple[Any, ...], dict[str, Any]]
 

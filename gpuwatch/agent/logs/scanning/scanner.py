@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
     from ..matching.ruleset import CompiledRule, RuleSet  # noqa: F401 - used in type comments
     from .dedup import Open  # noqa: F401 - used in type comments
-    from .table_reader import TableSieve  # noqa: F401 - used in type comments
+    from .table_sieve import TableSieve  # noqa: F401 - used in type comments
 
 MAX_BLOCK = 60
 MAX_TAIL = 64 * 1024

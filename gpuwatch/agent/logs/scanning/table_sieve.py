@@ -1,0 +1,63 @@
+"""Whether a file is a table of metrics (CSV, TSV), and its rows as lines that may report progress."""
+
+from ..matching.prefilter import SHAPELESS
+from ..progress.metrics_table import COMMON, ENDINGS, table_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    from ..matching.ruleset import RuleSet  # noqa: F401 - used in type comments
+    from ..progress.metrics_table import MetricsTable  # noqa: F401 - used in type comments
+
+
+def is_table_name(name):
+    # type: (str) -> bool
+    """Whether a file of this name may hold a table."""
+    return name.lower().endswith(ENDINGS)
+
+
+class TableFile(object):
+    """The table of one file: its header is read when the first row is."""
+
+    def __init__(self, ruleset, header):
+        # type: (RuleSet, Callable[[], bytes]) -> None
+        """`header` gives the first bytes of the file."""
+        self._words = next((each.words for each in ruleset.dialects if each.id == COMMON), {})
+        self._header = header
+        self._looked = False
+        self._table = None  # type: MetricsTable | None
+
+    def get(self):
+        # type: () -> MetricsTable | None
+        """The table; None: the file holds other text."""
+        if not self._looked:
+            begin = self._header()
+            self._looked = b"\n" in begin or b"\r" in begin
+            self._table = table_of(begin, self._words)
+        return self._table
+
+
+class TableSieve(object):
+    """Stands in for the `Sieve` of a file that is a table: all of its rows may report progress."""
+
+    def __init__(self, sieve, file):
+        # type: (Any, TableFile) -> None
+        self._sieve = sieve
+        self._file = file
+
+    def hits(self, data, newest=None):
+        # type: (bytes, Any) -> list[tuple[int, Any]]
+        """As `Sieve.hits`."""
+        table = self._file.get()
+        if table is None:
+            return self._sieve.hits(data, newest)  # type: ignore[no-any-return]
+        if newest is not None:
+            lines = data.replace(b"\r", b"\n").split(b"\n")
+            shapes = [line.translate(None, SHAPELESS) for line in lines]
+            newest.take(lines, shapes, dict.fromkeys(filter(None, shapes), [table]), len(data))
+        return self._sieve.hits(data)  # type: ignore[no-any-return]
+
+    def no_progress(self, shape):
+        # type: (bytes) -> None
+        """Any shape may be that of a row."""
