@@ -38,7 +38,9 @@ from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.past_jobs.watch import EndedJobsWatch
-from gpuwatch.diagnose.sources.contradictions import NodeReport, changed, node_reports, with_contradictions
+from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
+from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
+from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node
 from gpuwatch.diagnose.straggler.monitor import StragglerWatch
 from gpuwatch.diagnose.training.monitor import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
@@ -298,6 +300,7 @@ class AlertBook:
                 group.add(order)
                 alerts.append(order)
             incident = incident_of(group, where, self._packs, wall)
+            incident = with_unconfirmed_node(incident, where, self._node_reports)
             if incident.job in self._ended.superseded:
                 incident = structs.replace(incident, over=True)
             found.append(structs.replace(incident, checkpoint=self.checkpoints.get(incident.job)))

@@ -33,6 +33,8 @@ _PIDS = re.compile(
 """A process that a line names: `reaped pid 5123`, `python[5123]: segfault`."""
 MOST_READ = 2000
 """Characters of a line."""
+UNKNOWN_FINDING = "unknown_finding"
+"""The code of what a node reports by a rule that this program does not have."""
 LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 """Names no node."""
 
@@ -77,6 +79,8 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     """One finding as an alert; `merge_repeat` puts a later word on the same thing to it."""
     finding = found.finding
     rule = packs.by_id.get(finding.rule)
+    if rule is None and finding.rule != UNEXPLAINED:
+        return _unknown(found)
     title = finding.rule if rule is None else rule.title
     at = finding.at - found.offset_s
     last = at if finding.last_at is None else finding.last_at - found.offset_s
@@ -87,6 +91,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     if kernel and not by_driver:
         claim = kernel_claim(finding, node or found.node, where.places, at if finding.timed else None)
     gpu = None if place is None else place.gpu
+    is_elsewhere = (kernel and where.places.live) or rank_from == "field"  # not of the rank that logs it
     if place is None:
         gpu = _gpu_index(finding, node, where, kernel=kernel)
     key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
@@ -113,7 +118,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         role=_role(finding, refuted=claim is not None and claim.refuted),
         node=node,
         gpu=gpu,
-        rank=place.rank if place is not None else None if kernel and where.places.live else finding.rank,
+        rank=place.rank if place is not None else None if is_elsewhere else finding.rank,
         rank_from=rank_from,
         job=finding.job or (None if place is None else place.job) or _slurm_job(finding, where),
         first=at,
@@ -130,6 +135,41 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         doubt="" if claim is None else claim.doubt,
         refuted=claim is not None and claim.refuted,
         writer_unknown=kernel and claim is None and anybody_may_have_written(finding.file, where.places),
+    )
+
+
+def _unknown(found: LocatedFinding) -> Alert:
+    """A finding of a rule that is in no pack: shown as the words of its node, and evidence of nothing."""
+    finding, at = found.finding, found.finding.at - found.offset_s
+    key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    lines = tuple(finding.lines)
+    return Alert(
+        id=f"{UNKNOWN_FINDING}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(finding.rule)}",
+        code=UNKNOWN_FINDING,
+        severity="warning",
+        title="Unknown finding",
+        text=f"unknown finding of {found.node or finding.file}: no rule pack has {finding.rule!r}",
+        proof=(
+            Proof(
+                "line",
+                key_line,
+                at,
+                finding.timed,
+                found.node,
+                finding.file,
+                finding.offset,
+                lines,
+                finding.key,
+            ),
+        ),
+        role="hint",
+        node=found.node,
+        first=at,
+        last=at if finding.last_at is None else max(at, finding.last_at - found.offset_s),
+        timed=finding.timed,
+        count=finding.count,
+        state="resolved" if finding.closed else "firing",
+        error_s=found.error_s,
     )
 
 
@@ -200,7 +240,7 @@ def _place(
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     if blamed is not None:
         node = where.node_named(blamed)
-        if finding.rank is None:
+        if finding.rank is None or _stands_in_others_log(finding, node, where, at):
             return node, None if node is None else _task(finding, node, where, at), "field"
     if finding.rule.startswith("slurm.") and finding.rank is None:
         return None, None, None  # the scheduler's words stand wherever its output goes
@@ -213,6 +253,14 @@ def _place(
             place = RankPlace(place.rank, node or "", place.job)
         return place.node or node, place, known
     return node, None, finding.rank_from
+
+
+def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, at: float) -> bool:
+    """Whether the rank of a line that names a node is only the one whose log it stands in, elsewhere."""
+    if node is None or finding.rank is None or finding.rank_from not in ("process", "path"):
+        return False
+    writer = where.of(finding.rank, finding.job, at)
+    return writer is not None and writer.node not in ("", node)
 
 
 def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:

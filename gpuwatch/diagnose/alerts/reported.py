@@ -101,13 +101,11 @@ class ReportedAlerts:
         if places == self.places:
             return False
         self.places, self.where = places, RankIndex(places)
-        changed = False
         for name, source in self._sources.items():
             alert = self._alerts[name]
             if None in (alert.rank, alert.node, alert.gpu, alert.job):
                 self._take(source, fleet.nodes[source.node])
-                changed = True
-        return changed
+        return bool(self._sources)  # where the ranks run decides which node's word counts
 
     def _take_ended_files(self, fleet: Fleet) -> bool:
         """Whether other logs of ended jobs are known, or other ranks of them."""

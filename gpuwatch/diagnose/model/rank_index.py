@@ -37,6 +37,7 @@ class RankIndex:
             self.sizes[None] = max(self.sizes.get(None, 0), places.world)
         self.jobs = {place.job for place in places.ranks} - {None}
         self._ran = _times(places.ranks)
+        self._names = _names({name: name for name in self._node} | places.addresses)
         self._gpus = {
             (node, name if name.startswith(("GPU-", "MIG-")) else bus_key(name)): index
             for (node, name), index in places.gpus.items()
@@ -69,6 +70,19 @@ class RankIndex:
             able = {each for each in self.running(at) if self.may_have(each, rank)}
             found = [place for place in found if {place.job} == able]
         return _only(found, job)
+
+    def claimants(self, rank: int, job: str | None = None) -> set[str]:
+        """The nodes on which a rank of one job runs, by their own reports: of a sound job it is one."""
+        found: dict[str | None, set[str]] = defaultdict(set)
+        for place in self._rank.get(rank, ()):
+            if place.until is None and (job is None or place.job in (None, job)):
+                found[place.job].add(place.node)
+        return max(found.values(), key=len, default=set())
+
+    def undisputed_on(self, node: str, job: str | None = None) -> list[RankPlace]:
+        """The ranks that run on a node and that no other node claims."""
+        there = (place for place in self.on(node, job) if place.until is None)
+        return [place for place in there if len(self.claimants(place.rank, job)) < 2]
 
     def by(
         self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None
@@ -138,12 +152,10 @@ class RankIndex:
     def named(self, host: object) -> str | None:
         """The node behind an address or a host name, with or without domain or port."""
         text = str(host).strip("[]<> ")
-        known = self.places.addresses
         for name in (text, text.partition("<")[0], text.partition(":")[0], text.partition(".")[0]):
-            if name in known:
-                return known[name]
-            if name in self._node:
-                return name
+            for spelling in (name, name.lower()):
+                if spelling in self._names:
+                    return self._names[spelling]
         return None
 
     def node_named(self, host: object) -> str | None:
@@ -178,6 +190,11 @@ def lived(place: RankPlace, at: float | None) -> bool:
     return begun and (place.until is None or at <= place.until + LAST_WORDS_S)
 
 
+def started_anew(place: RankPlace, at: float) -> bool:
+    """Whether the process of a rank that ran at a moment (unix seconds) was replaced by another one since."""
+    return place.since is not None and place.started is not None and place.since <= at < place.started
+
+
 @lru_cache(4096)
 def bus_key(address: str) -> str:
     """A PCI address without function, in one spelling: `0000:0f:00`."""
@@ -191,6 +208,17 @@ def _only(found: Iterable[RankPlace], job: str | None) -> RankPlace | None:
     named = [place for place in found if job is None or place.job is None or place.job == job]
     named = [place for place in named if place.until is None] or named
     return named[0] if len({(place.job, place.rank, place.node) for place in named}) == 1 else None
+
+
+def _names(known: dict[str, str]) -> dict[str, str]:
+    """Names and addresses -> node, also in small letters: host names have no case.
+
+    A name that would be two nodes' in small letters is found in its own spelling alone.
+    """
+    small: dict[str, set[str]] = defaultdict(set)
+    for name, node in known.items():
+        small[name.lower()].add(node)
+    return {name: min(nodes) for name, nodes in small.items() if len(nodes) == 1} | known
 
 
 def _times(ranks: Iterable[RankPlace]) -> dict[str | None, tuple[float, float]]:

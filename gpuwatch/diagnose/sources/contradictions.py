@@ -7,78 +7,22 @@ states.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
-from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
-from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.diagnose.sources.doubt import UNDISPUTED, Doubt
+from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
+from gpuwatch.diagnose.sources.rank_claims import claimed_twice
 from gpuwatch.fleet.jobs.places import RankPlace
-from gpuwatch.fleet.nodes.node import Node
 
 NOTICED_S = 15.0
 """A process that ended is off its node's list so soon: processes are listed every few seconds."""
 NODE_FAILURES = frozenset(("slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"))
 """That a whole node is down or cannot be reached."""
-
-
-class Doubt(NamedTuple):
-    """What speaks against a line."""
-
-    text: str
-    """Empty: nothing."""
-    refuted: bool = False
-    """The line leads no incident while anything else does, and never with the name of the other node."""
-
-
-UNDISPUTED = Doubt("")
-
-
-@dataclass(frozen=True)
-class NodeReport:
-    """What a node reports about itself."""
-
-    processes_at: float | None = None
-    """When it listed its processes last: unix seconds on our clock."""
-    read: frozenset[str] = frozenset()
-    """Log files on its own disks that its agent follows; none while the link is lost."""
-    shared: Mapping[str, str] = field(default_factory=dict)
-    """Log files that other nodes see as well -> the identity that they have on all of them."""
-    jobs: frozenset[str | None] = frozenset()
-    """Of its processes, launchers included."""
-    is_live: bool = False
-    """Its link is up and its newest frame is not late."""
-    booted_at: float | None = None
-    """Unix seconds on our clock."""
-
-
-def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:
-    """Every node's own report. `now`: the fleet's monotonic clock; `wall`: unix seconds."""
-    return {
-        name: NodeReport(
-            None if node.processes_at is None else wall - (now - node.processes_at),
-            frozenset(
-                f.path
-                for f in node.logs
-                if f.state == "following" and f.identity is None and node.link.phase == "live"
-            ),
-            {file.path: file.identity for file in node.logs if file.identity is not None},
-            frozenset(each.job for each in node.processes if each.rank is not None or each.job is not None),
-            node.state(now) == "live",
-            _booted_at(node),
-        )
-        for name, node in fleet.nodes.items()
-    }
-
-
-def _booted_at(node: Node) -> float | None:
-    if node.hello is None or node.hello.booted_at is None:
-        return None
-    return node.hello.booted_at - node.offset_s
 
 
 def with_contradictions(
@@ -120,10 +64,11 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
             return doubt
     if place is not None and place.node not in senders:
         return _about_rank(alert, place, senders, where, reports)
+    if place is None and (twice := claimed_twice(alert, senders, where)).text:
+        return twice
     if place is None and alert.node is not None and alert.node not in senders:
-        is_of_job = any(alert.job in _jobs(sender, where, reports) for sender in senders)
-        if is_of_job:
-            return _about_node_of_job(alert, alert.node, where, reports)
+        if _shares(alert.job, alert.node, senders, where, reports):
+            return _about_node_of_job(alert, alert.node, senders, where, reports)
         return _about_node(alert, alert.node, senders, where, reports)
     return _about_listed(alert, senders, where, reports)
 
@@ -143,14 +88,19 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
     return Doubt(f"{node} answers now and was not booted since")
 
 
-def _about_node_of_job(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
-    """A line about another node of the job, as launchers log them, while all ranks there still run."""
+def _about_node_of_job(
+    alert: Alert, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
+) -> Doubt:
+    """A line about another node of the job, as launchers log them, while all ranks there still run.
+
+    What ended there may be listed for some seconds more: until then the line is only not confirmed.
+    """
     own = reports.get(node, NodeReport())
     before = _started_before(alert, node, where)
-    listed = own.processes_at is not None and own.processes_at > alert.first + NOTICED_S
-    if not (own.is_live and listed and before) or any(place.until is not None for place in before):
+    if not (own.is_live and before) or any(place.until is not None for place in before):
         return UNDISPUTED
-    return Doubt(f"{node} answers, and its {len(before)} ranks run on", refuted=True)
+    text = f"only {_named(senders)} reports it: {node} answers, and its {len(before)} ranks run on"
+    return Doubt(text, refuted=own.processes_at is not None and own.processes_at > alert.first + NOTICED_S)
 
 
 def _started_before(alert: Alert, node: str, where: RankIndex) -> list[RankPlace]:
@@ -166,10 +116,10 @@ def _about_rank(
 ) -> Doubt:
     """A line about a rank of another node, confirmed by its end there, or as read from its own file."""
     own = reports.get(place.node, NodeReport())
-    seen = _shared_files(alert, reports)
+    seen = shared_files(alert, reports)
     if _ended(alert, place) or seen & {own.shared.get(path) for path in place.logs}:
         return UNDISPUTED
-    job_mates = _shares_job(place, senders, where, reports)
+    job_mates = _shares(place.job, place.node, senders, where, reports)
     is_read = any(path in own.read for path in place.logs)
     log = "its own log there does not have it" if is_read else "nothing there confirms it"
     refuted = not job_mates or (is_read and alert.code not in EXITS)
@@ -187,11 +137,11 @@ def _about_node(
     contradicted, and one that does not see it is named with a doubt.
     """
     jobs = _jobs(node, where, reports)
-    if any(jobs & _jobs(sender, where, reports) for sender in senders):
+    if any(_shares(job, node, senders, where, reports) for job in jobs):
         return UNDISPUTED
     if not jobs:
         own = reports.get(node, NodeReport())
-        is_seen = bool(_shared_files(alert, reports) & set(own.shared.values()))
+        is_seen = bool(shared_files(alert, reports) & set(own.shared.values()))
         return UNDISPUTED if is_seen else Doubt(f"nothing on {node} confirms it")
     return Doubt(f"{_named(senders)}, which logged it, runs no job together with {node}", refuted=True)
 
@@ -202,20 +152,10 @@ def _about_listed(
     """A line that lists ranks of another node, from nodes that run nothing of their job."""
     places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
     listed = [place for place in places if place is not None and place.node not in senders]
-    if any(_shares_job(place, senders, where, reports) for place in listed):
+    if any(_shares(place.job, place.node, senders, where, reports) for place in listed):
         return UNDISPUTED
     text = f"{_named(senders)}, which logged it, runs nothing of that job"
     return Doubt(text, refuted=True) if listed else UNDISPUTED
-
-
-def _shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
-    """Identities of the files that an alert stands in and that several nodes see."""
-    seen = (
-        reports[p.node].shared.get(p.file or "")
-        for p in alert.proof
-        if p.node is not None and p.node in reports
-    )
-    return {identity for identity in seen if identity is not None}
 
 
 def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set[str | None]:
@@ -223,15 +163,17 @@ def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set
     return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
 
 
-def _shares_job(
-    place: RankPlace, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
+def _shares(
+    job: str | None, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> bool:
-    """Whether one of the nodes runs ranks of a rank's job, or its launcher, and agrees on the world size."""
-    own_sizes = _world_sizes(place.node, place.job, where)
+    """Whether one of the nodes runs ranks of a node's job, or its launcher, and agrees on the world size."""
+    if job not in _jobs(node, where, reports):
+        return False
+    own_sizes = _world_sizes(node, job, where)
     for sender in senders:
-        sizes = _world_sizes(sender, place.job, where)
+        sizes = _world_sizes(sender, job, where)
         disagrees = own_sizes and sizes and not own_sizes & sizes
-        if place.job in _jobs(sender, where, reports) and not disagrees:
+        if job in _jobs(sender, where, reports) and not disagrees:
             return True
     return False
 
@@ -250,9 +192,7 @@ def _ended(alert: Alert, place: RankPlace) -> bool:
     """Whether the rank's own node shows that its process ended since, or was started anew."""
     if place.until is not None:
         return alert.first <= place.until + NOTICED_S
-    if place.since is None or place.started is None:
-        return False
-    return place.since <= alert.first < place.started
+    return started_anew(place, alert.first)
 
 
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:

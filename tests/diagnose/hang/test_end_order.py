@@ -99,7 +99,7 @@ def test_a_job_that_ends_without_an_error_is_no_incident() -> None:
     assert named(book) == []
 
 
-@pytest.mark.parametrize(("rule", "role"), [("nccl.timeout", "echo"), ("oom.cuda", "root")])
+@pytest.mark.parametrize(("rule", "role"), [("nccl.watchdog_timeout", "echo"), ("oom.cuda", "root")])
 def test_a_line_that_states_more_is_believed(rule: str, role: Role) -> None:
     book, reported = ended(n1=80.0)
     reported.find("n1", "/runs/1/rank_0.log", rule, at=69.0, role=role, rank=0, job="4711")

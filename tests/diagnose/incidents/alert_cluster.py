@@ -6,11 +6,15 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import RulePacks
+from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
 from tests.diagnose.finding import PACK
 from tests.diagnose.story import EPOCH, FINE, MEDIUM, NOW, SLOW
+from tests.report.fleets import hello, plan
 
 LIMITS = Thresholds(hold_s=10, clear_s=20)
 
@@ -21,10 +25,10 @@ TIMED_OUT: dict[str, str | int | float] = {"op": "ALLREDUCE", "seq": 7, "ran_ms"
 class Cluster:
     """Nodes of eight GPUs with one rank each, watched by a book whose clock is moved by hand."""
 
-    def __init__(self, nodes: int = 2, skew: float = 0.0) -> None:
+    def __init__(self, nodes: int = 2, skew: float = 0.0, packs: RulePacks = PACK) -> None:
         self.names = [f"gpu-{index + 1:03d}" for index in range(nodes)]
         self.fleet = Fleet(Plan(tuple(NodeSpec(name) for name in self.names)))
-        self.book = AlertBook(PACK, LIMITS)
+        self.packs, self.book = packs, AlertBook(packs, LIMITS)
         self.now, self.skew, self.ids = NOW, skew, 0
         self.lost: set[str] = set()
         for index, name in enumerate(self.names):
@@ -93,7 +97,7 @@ class Cluster:
         return moved
 
     def find(self, rule: str, rank: int | None = None, node: str = "gpu-001", **more: object) -> wire.Finding:
-        known = PACK.by_id[rule]
+        known = self.packs.by_id[rule]
         if "id" not in more:
             self.ids += 1
         facts: dict[str, object] = {
@@ -108,3 +112,50 @@ class Cluster:
 
     def states(self, code: str) -> list[str]:
         return [alert.state for alert in self.book.alerts.values() if alert.code == code]
+
+
+class Watched(Cluster):
+    """Two nodes that list processes, log files and the kernel log; rank 9 is process 101 of gpu-002."""
+
+    def __init__(self, *, kernel: bool = True, packs: RulePacks = PACK) -> None:
+        self.kernel = kernel
+        super().__init__(packs=packs)
+
+    def greet(self, index: int, name: str) -> None:
+        super().greet(index, name)
+        node = self.fleet.nodes[name]
+        assert node.hello is not None
+        own = structs.replace(node.hello, kernel_log="/dev/kmsg" if self.kernel else None)
+        files = [wire.LogFile(f"/logs/rank_{index * 8 + gpu}.log") for gpu in range(8)]
+        self.report(name, own, wire.Logs(t=self.t, seq=2, files=files, complete=True))
+        self.list(name)
+
+    def list(self, name: str) -> None:
+        """The node lists its processes again."""
+        started = [structs.replace(each, start=self.t - 3600) for each in self.fleet.nodes[name].processes]
+        self.report(name, wire.Ranks(t=self.t, seq=4, processes=started))
+
+    def wait(self) -> None:
+        """Half a minute, in which the nodes go on listing their processes."""
+        for _ in range(15):
+            self.step(2)
+            for name in self.names:
+                node = self.fleet.nodes[name]
+                self.report(name, wire.Ranks(t=self.t, seq=5, processes=node.processes))
+
+    def alert(self, code: str) -> Alert:
+        (alert,) = (each for each in self.book.alerts.values() if each.code == code)
+        return alert
+
+    def incident(self) -> Incident:
+        (incident,) = self.book.incidents
+        return incident
+
+
+def idle(cluster: Watched, name: str) -> None:
+    """Add a node that runs no rank."""
+    added = Fleet(plan(name)).nodes[name]
+    cluster.fleet.nodes[name] = added
+    cluster.names.append(name)
+    cluster.report(name, LinkStatus("live"), hello(8, host=name, boot_id=name, kernel_log="/dev/kmsg"))
+    cluster.report(name, wire.Ranks(t=cluster.t, seq=1))

@@ -7,67 +7,17 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.health.node_checks import identity
-from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.wire import Process, Ranks
-from tests.diagnose.incidents.alert_cluster import TIMED_OUT, Cluster
+from tests.diagnose.incidents.alert_cluster import TIMED_OUT, Watched, idle
 from tests.report.fleets import NODE_TIME, feed, hello, plan
 
 XID = {"xid": 79, "pci": "0000:01:00"}
 TABLE = ["Root Cause (first observed failure):", "[0]:", "  rank      : 9 (local_rank: 1)",
          "  exitcode  : -9 (pid: {})"]  # fmt: skip
-
-
-class Watched(Cluster):
-    """Two nodes that list processes, log files and the kernel log; rank 9 is process 101 of gpu-002."""
-
-    def __init__(self, *, kernel: bool = True) -> None:
-        self.kernel = kernel
-        super().__init__()
-
-    def greet(self, index: int, name: str) -> None:
-        super().greet(index, name)
-        node = self.fleet.nodes[name]
-        assert node.hello is not None
-        own = structs.replace(node.hello, kernel_log="/dev/kmsg" if self.kernel else None)
-        files = [wire.LogFile(f"/logs/rank_{index * 8 + gpu}.log") for gpu in range(8)]
-        self.report(name, own, wire.Logs(t=self.t, seq=2, files=files, complete=True))
-        self.list(name)
-
-    def list(self, name: str) -> None:
-        """The node lists its processes again."""
-        started = [structs.replace(each, start=self.t - 3600) for each in self.fleet.nodes[name].processes]
-        self.report(name, wire.Ranks(t=self.t, seq=4, processes=started))
-
-    def wait(self) -> None:
-        """Half a minute, in which the nodes go on listing their processes."""
-        for _ in range(15):
-            self.step(2)
-            for name in self.names:
-                node = self.fleet.nodes[name]
-                self.report(name, wire.Ranks(t=self.t, seq=5, processes=node.processes))
-
-    def alert(self, code: str) -> Alert:
-        (alert,) = (each for each in self.book.alerts.values() if each.code == code)
-        return alert
-
-    def incident(self) -> Incident:
-        (incident,) = self.book.incidents
-        return incident
-
-
-def idle(cluster: Watched, name: str) -> None:
-    """Add a node that runs no rank."""
-    added = Fleet(plan(name)).nodes[name]
-    cluster.fleet.nodes[name] = added
-    cluster.names.append(name)
-    cluster.report(name, LinkStatus("live"), hello(8, host=name, boot_id=name, kernel_log="/dev/kmsg"))
-    cluster.report(name, wire.Ranks(t=cluster.t, seq=1))
 
 
 @pytest.fixture

@@ -1,0 +1,63 @@
+"""What a node reports about itself: the other side of what lines elsewhere state about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What a node reports about itself."""
+
+    processes_at: float | None = None
+    """When it listed its processes last: unix seconds on our clock."""
+    read: frozenset[str] = frozenset()
+    """Log files on its own disks that its agent follows; none while the link is lost."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Log files that other nodes see as well -> the identity that they have on all of them."""
+    jobs: frozenset[str | None] = frozenset()
+    """Of its processes, launchers included."""
+    is_live: bool = False
+    """Its link is up and its newest frame is not late."""
+    booted_at: float | None = None
+    """Unix seconds on our clock."""
+
+
+def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:
+    """Every node's own report. `now`: the fleet's monotonic clock; `wall`: unix seconds."""
+    return {
+        name: NodeReport(
+            None if node.processes_at is None else wall - (now - node.processes_at),
+            frozenset(
+                f.path
+                for f in node.logs
+                if f.state == "following" and f.identity is None and node.link.phase == "live"
+            ),
+            {file.path: file.identity for file in node.logs if file.identity is not None},
+            frozenset(each.job for each in node.processes if each.rank is not None or each.job is not None),
+            node.state(now) == "live",
+            _booted_at(node),
+        )
+        for name, node in fleet.nodes.items()
+    }
+
+
+def _booted_at(node: Node) -> float | None:
+    if node.hello is None or node.hello.booted_at is None:
+        return None
+    return node.hello.booted_at - node.offset_s
+
+
+def shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
+    """Identities of the files that an alert stands in and that several nodes see."""
+    seen = (
+        reports[p.node].shared.get(p.file or "")
+        for p in alert.proof
+        if p.node is not None and p.node in reports
+    )
+    return {identity for identity in seen if identity is not None}

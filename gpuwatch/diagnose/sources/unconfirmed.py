@@ -1,0 +1,65 @@
+"""Verdicts that name a node by the words of others, while that node answers and its ranks run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
+from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
+
+AGREEING_NODES = 2
+"""So many nodes that report the same of another one are believed: one hostile node cannot forge that."""
+
+
+def with_unconfirmed_node(
+    incident: Incident, where: RankIndex, reports: Mapping[str, NodeReport]
+) -> Incident:
+    """The incident, of medium confidence at most where only one other node's lines name the culprit's node.
+
+    However the name came about (a field, a list of ranks, the rank of another line): what the node itself
+    reports is what counts. A node that does not answer, or on which a rank ended, does not contradict.
+    """
+    cause, node = incident.cause, incident.node
+    if incident.confidence != "high" or cause is None or node is None:
+        return incident
+    if not cause.proof or any(proof.kind != "line" for proof in cause.proof):
+        return incident
+    senders = {proof.node for proof in cause.proof} - {None}
+    if node in senders or not senders or _confirmed(incident, cause, node):
+        return incident
+    own = reports.get(node, NodeReport())
+    booted = own.booted_at is not None and own.booted_at > cause.first
+    sees_the_file = bool(shared_files(cause, reports) & set(own.shared.values()))
+    if not own.is_live or booted or sees_the_file or not _runs_on(incident, cause, node, where):
+        return incident
+    who = "its ranks run" if incident.rank is None else f"rank {incident.rank} runs there"
+    because = (
+        f"{incident.because}; but only {min(filter(None, senders))} reports it: {node} answers, and {who}"
+    )
+    return structs.replace(incident, confidence="medium", because=because)
+
+
+def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
+    """Whether the node itself reports an error, or several other nodes report the same as the cause."""
+    own = any(
+        alert.severity in ("error", "critical")
+        and alert.role in ("root", "first")
+        and not alert.refuted
+        and any(proof.node == node for proof in alert.proof)
+        for alert in incident.alerts
+    )
+    same = {proof.node for alert in incident.alerts if alert.code == cause.code for proof in alert.proof}
+    return own or len(same - {None, node}) >= AGREEING_NODES
+
+
+def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> bool:
+    """Whether the culprit, or every rank of its node, runs and was not started anew since the cause."""
+    there = where.on(node, incident.job)
+    named = [place for place in there if incident.rank in (None, place.rank)]
+    return bool(named) and not any(
+        place.until is not None or started_anew(place, cause.first) for place in named
+    )
