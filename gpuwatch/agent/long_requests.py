@@ -3,11 +3,11 @@
 import threading
 from collections import deque
 
-from .hang.flight_files import dump_files, dump_piece
-from .hang.flight_pipe import trigger
-from .hang.lent_pyspy import UploadedProgram
-from .hang.ras import ras
-from .hang.stacks import stacks
+from .hang_evidence.flight_files import dump_files, dump_piece
+from .hang_evidence.flight_pipe import trigger
+from .hang_evidence.lent_pyspy import UploadedProgram
+from .hang_evidence.ras import ras
+from .hang_evidence.stacks import stacks
 from .processes.settings_report import settings_report
 
 TYPE_CHECKING = False

@@ -24,7 +24,7 @@ import json, os, shutil, subprocess, sys, tempfile, types
 package = types.ModuleType("gpuwatch_agent")
 package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
-from gpuwatch_agent.hang import flight_files, flight_pipe, ras, stacks
+from gpuwatch_agent.hang_evidence import flight_files, flight_pipe, ras, stacks
 from gpuwatch_agent.host import host, machine
 from gpuwatch_agent.kernel import kernel_log, xid_table
 from gpuwatch_agent.processes import process_reader

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpuwatch.agent.hang.flight_files import dump_files, dump_piece
+from gpuwatch.agent.hang_evidence.flight_files import dump_files, dump_piece
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence, JobDumps
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.hang import dump_transfer
@@ -208,7 +208,7 @@ def test_dumps_of_very_different_ages_are_not_believed(nodes: Nodes, sentences: 
 def test_one_that_is_written_anew_while_it_is_fetched_is_fetched_anew(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuwatch.agent.hang.flight_files.MAX_PIECE", 1000)
+    monkeypatch.setattr("gpuwatch.agent.hang_evidence.flight_files.MAX_PIECE", 1000)
     for rank in range(WORLD):
         nodes.leave(rank)
     hunt = nodes.hunt()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from gpuwatch.agent.hang.ras import ask, ras
+from gpuwatch.agent.hang_evidence.ras import ask, ras
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.wire import RasAnswer, RasAnswers
 from tests import ras_server

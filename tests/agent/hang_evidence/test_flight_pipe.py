@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.agent.hang.flight_pipe import trigger
+from gpuwatch.agent.hang_evidence.flight_pipe import trigger
 from tests.parts import SEEN_BY_EVERY_AGENT
 from tests.sentences import Sentences
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.hang.lent_pyspy import MAX_PACKED, MAX_PROGRAM, UploadedProgram
+from gpuwatch.agent.hang_evidence.lent_pyspy import MAX_PACKED, MAX_PROGRAM, UploadedProgram
 from tests.sentences import Sentences
 
 PROGRAM = b"#!/bin/sh\necho lent to $1\nexit\n" + os.urandom(200_000)

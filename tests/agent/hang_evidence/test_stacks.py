@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuwatch.agent.hang.stacks import MAX_PROCESSES, stacks, trusted
+from gpuwatch.agent.hang_evidence.stacks import MAX_PROCESSES, stacks, trusted
 from gpuwatch.wire import ProcessStack, Stacks
 
 PROGRAMS = {
@@ -130,7 +130,7 @@ def test_a_look_that_caught_no_frame_is_taken_again(running: dict[str, int], tmp
 def test_a_py_spy_that_fails_leaves_the_kernels_facts(
     running: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
-    monkeypatch.setattr("gpuwatch.agent.hang.stacks.ONE_S", 0.5)
+    monkeypatch.setattr("gpuwatch.agent.hang_evidence.stacks.ONE_S", 0.5)
     found = reported([running["asleep"]], py_spy=fake_py_spy(tmp_path, script))[running["asleep"]]
     assert found.python == []
     assert why in str(found.why)

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuwatch.agent.hang.debug_socket import MAX_ANSWER, own_stacks
-from gpuwatch.agent.hang.pyspy import MAX_FRAMES
+from gpuwatch.agent.hang_evidence.debug_socket import MAX_ANSWER, own_stacks
+from gpuwatch.agent.hang_evidence.pyspy import MAX_FRAMES
 from gpuwatch.wire import PythonThread
 from tests.sentences import Sentences
 

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.hang import flight_files
-from gpuwatch.agent.hang.flight_files import dump_files, dump_piece
+from gpuwatch.agent.hang_evidence import flight_files
+from gpuwatch.agent.hang_evidence.flight_files import dump_files, dump_piece
 from tests.sentences import Sentences
 
 
