@@ -13,7 +13,7 @@ from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
 from gpuwatch.diagnose.error_outcome.outcome import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.hang.answer import HangAnswer
-from gpuwatch.diagnose.hang.monitor import HangWatch
+from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of
 from gpuwatch.diagnose.incidents.end_order import end_order
@@ -41,8 +41,8 @@ from gpuwatch.diagnose.past_jobs.watch import EndedJobsWatch
 from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
 from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
 from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node
-from gpuwatch.diagnose.straggler.monitor import StragglerWatch
-from gpuwatch.diagnose.training.monitor import TrainingWatch
+from gpuwatch.diagnose.straggler.straggler_watch import StragglerWatch
+from gpuwatch.diagnose.training.training_watch import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.hosts.plan import Thresholds

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
 from gpuwatch.diagnose.hang.ras.json_format import read_json
 from gpuwatch.diagnose.hang.ras.verdict import judge_ras
 from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
-from gpuwatch.diagnose.straggler.monitor import EVERY_S, StragglerWatch
+from gpuwatch.diagnose.straggler.straggler_watch import EVERY_S, StragglerWatch
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.flight.dumps import read_dump
 from tests.bench.cpu import Row

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.processes.inspection import inner_pid
+from gpuwatch.agent.processes.process_details import inner_pid
 from gpuwatch.agent.processes.process_reader import ProcessReader
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.hosts.plan import Thresholds

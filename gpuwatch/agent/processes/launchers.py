@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable  # noqa: F401 - used in type comments
 
-    from .inspection import Details  # noqa: F401 - used in type comments
+    from .process_details import Details  # noqa: F401 - used in type comments
 
 LAUNCHERS = frozenset(
     ("torchrun", "pt_elastic", "accelerate", "deepspeed", "composer", "colossalai", "horovodrun")

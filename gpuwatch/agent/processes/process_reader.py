@@ -7,8 +7,8 @@ from collections import Counter
 from ..base.background import TimedCalls
 from ..base.procfs import read_bytes
 from ..base.rank_environment import identity, variables
-from .inspection import Details
 from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
+from .process_details import Details
 from .process_table import ENDED, MAX_DEPTH, boot_time, pids, read_stat
 from .rank_owners import carries_rank, owners, place_of
 from .sibling_numbers import Sibling

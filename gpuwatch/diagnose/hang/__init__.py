@@ -1,1 +1,1 @@
-"""Silent jobs: signals of each rank, the verdict, what the ranks answer, remedies."""
+"""Silent jobs: the signs of each rank, the threshold and the verdict, what the ranks answer, remedies."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.hang.power import BUSY_PCT, assumed_power, busy_with_what, spins
-from gpuwatch.diagnose.hang.signals import ENDED, RankSigns
+from gpuwatch.diagnose.hang.rank_signs import ENDED, RankSigns
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.confidence import Confidence

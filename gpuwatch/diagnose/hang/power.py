@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from gpuwatch.diagnose.hang.signals import RankSigns
+from gpuwatch.diagnose.hang.rank_signs import RankSigns
 
 BUSY_PCT = 95.0
 POWER_SHARE = 0.5

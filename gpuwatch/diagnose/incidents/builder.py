@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.consequence import severity_of_incident
-from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents import headline
 from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
 from gpuwatch.diagnose.incidents.grouping import AlertGroup, groups

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.detail import with_detail
 from gpuwatch.diagnose.incidents.root_cause import raised_by
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.diagnose.model.incident import Incident

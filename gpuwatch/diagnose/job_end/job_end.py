@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.error_outcome.outcome import FINISHED, StepTrack, reached
-from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (
     NUMBER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuwatch.diagnose.hang.monitor import CODE as HANG
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER

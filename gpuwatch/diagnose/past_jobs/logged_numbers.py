@@ -14,10 +14,10 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.straggler.alerts import CODE as SLOW_RANK
 from gpuwatch.diagnose.straggler.own_time import STEP, slow_ranks
 from gpuwatch.diagnose.training.first_nan import first_nans
-from gpuwatch.diagnose.training.monitor import ENDS_RUNS, TITLES
 from gpuwatch.diagnose.training.numerics import LASTING_STEPS, MIN_STEPS, numerics, spike
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.diagnose.training.throughput import RECENT_STEPS, collapsed, collapsed_rate, pace, went_back
+from gpuwatch.diagnose.training.training_watch import ENDS_RUNS, TITLES
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries

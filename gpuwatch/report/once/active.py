@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
-from gpuwatch.diagnose.hang.silent_jobs import SilentJob, silent_jobs
+from gpuwatch.diagnose.hang.silence_snapshot import SilentJob, silent_jobs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.incident import Incident

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of, confirmed
-from gpuwatch.diagnose.hang.monitor import CODE
+from gpuwatch.diagnose.hang.hang_watch import CODE
 
 if TYPE_CHECKING:
     from gpuwatch.session.hang.hang_query import HangQuery

@@ -16,7 +16,7 @@ import pytest
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.agent.logs.lines.splitter import Splitter, shown
-from gpuwatch.agent.processes.inspection import command_line
+from gpuwatch.agent.processes.process_details import command_line
 
 SECRET = "s3cr3tV4lue"  # noqa: S105 - plays one
 MIXED = "Zq8Xv2Lm9Tw4Rb7Y"

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from gpuwatch.diagnose.hang.answer import HangAnswer, confirmed
 from gpuwatch.diagnose.hang.classifier import verdict
-from gpuwatch.diagnose.hang.monitor import EVERY_S, LAST_S, HangWatch, Usual
-from gpuwatch.diagnose.hang.patience import PAUSE_WINDOWS
-from gpuwatch.diagnose.hang.signals import RankSigns
+from gpuwatch.diagnose.hang.hang_threshold import PAUSE_WINDOWS
+from gpuwatch.diagnose.hang.hang_watch import EVERY_S, LAST_S, HangWatch, Usual
+from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.hosts.plan import Thresholds

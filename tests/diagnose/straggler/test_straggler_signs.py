@@ -9,8 +9,8 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
-from gpuwatch.diagnose.straggler.monitor import StragglerWatch, unlike_peers
 from gpuwatch.diagnose.straggler.own_time import slow_ranks
+from gpuwatch.diagnose.straggler.straggler_watch import StragglerWatch, unlike_peers
 from gpuwatch.hosts.plan import Thresholds
 from tests.counted_calls import calls_of
 from tests.diagnose.simulated_jobs import Cluster, Job, changed
@@ -190,7 +190,7 @@ def test_a_verdict_over_1000_ranks_is_cheap() -> None:
 
 
 def test_a_large_fleet_is_read_over_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuwatch.diagnose.straggler.monitor.NODES_AT_ONCE", 3)
+    monkeypatch.setattr("gpuwatch.diagnose.straggler.straggler_watch.NODES_AT_ONCE", 3)
     cluster, watch = Cluster(), StragglerWatch(Thresholds())
     cluster.jobs = [Job("train", cluster.places)]
     cluster.odd[cluster.places[RANK].uuid] = changed(sm_clock_mhz=1230)

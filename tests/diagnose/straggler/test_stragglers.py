@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from gpuwatch.diagnose.straggler.monitor import StragglerWatch
+from gpuwatch.diagnose.straggler.straggler_watch import StragglerWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.stream.inbox import Arrival

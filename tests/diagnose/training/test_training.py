@@ -12,9 +12,9 @@ from itertools import accumulate, pairwise
 import pytest
 
 from gpuwatch.diagnose.training.first_nan import first_nans
-from gpuwatch.diagnose.training.monitor import MOST_JOBS, TrainingWatch
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.throughput import pace, slower
+from gpuwatch.diagnose.training.training_watch import MOST_JOBS, TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.diagnose.hang import patience
+from gpuwatch.diagnose.hang import hang_threshold
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
@@ -94,7 +94,7 @@ def test_ranks_without_gpus_that_stand_at_the_same_lines_twice_hang(
 ) -> None:
     """Whatever the load of the machine: silence alone would have to last for many windows."""
     py_spy()
-    monkeypatch.setattr(patience, "PAUSE_WINDOWS", 1000.0)
+    monkeypatch.setattr(hang_threshold, "PAUSE_WINDOWS", 1000.0)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 1.0)
     job = f"gpu-hang-{os.getpid()}"
     plan = Plan((NodeSpec(NODE, link="local"),), thresholds=Thresholds(hang_s=3.0), source="test")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuwatch.diagnose.hang.patience import PAUSE_WINDOWS
+from gpuwatch.diagnose.hang.hang_threshold import PAUSE_WINDOWS
 from tests.end_to_end.trainings import LIMITS, WHOM, Scene, name_of, need_py_spy, trainings
 from tests.parts import SEEN_BY_EVERY_AGENT
 

@@ -10,7 +10,7 @@ import pytest
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.orchestration.conductor import Conductor
-from gpuwatch.probe.orchestration.planning.load import load_for
+from gpuwatch.probe.orchestration.planning.message_size import load_for
 from gpuwatch.probe.orchestration.planning.plan import make_plan
 from gpuwatch.probe.orchestration.planning.schedule import circle, crossed_round, full_rounds, neighbour_round
 from gpuwatch.probe.probe_request import MIB, Wish

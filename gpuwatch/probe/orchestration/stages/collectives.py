@@ -6,7 +6,7 @@ from bisect import insort
 
 from gpuwatch.probe.judging.text.words import size_text
 from gpuwatch.probe.orchestration.planning.plan import ITERATIONS_MOST, ROW_S
-from gpuwatch.probe.orchestration.planning.summary import collective_row, nearest_rank, slowest_of
+from gpuwatch.probe.orchestration.planning.result_rows import collective_row, nearest_rank, slowest_of
 from gpuwatch.probe.orchestration.stages.ranks import RankControl, StepOutcome
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.probe_request import Collective

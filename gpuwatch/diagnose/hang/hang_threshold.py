@@ -1,4 +1,4 @@
-"""How long a silent job may be well, by what its ranks show, and what its GPUs drew before it fell silent."""
+"""How many seconds a silent job may be healthy: by what its ranks show, and what its GPUs drew before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import median
 from typing import TypeAlias
 
 from gpuwatch.diagnose.hang.classifier import SilentHang, computes
-from gpuwatch.diagnose.hang.signals import RankSigns
+from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.fleet.fleet import Fleet
 
 Look: TypeAlias = tuple[str, tuple[int, ...]]
@@ -39,10 +39,10 @@ def known_pause(hang: SilentHang, pauses: Mapping[Look, float]) -> float:
     return KNOWN_PAUSE * pauses.get(look_of(hang), 0.0)
 
 
-def patience(
+def hang_threshold(
     hang: SilentHang, ranks: Sequence[RankSigns], limit: float, longest_s: float, known_s: float
 ) -> float:
-    """Seconds of silence up to which a job that shows these signs may be well.
+    """Seconds of silence up to which a job that shows these signs may be healthy.
 
     Args:
         hang: What the signs come to.

@@ -1,4 +1,4 @@
-"""Jobs whose logs have not grown for a while: what one short look can show of a hang."""
+"""Jobs whose logs are silent at one moment, for reports that look once; `hang_watch` follows silences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracks how long each job has been silent, and raises the hang alerts."""
+"""Follows how long each job has been silent, and raises the alert when `hang_threshold` is passed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from msgspec import structs
 
 from gpuwatch.diagnose.hang.answer import HangAnswer, refined
 from gpuwatch.diagnose.hang.classifier import IDLE_PCT, SilentHang, computes, verdict
-from gpuwatch.diagnose.hang.patience import (
+from gpuwatch.diagnose.hang.hang_threshold import (
     LONGEST_KNOWN_S,
     Look,
+    hang_threshold,
     known_pause,
     look_of,
-    patience,
     trained,
 )
-from gpuwatch.diagnose.hang.signals import RankSigns, jobs_of
+from gpuwatch.diagnose.hang.rank_signs import RankSigns, jobs_of
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
@@ -193,7 +193,7 @@ class HangWatch:
         settled = _settles(job.answer, ranks)
         if stood_s < (LAST_S if settled or job.usual_s is not None else LATE_S):
             return False
-        if quiet_s <= (limit if settled else patience(found, ranks, limit, job.longest_s, known_s)):
+        if quiet_s <= (limit if settled else hang_threshold(found, ranks, limit, job.longest_s, known_s)):
             return self._end(name)
         reported = found if job.answer is None else refined(found, job.answer, ranks)
         return self._report(reported, wall - quiet_s, wall)
