@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.message_pump import MessagePump
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 from textual.timer import Timer
@@ -161,8 +162,22 @@ class GpuwatchApp(ErrorBoundary, Navigation):
             if self._bell:
                 self.bell()
             if self.where != "incidents":
-                reported, title = f"{clean(incident.sentence)}  (4 shows it)", f"incident {incident.number}"
-                self.notify(reported, title=title, severity="error", timeout=10, markup=False)
+                notice = f"incident {incident.number} is new: 4 opens it"  # the banner has its sentence
+                self.notify(notice, severity="error", timeout=10)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a notice in one line over the key hints, so that it covers nothing else; the last one wins."""
+        self.clear_notifications()
+        text = clean(f"{title}: {message}" if title else message)
+        super().notify(text, severity=severity, timeout=timeout, markup=markup)
 
     def _retime(self) -> None:
         if self._timer is not None:
@@ -174,7 +189,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         known = self.faults.kinds
         line = self.faults.add(part, error)
         if self.faults.kinds > known:
-            self.notify(line, title="a fault of gpuwatch itself", severity="error", timeout=10, markup=False)
+            self.notify(line, severity="error", timeout=10)
         return line
 
     def _handle_exception(self, error: Exception) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from gpuwatch.wire import Progress
@@ -109,6 +109,16 @@ class RankProgress:
         first = self.steps[0].step  # a link that was lost brings the past up to its return
         return [*(step for step in self.past if step.step < first), *self.steps]
 
+    def still(self) -> RankProgress:
+        """A copy that stands still while this goes on."""
+        return replace(
+            self,
+            values=dict(self.values),
+            phases=dict(self.phases),
+            timings=dict(self.timings),
+            steps=self.steps.copy(),
+        )
+
     @property
     def done(self) -> float | None:
         """The share of the run (of the epoch, where steps begin anew with each), 0 to 1."""
@@ -136,6 +146,13 @@ class FleetProgress:
         part._count[node] = len(part.writers)
         part.version = self.version
         return part
+
+    def still(self) -> FleetProgress:
+        """A copy that stands still while this goes on."""
+        twin = FleetProgress()
+        twin.writers = {key: known.still() for key, known in self.writers.items()}
+        twin._count, twin.version = Counter(self._count), self.version
+        return twin
 
     def forget(self, node: str) -> None:
         """Drop what is known of one node."""

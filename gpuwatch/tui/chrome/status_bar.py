@@ -50,6 +50,8 @@ def node_counts(totals: Totals, look: StyleSet) -> list[Segment]:
     for state, severity in wanted:
         if number := totals.states[state]:  # type: ignore[index]
             out += _count(look, number, state, severity)
+    if totals.unreachable:
+        out += _count(look, totals.unreachable, "unreachable", "critical")
     return out
 
 

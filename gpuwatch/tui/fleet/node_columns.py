@@ -74,7 +74,7 @@ DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
 
 
 def _trouble(view: NodeView, now: float) -> Cell:
-    if view.node.hello is None and view.state == "lost":
+    if view.never_reached:
         return "unreachable", "critical"  # the reason stands whole among the problems, once for all nodes
     if not view.conditions:
         words = link_words(view.node, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal
@@ -33,6 +33,8 @@ SITUATION_LINES = 4
 """What the list of what is wrong gets at least, where the screen has this many lines:"""
 TALL_ROWS = 20
 LEAST_HOST = 5
+EXAMPLE = "temp>85 & host~=dgx"
+"""A filter, for those who open an empty one."""
 LEGIBLE_SITUATION = 10
 """Under this it is better placed beside the table."""
 
@@ -51,7 +53,7 @@ class FleetScreen(LiveScreen):
         self.situation = ActiveProblems()
         self.lower = Container(id="fleet-lower")
         self.filter_bar = Horizontal(id="filter-bar")
-        self.field = Input(placeholder="temp>85 & host~=dgx", id="filter-text", compact=True)
+        self.field = Input(id="filter-text", compact=True)
         self.note = Label("", id="filter-note")
         self.panels: GpuPanels | None = None
         """With one node there is room for its GPUs under the table,"""
@@ -146,6 +148,12 @@ class FleetScreen(LiveScreen):
         if str(self.note.content) != text:
             self.note.update(text, layout=True)
 
+    def idle(self) -> frozenset[str]:
+        """One node needs no order, and a fleet that is well has nothing unhealthy."""
+        totals = self.cockpit.totals
+        idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
+        return frozenset(idle if totals.worst or self.shown.unhealthy else idle | {"unhealthy"})
+
     # ---- gestures
 
     def node_name(self) -> str | None:
@@ -229,6 +237,7 @@ class FleetScreen(LiveScreen):
     def open_filter(self) -> bool:
         """Ask for a filter expression."""
         self.filter_bar.display = True
+        self.field.placeholder = EXAMPLE
         self.field.focus()
         return True
 
@@ -245,7 +254,13 @@ class FleetScreen(LiveScreen):
         return True
 
     def _show_filter_bar(self) -> None:
+        self.field.placeholder = ""  # an example would look like a filter
         self.filter_bar.display = self.shown.narrowed or bool(self.shown.text)
+
+    @on(events.DescendantBlur, "#filter-text")
+    def _left(self) -> None:
+        self._show_filter_bar()
+        self.pull()
 
     @on(Input.Changed, "#filter-text")
     def _filter(self, event: Input.Changed) -> None:

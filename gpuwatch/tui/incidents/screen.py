@@ -13,6 +13,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.alert_list import AlertList, place_of
+from gpuwatch.tui.incidents.evidence_location import location_after
 from gpuwatch.tui.incidents.incident_detail import IncidentDetail, IncidentHead
 from gpuwatch.tui.incidents.incident_list import IncidentList
 from gpuwatch.tui.incidents.incident_timeline import IncidentMoments
@@ -141,6 +142,27 @@ class IncidentsScreen(LiveScreen):
     def _open(self) -> None:
         if alert := self.alert():
             self.cockpit.show_alert(alert, self.incident())
+
+    def idle(self) -> frozenset[str]:
+        """Without an incident there is nothing to acknowledge or to step through."""
+        incident, on_list = self.incident(), self.focused is self.alerts
+        reported = self.cockpit.scene.snapshot
+        idle = set() if on_list else {"silence"}
+        if incident is None:
+            idle |= {"next_mode", "next_rank"} if on_list else {"next_mode", "next_rank", "acknowledge"}
+            idle |= set() if reported.alerts else {"choose", "waiting"}
+        elif location_after(incident, None) is None:
+            idle.add("next_rank")
+        if not reported.alerts:
+            idle |= {"unhealthy", "acknowledge"}
+        return frozenset(idle)
+
+    def step_back(self) -> bool:
+        """Show all alerts again."""
+        if not self.alerts.only_firing:
+            return False
+        self.action_unhealthy()
+        return True
 
     # ---- gestures
 

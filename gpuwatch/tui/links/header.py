@@ -54,6 +54,7 @@ class LinkHead(LinkPage):
         number = (self.view.at or 0) + 1
         lasted = (results.ended or wall) - results.started
         facts = [
+            "NEWER than the frozen view" if self.view.newer else "",
             clock(results.started, wall),
             f"took {lasting(lasted)}" if results.ended else f"for {lasting(lasted)}",
             f"{counted(len(self.view.board.nodes), 'node')}, {counted(len(results.seats), 'rank')}"

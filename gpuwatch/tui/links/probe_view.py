@@ -22,6 +22,8 @@ class LinkView:
         self.view: View = "nodes"
         self.version = 0
         """Moves when anything that is painted did."""
+        self.newer = False
+        """The results are newer than the frozen view: nobody looked at them before."""
         self._taken: tuple[int | None, int] | None = None
 
     @property
@@ -47,6 +49,7 @@ class LinkView:
         if taken == self._taken or (self._scene.frozen and self.results is not None):
             return
         first = self.results is None or not self.results.seats
+        self.newer = self.at is not None and self._scene.outruns_freeze(self.at)
         self._taken, self.results = taken, still(probing.results)
         self.version += 1
         self.board.take(self.results)

@@ -230,6 +230,10 @@ class LinksScreen(LiveScreen):
             return len(self.view.board.nodes) > 1
         return super().check_action(action, parameters)
 
+    def idle(self) -> frozenset[str]:
+        """Before the first probe there are no links to look at."""
+        return frozenset() if self.view.results is not None else frozenset({"next_mode", "pane", "zoom"})
+
     def running(self) -> int | None:
         """The place of a probe that has not ended."""
         probes = self.cockpit.scene.session.probes

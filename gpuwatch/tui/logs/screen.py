@@ -132,6 +132,16 @@ class LogsScreen(LiveScreen):
         """What that pane looks at."""
         return self.pane.view
 
+    def idle(self) -> frozenset[str]:
+        """Without logs there is nothing to merge, filter or step through."""
+        if not self.desk.sources:
+            names = "next_mode next_error go_to_time filter_lines zoom next_rank choose"
+            return frozenset(names.split())
+        single = self.desk.mode != "panes" or (len(self.desk.sources) < 2 and not self.grid.zoomed)
+        idle = {"zoom"} if single else set()
+        known = self.cockpit.scene.snapshot.incidents
+        return frozenset(idle if known else idle | {"next_rank"})
+
     def node_name(self) -> str | None:
         """The node whose log the cursor is in."""
         view = self.view

@@ -80,6 +80,11 @@ class NodeView:
         return max(len(self.gpus), self.expected)
 
     @property
+    def never_reached(self) -> bool:
+        """Whether every attempt to connect has failed: such a node is unreachable, not lost."""
+        return self.state == "lost" and self.node.hello is None
+
+    @property
     def trouble(self) -> str:
         """The worst condition in words, or nothing."""
         return self.conditions[0].sentence if self.conditions else ""
@@ -155,6 +160,9 @@ class Totals:
     """The whole fleet in a few numbers."""
 
     states: dict[NodeState, int]
+    unreachable: int
+    """Nodes that no link has reached yet, and that are no longer being connected to for the first time;
+    `states` does not count them."""
     ok: int
     stuck: int
     unanswered: int
@@ -204,12 +212,14 @@ class Overview:
         """Add everything up."""
         views = self.views.values()
         states: dict[NodeState, int] = {"live": 0, "connecting": 0, "stale": 0, "lost": 0}
+        unreachable = sum(view.never_reached for view in views)
         for view in views:
-            states[view.state] += 1
+            states[view.state] += not view.never_reached
         found = [(view.name, condition) for view in views for condition in view.conditions]
         found.sort(key=lambda pair: gravity(pair[1]))
         return Totals(
             states,
+            unreachable,
             sum(v.ok for v in views),
             sum(v.stuck for v in views),
             sum(v.unanswered for v in views),

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def _still(fleet: Fleet) -> Fleet:
     """A copy that stands still. Wire structs never change, so shallow copies of nodes and GPUs are enough."""
     twin = copy.copy(fleet)
-    twin.events = fleet.events.copy()
+    twin.events, twin.findings = fleet.events.copy(), dict(fleet.findings)
+    twin.progress = fleet.progress.still()
     twin.nodes = {name: _still_node(node) for name, node in fleet.nodes.items()}
     return twin
 
@@ -56,8 +57,9 @@ class ViewState:
         self._snapshot_version: tuple[int, int] | None = None
         self.unalerted = Unalerted()
         """Conditions that are no alerts (yet)."""
-        self.seats = RankPlacement()
-        """Where the ranks of every job are or were; they are remembered from the first frame on."""
+        self._seats = RankPlacement()
+        self._frozen_seats = self._seats
+        self._frozen_probes: tuple[int, ...] = ()
         self.questions: dict[str | None, Question] = {}
         """Incident -> the newest question about it; None: about no incident."""
         self.now = clock()
@@ -66,6 +68,11 @@ class ViewState:
     def fleet(self) -> Fleet:
         """The fleet to paint."""
         return self._frozen or self.session.fleet
+
+    @property
+    def seats(self) -> RankPlacement:
+        """Where the ranks of every job are or were; they are remembered from the first frame on."""
+        return self._frozen_seats if self.frozen else self._seats
 
     @property
     def snapshot(self) -> AlertSnapshot:
@@ -104,7 +111,7 @@ class ViewState:
         for question in list(self.questions.values()):
             self._follow(question)
         self.now = self._frozen_at if self.frozen else self._clock()
-        self.seats.refresh(self.session.fleet)
+        self._seats.refresh(self.session.fleet)
 
     def _follow(self, question: Question) -> None:
         """Take in its answers, and keep them with the incident.
@@ -137,6 +144,13 @@ class ViewState:
         """Seconds since the view was frozen."""
         return self._clock() - self._frozen_at if self.frozen else 0.0
 
+    def outruns_freeze(self, probe: int) -> bool:
+        """Whether the results of the session's probe with this index moved since the view was frozen."""
+        if not self.frozen:
+            return False
+        known = self._frozen_probes
+        return probe >= len(known) or known[probe] != self.session.probes[probe].results.version
+
     def toggle_freeze(self) -> None:
         """Freeze the view, or catch up."""
         if self.frozen:
@@ -144,7 +158,8 @@ class ViewState:
         else:
             self._reported = self.snapshot
             self._frozen_at, self._frozen_wall = self._clock(), self._wall()
-            self._frozen = _still(self.session.fleet)
+            self._frozen, self._frozen_seats = _still(self.session.fleet), self._seats.still()
+            self._frozen_probes = tuple(probing.results.version for probing in self.session.probes)
         self.tick()
 
     def node(self, name: str) -> Node | None:

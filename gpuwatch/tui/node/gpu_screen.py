@@ -138,6 +138,11 @@ class GpuScreen(LiveScreen):
         """The GPU's node."""
         return self.place[0]
 
+    def idle(self) -> frozenset[str]:
+        """One GPU has no neighbour."""
+        node = self.cockpit.scene.node(self.place[0])
+        return frozenset() if node and len(node.gpus) > 1 else frozenset({"next_item"})
+
     def action_next_item(self, step: int) -> None:
         """The GPU before or after, on this node."""
         node = self.cockpit.scene.node(self.place[0])

@@ -97,6 +97,11 @@ class NodeScreen(LiveScreen):
             if str(tab.label) != label:
                 tab.label = label
 
+    def idle(self) -> frozenset[str]:
+        """One node has no neighbour; one without GPUs has none to open."""
+        idle = set() if len(self.cockpit.scene.fleet.nodes) > 1 else {"next_item"}
+        return frozenset(idle if self.gpus.chosen() else idle | {"choose"})
+
     def action_next_item(self, step: int) -> None:
         """The node before or after, in the order of the plan."""
         names = list(self.cockpit.scene.fleet.nodes)

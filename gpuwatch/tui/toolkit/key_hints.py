@@ -9,6 +9,8 @@ from textual.app import ComposeResult
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey  # textual names it nowhere else
 
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+
 FIRST_TO_GO = ("command_palette", "freeze", "sort", "unhealthy", "silence")
 LAST_TO_GO = ("help", "back_or_quit", "choose", "incidents", "waiting", "filter")
 ASKED_FROM = ("fleet", "incidents", "training")
@@ -36,7 +38,10 @@ class KeysLine(Footer):
 
     def _is_idle(self, key: FooterKey) -> bool:
         """Whether it leads nowhere from here."""
-        return key.action == self._kind or (key.action == "waiting" and self._kind not in ASKED_FROM)
+        name = key.action.partition("(")[0]
+        if name == self._kind or (name == "waiting" and self._kind not in ASKED_FROM):
+            return True
+        return isinstance(self.screen, LiveScreen) and name in self.screen.idle()
 
     def _fitting(self, keys: list[FooterKey]) -> list[FooterKey]:
         self._width = self.app.size.width

@@ -34,6 +34,8 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
     kind: ClassVar[str]
     """Which screen it is, for those who do not import it."""
+    _idle: frozenset[str] = frozenset()
+    """For which actions the line of key hints was made."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so
 
     @property
@@ -50,6 +52,9 @@ class LiveScreen(ErrorBoundary, Screen[None]):
             return 0
         try:
             self.arrange_parts()
+            if (idle := self.idle()) != self._idle:
+                self._idle = idle
+                self.refresh_bindings()
         except Exception as error:
             self.cockpit.report_fault(self.part, error)
         return sum(part.pull() for part in self.query(LineView) if part.is_on_screen)
@@ -69,6 +74,10 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     def open_filter(self) -> bool:
         """Ask what to find here; False: nothing is found on this screen."""
         return False
+
+    def idle(self) -> frozenset[str]:
+        """Actions that would do nothing now; the line of key hints leaves them out."""
+        return frozenset()
 
     def step_back(self) -> bool:
         """Close what is open on this screen, one thing at a time; False: there is nothing."""

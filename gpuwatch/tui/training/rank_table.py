@@ -152,8 +152,11 @@ class RankTable(SelectableLines):
     def _heading(self) -> Row:
         look = self.look
         parts = [Segment("   "), self._title("rank", "rank", RANK - 1, right=True), Segment(" ")]
-        count = f"node:GPU ({len(self.rows)})" if self.only_flagged else "node:GPU"
-        parts.append(Segment(fit(count, self._place), look.dim))
+        if self.only_flagged:
+            ranks = len(self.view.facts.rows) if self.view.facts else 0
+            parts.append(Segment(fit(f"{len(self.rows)}/{ranks}, ! all", self._place), look.title))
+        else:
+            parts.append(Segment(fit("node:GPU", self._place), look.dim))
         for column in self._columns:
             parts += [self._title(column.name, column.title, column.width, right=True), Segment(" ")]
         for _, title, _ in TRENDS if self._trend else ():

@@ -116,6 +116,20 @@ class TrainingScreen(LiveScreen):
             return len(self.view.jobs) > 1
         return super().check_action(action, parameters)
 
+    def idle(self) -> frozenset[str]:
+        """Without ranks there is nothing to order; a rank may have no log."""
+        row = self.ranks.chosen()
+        if row is None and not self.ranks.only_flagged:
+            return frozenset({"choose", "sort", "unhealthy", "next_mode"})
+        return frozenset() if row is not None and row.file is not None else frozenset({"next_mode"})
+
+    def step_back(self) -> bool:
+        """Show all ranks again."""
+        if not self.ranks.only_flagged:
+            return False
+        self.action_unhealthy()
+        return True
+
     def action_next_item(self, step: int) -> None:
         """The job before or after."""
         self.view.turn(step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gpuwatch.fleet.fleet import Fleet
@@ -65,6 +65,16 @@ class RankPlacement:
             self._index()
             self.version += 1
         return changed
+
+    def still(self) -> RankPlacement:
+        """A copy that stands still while this goes on."""
+        twin = RankPlacement()
+        twin.jobs = {
+            job: {key: replace(seat) for key, seat in seats.items()} for job, seats in self.jobs.items()
+        }
+        twin.version = self.version
+        twin._index()
+        return twin
 
     def _take(self, node: Node) -> bool:
         alive: set[tuple[Job, int | str]] = set()
