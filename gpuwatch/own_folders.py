@@ -17,7 +17,7 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """`$XDG_STATE_HOME/gpuwatch`: the faults that the screens survived."""
+    """`$XDG_STATE_HOME/gpuwatch`: the faults that the screens survived, and bookmarks."""
     return _folder("XDG_STATE_HOME", ".local/state")
 
 

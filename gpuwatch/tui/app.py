@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from textual._context import active_message_pump
@@ -57,9 +58,11 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         ascii_only: bool | None = None,
         no_color: bool = False,
         bell: bool = False,
+        state_folder: Path | None = None,
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.scene = ViewState(session, clock, wall)
+        self.state_folder = state_folder
         self.overview = Overview()
         self.pace = RefreshRate(hz)
         self.asked_hz = self.pace.hz

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -28,6 +29,8 @@ class Navigation(App[None]):
     """An app that knows its screens and how to get there. `scene` states what is there."""
 
     scene: ViewState
+    state_folder: Path | None
+    """Where what the person marks is kept; None: nowhere."""
     _last_node: str | None = None
     _turn: tuple[str, int | None] = "", None
     """Incident and rank whose line was opened last."""
@@ -35,9 +38,11 @@ class Navigation(App[None]):
     @cached_property
     def desk(self) -> LogWorkspace:
         """What is open in the logs, however often their screen is left."""
+        from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile
         from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 
-        return LogWorkspace(self.scene)
+        kept = self.state_folder if not self.scene.demo else None  # the demo writes other lines every time
+        return LogWorkspace(self.scene, BookmarkFile(kept / "bookmarks.json") if kept else None)
 
     @cached_property
     def links(self) -> LinkView:

@@ -50,11 +50,14 @@ def watch(
 
         click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch once`", err=True)
         return report_once(source)
+    from gpuwatch.own_folders import state_folder
     from gpuwatch.tui.app import GpuwatchApp
 
     session = source.session()
     try:
-        app = GpuwatchApp(session, hz=hz, ascii_only=ascii_only, no_color=no_color, bell=bell)
+        app = GpuwatchApp(
+            session, hz=hz, ascii_only=ascii_only, no_color=no_color, bell=bell, state_folder=state_folder()
+        )
         choose_theme(app, theme)
         return run(app, session, mouse=not no_mouse)
     finally:

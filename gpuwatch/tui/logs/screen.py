@@ -333,6 +333,8 @@ class LogsScreen(LiveScreen):
         """Set or take away a bookmark."""
         if self.view is not None:
             self.desk.bookmarks.toggle(self.view)
+            if trouble := self.desk.bookmarks.trouble:
+                self.notify(trouble, severity="warning", timeout=5)
             self.pull()
 
     def action_next_bookmark(self, step: int) -> None:

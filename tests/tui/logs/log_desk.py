@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from textual.pilot import Pilot
 
@@ -68,10 +69,12 @@ class Desk:
 
 @contextlib.asynccontextmanager
 async def log_desk(
-    session: LogSession, size: tuple[int, int] = (120, 40), *, press: str = "3", ascii_only: bool = False
-) -> AsyncIterator[Desk]:
+    session: LogSession, size: tuple[int, int] = (120, 40), *, press: str = "3", ascii_only: bool = False,
+    state_folder: Path | None = None,
+) -> AsyncIterator[Desk]:  # fmt: skip
     now = [NOW]
     app = still_app(session, LATER - EPOCH, clock=lambda: now[0], ascii_only=ascii_only)
+    app.state_folder = state_folder
     async with app.run_test(size=size) as pilot:
         desk = Desk(pilot, app, now)
         if press:

@@ -219,7 +219,7 @@ async def test_filter_bookmarks_folding_wrap_and_times() -> None:
         await desk.press("O", "o")
         assert 'File "/job/train.py"' in desk.text()
         await desk.press("o", "B")
-        assert "1 bookmarks" in desk.text()
+        assert "1 bookmark;" in desk.text()
         await desk.press("enter", "escape", "g", "u")
         assert "OutOfMemory" in desk.under_cursor()
         await desk.press("T", "ctrl+w")

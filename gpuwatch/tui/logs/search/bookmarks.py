@@ -8,6 +8,7 @@ from typing import TypeAlias
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile, KeptBookmark
 from gpuwatch.wire import LogLine
 
 Key: TypeAlias = "tuple[str, str, int]"
@@ -21,6 +22,8 @@ class Bookmark:
     source: LogSource
     line: LogLine
     at: float
+    earlier: bool = False
+    """It was set in an earlier session: its file may have been replaced since."""
 
     @property
     def key(self) -> Key:
@@ -31,15 +34,30 @@ class Bookmark:
 class Bookmarks:
     """All of them; `version` moves when one comes or goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: BookmarkFile | None = None) -> None:
+        """Begin with those of earlier sessions.
+
+        Args:
+            file: Where they are kept; None: nowhere.
+        """
         self.version = 0
-        self._marks: dict[Key, Bookmark] = {}
+        self._file = file
+        kept = file.read() if file else ()
+        marks = [Bookmark(each.source, each.line, each.at, earlier=True) for each in kept]
+        self._marks: dict[Key, Bookmark] = {mark.key: mark for mark in marks}
 
     def __len__(self) -> int:
         return len(self._marks)
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._marks
+    @property
+    def trouble(self) -> str | None:
+        """Why they are not kept for later sessions."""
+        return self._file.trouble if self._file else None
+
+    def holds(self, key: Key, text: str) -> bool:
+        """Whether a line is marked; in a file that was replaced another line may be at the same byte."""
+        mark = self._marks.get(key)
+        return mark is not None and (not mark.earlier or mark.line.text == text)
 
     def toggle(self, view: View) -> None:
         """Set one on the cursor's line, or take it away."""
@@ -48,9 +66,19 @@ class Bookmarks:
             return
         source = view.feed.place(view.cursor)[0]
         mark = Bookmark(source, line, UNKNOWN if view.time is None else view.time)
-        if self._marks.pop(mark.key, None) is None:
+        if self.holds(mark.key, line.text):
+            del self._marks[mark.key]
+        else:
             self._marks[mark.key] = mark
         self.version += 1
+        if self._file is not None:
+            self._file.change(lambda kept: self._edit(kept, mark))
+
+    def _edit(self, kept: list[KeptBookmark], changed: Bookmark) -> None:
+        kept[:] = [each for each in kept if (each.node, each.file, each.offset) != changed.key]
+        if changed.key in self._marks:
+            place, line = changed.source, changed.line
+            kept.append(KeptBookmark(*changed.key, line.text, changed.at, rank=place.rank, level=line.level))
 
     def in_order(self) -> list[Bookmark]:
         """All of them, in the order of time."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
+from gpuwatch.diagnose.model.text import plural
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource, file_of
 from gpuwatch.tui.logs.search.bookmarks import Bookmark
@@ -85,7 +86,7 @@ class LogResults(SelectableLines):
 
     def _title(self) -> str:
         if self.of_bookmarks:
-            return f" {len(self.desk.bookmarks)} bookmarks; enter opens, esc closes"
+            return f" {plural(len(self.desk.bookmarks), 'bookmark')}; enter opens, esc closes"
         search = self.desk.hunt.search
         if search is None:
             return ""

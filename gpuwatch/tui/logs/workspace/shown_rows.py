@@ -53,7 +53,7 @@ def shown_lines(view: View, desk: LogWorkspace, width: int, height: int) -> Iter
             source=place[0],
             seam=feed.seams.get(fold.first),
             found=desk.marked.severity(feed, fold),
-            bookmarked=not spot.ruled and key in desk.bookmarks,
+            bookmarked=not spot.ruled and desk.bookmarks.holds(key, line.text),
             wanted=not spot.ruled and (place == view.marked or key == desk.led_to),
             here=not spot.ruled and spot.row == index,
         )

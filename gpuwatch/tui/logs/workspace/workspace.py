@@ -20,6 +20,7 @@ from gpuwatch.tui.logs.data.sources import (
     rank_sources,
 )
 from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile
 from gpuwatch.tui.logs.search.bookmarks import Bookmarks, Key
 from gpuwatch.tui.logs.search.incident_logs import (
     Course,
@@ -59,7 +60,7 @@ class OpenRequest:
 class LogWorkspace:
     """Survives the screen: the choice and the bookmarks are there when it is opened again."""
 
-    def __init__(self, scene: ViewState) -> None:
+    def __init__(self, scene: ViewState, bookmarks: BookmarkFile | None = None) -> None:
         self.scene = scene
         self.text = ""
         """The choice, as it was typed."""
@@ -73,7 +74,7 @@ class LogWorkspace:
         """The line that it led to: highlighted wherever it is shown."""
         self.marked = Marked()
         self.opened = OpenLogs(scene, self.marked)
-        self.bookmarks = Bookmarks()
+        self.bookmarks = Bookmarks(bookmarks)
         self.hunt = LogHunt(scene, self.opened.offset)
         self.clocks = False
         """A time stands before every line."""
