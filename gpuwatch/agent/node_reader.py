@@ -4,7 +4,7 @@ import time
 
 from .base import notices
 from .base.ticker import Reader
-from .host import host, machine
+from .host import host_reader, machine
 from .host.addresses import own_addresses
 from .kernel import kernel_log
 from .processes import process_reader
@@ -41,7 +41,7 @@ class NodeReader(Reader):
         self.memory = None  # type: tuple[int | None, int | None] | None
         """(used, total) bytes of the last reading, for GPUs that share it."""
         self._settings = settings
-        self._host = host.HostReader(proc=settings.proc, sys=settings.sys)
+        self._host = host_reader.HostReader(proc=settings.proc, sys=settings.sys)
         scan_s = min(process_reader.SCAN_EVERY_S, 0.9 * settings.medium_s)
         self._processes = process_reader.ProcessReader(proc=settings.proc, scan_every_s=scan_s)
         self._log = None  # type: kernel_log.KernelLog | None

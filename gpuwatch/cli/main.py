@@ -13,8 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from gpuwatch import __version__
-from gpuwatch.cli.base import exit_codes
-from gpuwatch.cli.base.output import open_closed_streams
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import open_closed_streams
 from gpuwatch.plain import plain
 
 COMMANDS: dict[str, tuple[str, str, str]] = {

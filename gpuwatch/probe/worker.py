@@ -15,13 +15,13 @@ import time
 from functools import partial
 from typing import Any, BinaryIO, Dict, List, Optional
 
-from gpuwatch.probe.ranks.base import words
-from gpuwatch.probe.ranks.base.orders import PrepareFields, Raw, read
 from gpuwatch.probe.ranks.joining import host_store
 from gpuwatch.probe.ranks.launcher_watchdog import LauncherWatchdog
 from gpuwatch.probe.ranks.rank import enter
 from gpuwatch.probe.ranks.rank_environment import settle
 from gpuwatch.probe.ranks.rank_supervisor import RankSupervisor
+from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared.orders import PrepareFields, Raw, read
 
 _STOP_WITHIN_S = 1.5
 """A rank that is stuck on its GPU does not end by itself."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.cli.base.output import OutputError
 from gpuwatch.cli.probe.outputs import put
+from gpuwatch.cli.shared.output import OutputError
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.session.settings.silence_file import SilenceFile
 from tests.sshd import LoginUser, login_user

@@ -24,7 +24,7 @@ from gpuwatch.diagnose.hang.stacks.compare import JobStacks
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
-from gpuwatch.runs.flight.files import gather_dumps
+from gpuwatch.runs.flight.dump_files import gather_dumps
 from gpuwatch.session import Session
 from gpuwatch.session.hang.hang_query import HangQuery
 from tests.end_to_end.cluster import ROOT, watch

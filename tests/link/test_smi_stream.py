@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwatch.link.smi.command import COMMAND, first_line
 from gpuwatch.link.smi.row import parse_row
+from gpuwatch.link.smi.shell_script import COMMAND, first_line
 from gpuwatch.link.smi.stream import BYTES_BURST, LINE_LIMIT_BYTES, SmiStream
 from gpuwatch.link.stream.frame_stream import Item
 from gpuwatch.link.stream.inbox import Refused

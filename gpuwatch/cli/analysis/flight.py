@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from gpuwatch.cli.base import exit_codes
-from gpuwatch.cli.base.output import writing
-from gpuwatch.cli.base.signals import leaving_politely
-from gpuwatch.cli.base.source import Refusal
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.source import Refusal
 
 
 @click.command()
@@ -40,7 +40,7 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
         raise Refusal(missing)
     from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
     from gpuwatch.report.hang.flight import flight_json, print_flight
-    from gpuwatch.runs.flight.files import gather_dumps
+    from gpuwatch.runs.flight.dump_files import gather_dumps
 
     with leaving_politely():
         read = gather_dumps(paths)

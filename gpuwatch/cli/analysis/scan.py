@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.base import exit_codes
-from gpuwatch.cli.base.output import writing
-from gpuwatch.cli.base.signals import StopRequest, ctrl_c_stops, leaving_politely
-from gpuwatch.cli.base.source import Refusal
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.signals import StopRequest, ctrl_c_stops, leaving_politely
+from gpuwatch.cli.shared.source import Refusal
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.base import completed, exit_codes
-from gpuwatch.cli.base.output import writing
-from gpuwatch.cli.base.renamed_option import RenamedOption
-from gpuwatch.cli.base.signals import leaving_politely
-from gpuwatch.cli.base.source import Refusal, Source, lend_option, source_options
+from gpuwatch.cli.shared import completed, exit_codes
+from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.renamed_option import RenamedOption
+from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.source import Refusal, Source, lend_option, source_options
 
 if TYPE_CHECKING:
     from gpuwatch.report.hang.process_stacks import SeenProcess

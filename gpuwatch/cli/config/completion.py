@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.shared import exit_codes
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_GPUWATCH_COMPLETE"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.base import exit_codes
-from gpuwatch.cli.base.output import writing
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
 
 if TYPE_CHECKING:
     from gpuwatch.rules.load import Packs

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.base import exit_codes
-from gpuwatch.cli.base.output import writing
-from gpuwatch.cli.base.signals import leaving_politely
-from gpuwatch.cli.base.source import Source, source_options
 from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
 from gpuwatch.cli.probe.follow import follow
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.source import Source, source_options
 
 if TYPE_CHECKING:
     from gpuwatch.probe.results import Results

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.base import exit_codes
-from gpuwatch.cli.base.source import Source, lend_option, source_options
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.source import Source, lend_option, source_options
 from gpuwatch.diagnose.model.text import plural
 
 if TYPE_CHECKING:

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from gpuwatch.cli.base import exit_codes
-from gpuwatch.cli.base.output import writing
-from gpuwatch.cli.base.signals import leaving_politely
-from gpuwatch.cli.base.source import Refusal, Source, node_options
 from gpuwatch.cli.probe.follow import follow
 from gpuwatch.cli.probe.options import wish_options
 from gpuwatch.cli.probe.outputs import Outputs, is_demo, keep, put_data, read_baseline
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.source import Refusal, Source, node_options
 
 if TYPE_CHECKING:
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import Wish
     from gpuwatch.probe.results import Results
-    from gpuwatch.report.output.line import ReportLine
+    from gpuwatch.report.output.report_line import ReportLine
 
 
 @click.command()

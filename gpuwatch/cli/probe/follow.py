@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from gpuwatch.cli.base.signals import StopRequest, ctrl_c_stops
+from gpuwatch.cli.shared.signals import StopRequest, ctrl_c_stops
 
 if TYPE_CHECKING:
     from gpuwatch.probe.orchestration.conductor import Conductor

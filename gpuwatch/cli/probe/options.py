@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from gpuwatch.cli.base.renamed_option import RenamedOption
-from gpuwatch.cli.base.source import Decorator
+from gpuwatch.cli.shared.renamed_option import RenamedOption
+from gpuwatch.cli.shared.source import Decorator
 from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, Wish
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

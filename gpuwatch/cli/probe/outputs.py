@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.base.output import OutputError, writing
-from gpuwatch.cli.base.source import Refusal, Source
+from gpuwatch.cli.shared.output import OutputError, writing
+from gpuwatch.cli.shared.source import Refusal, Source
 
 if TYPE_CHECKING:
     from gpuwatch.probe.judging.checks.baseline import Baseline

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpuwatch.fleet.nodes import quantities
+from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.last_ranks import ended_ranks
 from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS, Metric, NodeMetric
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.quantities import Quantity
+from gpuwatch.fleet.nodes.units import Quantity
 from gpuwatch.wire import Process
 
 Numbers: TypeAlias = "tuple[float, ...] | None"
@@ -83,12 +83,12 @@ def number(text: str, quantity: Quantity) -> tuple[float, float] | None:
 
 
 def _factor(suffix: str, quantity: Quantity) -> float | None:
-    if quantity is quantities.SECONDS:
+    if quantity is units.SECONDS:
         return _DURATIONS.get(suffix.lower())
     if quantity.unit in ("%", "C"):
         return 1.0 if suffix.upper().removeprefix("°") in ("", quantity.unit) else None
     lowered, unit = suffix.lower(), quantity.unit.lower()
-    if quantity is quantities.MEGAHERTZ:
+    if quantity is units.MEGAHERTZ:
         return {"": 1.0, "mhz": 1.0, "m": 1.0, "khz": 1e-3, "ghz": 1e3, "g": 1e3}.get(lowered)
     for ending in (unit, unit.removesuffix("/s"), "ib"):
         if ending and lowered.endswith(ending):
@@ -140,7 +140,7 @@ def _process_number(read_one: Callable[[Process], float | None]) -> NumberColumn
             return None
         return tuple(value for process in processes if (value := read_one(process)) is not None)
 
-    return NumberColumn(quantities.COUNT, read)
+    return NumberColumn(units.COUNT, read)
 
 
 def _ranks(node: Node, gpu: Gpu | None, _now: float) -> Numbers:
@@ -198,7 +198,7 @@ COLUMNS: dict[str, Column] = {
     **{name: _gpu_number(metric) for name, metric in METRICS.items()},
     **{name: _node_number(metric) for name, metric in NODE_METRICS.items()},
     "node": WordColumn(_names),
-    "gpu": NumberColumn(quantities.COUNT, _index),
+    "gpu": NumberColumn(units.COUNT, _index),
     "name": _of_gpu(lambda gpu: gpu.info.name),
     "uuid": _of_gpu(lambda gpu: gpu.info.uuid),
     "bus": _of_gpu(lambda gpu: gpu.info.bus_id),
@@ -210,7 +210,7 @@ COLUMNS: dict[str, Column] = {
     "job": _process_words(lambda process: process.job),
     "command": _process_words(lambda process: process.command or process.name),
     "container": _process_words(lambda process: process.container),
-    "rank": NumberColumn(quantities.COUNT, _ranks),
+    "rank": NumberColumn(units.COUNT, _ranks),
     "pid": _process_number(lambda process: process.pid),
 }
 """Every column by name; `label.KEY` comes on top."""

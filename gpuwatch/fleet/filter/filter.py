@@ -27,7 +27,7 @@ from gpuwatch.fleet.filter.terms import (
     WordIs,
 )
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.quantities import PERCENT
+from gpuwatch.fleet.nodes.units import PERCENT
 
 MOST_CHARACTERS = 1000
 MOST_NESTED = 40

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gpuwatch.fleet.nodes import quantities
+from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.quantities import Quantity
 from gpuwatch.fleet.nodes.readings import (
     host_memory_pct,
     memory_pct,
@@ -21,6 +20,7 @@ from gpuwatch.fleet.nodes.readings import (
     pcie_bps,
     slowdown_pct,
 )
+from gpuwatch.fleet.nodes.units import Quantity
 from gpuwatch.wire import GpuFast, HostSample
 
 Tier: TypeAlias = Literal["fast", "medium", "slow"]
@@ -221,7 +221,7 @@ def _memory_temperature(gpu: Gpu) -> Scale:
 
 
 def _of_fast() -> list[Metric]:
-    q = quantities
+    q = units
     return [
         Metric("util", "utilization", q.PERCENT, "fast", _fast("utilization_pct"), _PERCENT, "util"),
         Metric("mem", "memory", q.PERCENT, "fast", _of_fast_tier(memory_pct), _PERCENT, "mem"),
@@ -259,7 +259,7 @@ def _of_fast() -> list[Metric]:
 
 
 def _of_medium_and_slow() -> list[Metric]:
-    q = quantities
+    q = units
     return [
         Metric("memclk", "memory clock", q.MEGAHERTZ, "medium", _medium("memory_clock_mhz"), _MEMORY_CLOCK),
         Metric("limit", "power limit", q.WATTS, "medium", power_limit_w, _POWER_LIMIT),
@@ -299,7 +299,7 @@ def _present(node: Node, _now: float) -> float | None:
 
 
 def _of_nodes() -> list[NodeMetric]:
-    q = quantities
+    q = units
     return [
         NodeMetric("cpu", "CPU", q.PERCENT, _host("cpu_pct"), "cpu"),
         NodeMetric("iowait", "I/O wait", q.PERCENT, _host("iowait_pct")),

@@ -56,7 +56,7 @@ def agent_way(
 
 def smi_way(python: str | None, interval_s: float) -> Way:
     """nvidia-smi and /proc through /bin/sh; every ping brings the host's figures, so there is one a tick."""
-    from gpuwatch.link.smi.command import COMMAND, first_line  # noqa: PLC0415 - only such a node pays for it
+    from gpuwatch.link.smi.shell_script import COMMAND, first_line  # noqa: PLC0415 - only such a node pays for it
     from gpuwatch.link.smi.stream import SmiStream  # noqa: PLC0415
 
     nonce = secrets.token_hex(8)

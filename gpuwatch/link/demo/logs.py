@@ -18,7 +18,7 @@ from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.link.demo import machines, scenario, texts
-from gpuwatch.link.demo.files import DemoLine, LogText
+from gpuwatch.link.demo.log_files import DemoLine, LogText
 from gpuwatch.link.demo.scenario import GPUS_PER_NODE
 from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs

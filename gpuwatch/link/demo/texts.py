@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuwatch.link.demo import machines, scenario
-from gpuwatch.link.demo.files import LogText, Records, ScenarioLine
+from gpuwatch.link.demo.log_files import LogText, Records, ScenarioLine
 from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, STRAGGLER, noise
 from gpuwatch.wire import KERNEL_LOG
 

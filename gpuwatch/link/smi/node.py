@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gpuwatch import __version__
 from gpuwatch.link.smi import notices
-from gpuwatch.link.smi.host import MEMINFO, OTHER_MEMINFO, host_sample, processor_times
+from gpuwatch.link.smi.host_sample import MEMINFO, OTHER_MEMINFO, host_sample, processor_times
 from gpuwatch.link.smi.row import MOST_GPUS, Row, RowError, parse_row
 from gpuwatch.wire import (
     NO_PYTHON,

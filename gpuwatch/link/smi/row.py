@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from gpuwatch.agent.gpu.sampling_tiers import REASONS
-from gpuwatch.link.smi.command import COLUMNS, MORE_COLUMNS
+from gpuwatch.link.smi.shell_script import COLUMNS, MORE_COLUMNS
 from gpuwatch.plain import plain
 from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow
 

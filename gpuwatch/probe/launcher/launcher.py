@@ -11,8 +11,8 @@ import threading
 import time
 
 from gpuwatch.agent.base.requests import Requests
-from gpuwatch.probe.launcher.base.lifeline import Lifeline
-from gpuwatch.probe.launcher.base.lines import MAX_LINE, LineWriter
+from gpuwatch.probe.launcher.connection.lifeline import Lifeline
+from gpuwatch.probe.launcher.connection.lines import MAX_LINE, LineWriter
 from gpuwatch.probe.launcher.inventory.counters import CounterReader
 from gpuwatch.probe.launcher.inventory.gpus import Gpus
 from gpuwatch.probe.launcher.inventory.inventory import Survey

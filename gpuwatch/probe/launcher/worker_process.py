@@ -13,15 +13,15 @@ from collections import deque
 
 from gpuwatch.agent.base.procfs import clean
 from gpuwatch.agent.processes.process_table import read_stat
-from gpuwatch.probe.launcher.base.lifeline import end_others
-from gpuwatch.probe.launcher.base.lines import MAX_LINE, MAX_TEXT
+from gpuwatch.probe.launcher.connection.lifeline import end_others
+from gpuwatch.probe.launcher.connection.lines import MAX_LINE, MAX_TEXT
 from gpuwatch.probe.launcher.inventory.interpreters import ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO, Any, Deque  # noqa: F401 - used in type comments
 
-    from gpuwatch.probe.launcher.base.lines import LineWriter  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.connection.lines import LineWriter  # noqa: F401 - used in type comments
     from gpuwatch.probe.launcher.inventory.interpreters import Interpreter  # noqa: F401 - used in type comments
 
 ENTRY = "gpuwatch.probe.worker"

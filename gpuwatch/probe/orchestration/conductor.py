@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.judging.judge import judge, suspects
-from gpuwatch.probe.orchestration.nodes.line import Lost, NodeLine
+from gpuwatch.probe.orchestration.nodes.node_line import Lost, NodeLine
 from gpuwatch.probe.orchestration.nodes.node_pool import CancelledError, Confirmed, NodePool, RetestAsked
 from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.orchestration.stages.collectives import CollectiveStage

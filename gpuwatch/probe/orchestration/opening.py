@@ -13,7 +13,7 @@ from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.orchestration.conductor import ASK_S, IDLE_S, Conductor
 from gpuwatch.probe.orchestration.nodes.carrier_line import CarrierLine
-from gpuwatch.probe.orchestration.nodes.line import NodeLine
+from gpuwatch.probe.orchestration.nodes.node_line import NodeLine
 from gpuwatch.probe.probe_request import Wish
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ import time
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
-from gpuwatch.probe.ranks.base import words
-from gpuwatch.probe.ranks.base.deadlines import within
-from gpuwatch.probe.ranks.base.orders import PrepareFields, SeatFields
-from gpuwatch.probe.ranks.base.sealed_store import SealedStore, StoreLostError
-from gpuwatch.probe.ranks.base.store_barrier import roll_call
-from gpuwatch.probe.ranks.base.torch_types import Store, Torch
 from gpuwatch.probe.ranks.measures.clocks import CpuClock, CudaClock
 from gpuwatch.probe.ranks.measures.collectives import CALLS, Buffers, CollectiveRunner
 from gpuwatch.probe.ranks.measures.pairs import GlooPairs
 from gpuwatch.probe.ranks.measures.pairs_nccl import NcclPairs
+from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared.deadlines import within
+from gpuwatch.probe.ranks.shared.orders import PrepareFields, SeatFields
+from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError
+from gpuwatch.probe.ranks.shared.store_barrier import roll_call
+from gpuwatch.probe.ranks.shared.torch_types import Store, Torch
 
 _WATCHDOG_S = 15.0
 """Later than our own time limits: NCCL's watchdog ends the process, which is the last resort."""

@@ -10,13 +10,13 @@ import time
 from queue import Queue
 from typing import BinaryIO, Iterator, List, Optional
 
-from gpuwatch.probe.ranks.base import words
-from gpuwatch.probe.ranks.base.orders import PrepareFields, Raw, SeatFields, StepFields, read
-from gpuwatch.probe.ranks.base.store_barrier import roll_call
-from gpuwatch.probe.ranks.base.torch_types import Torch
 from gpuwatch.probe.ranks.joining import CannotJoinError, JoinedRank, join, ready
 from gpuwatch.probe.ranks.measures import gpu_checks
 from gpuwatch.probe.ranks.measures.clocks import GpuStuckError
+from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared.orders import PrepareFields, Raw, SeatFields, StepFields, read
+from gpuwatch.probe.ranks.shared.store_barrier import roll_call
+from gpuwatch.probe.ranks.shared.torch_types import Torch
 
 LOGGED_REASON = 70
 """Exit status of a rank whose last line on stderr is the reason."""

@@ -15,9 +15,9 @@ import warnings
 from collections import deque
 from typing import BinaryIO, Callable, Deque, Dict, List, Set
 
-from gpuwatch.probe.ranks.base import words
-from gpuwatch.probe.ranks.base.orders import Raw, SeatFields, part_of
 from gpuwatch.probe.ranks.rank import LOGGED_REASON
+from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared.orders import Raw, SeatFields, part_of
 
 _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 1 << 16

@@ -14,9 +14,9 @@ from gpuwatch.plain import plain
 from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.runs.flight.dump_files import FoundDumps
 from gpuwatch.runs.flight.dumps import RankDump
-from gpuwatch.runs.flight.files import FoundDumps
 
 MAX_LISTED_FILES = 8
 """Dumps and folders that are left out, reported one by one."""

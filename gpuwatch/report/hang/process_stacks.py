@@ -9,7 +9,7 @@ from gpuwatch.diagnose.hang.stacks.kernel_waits import kernel_wait
 from gpuwatch.diagnose.hang.stacks.locations import line, place_of
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import Facts
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.wire import ProcessStack, PythonThread
 
 SHOWN_FRAMES = 12

@@ -8,8 +8,8 @@ from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.text import INDENT, fact, heading, steps
 from gpuwatch.report.once.json_output import Facts
-from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.output.renamed_keys import with_new_names
+from gpuwatch.report.output.report_line import ReportLine
 
 
 def testimony_lines(stated: SourceVerdict, before: Sequence[ReportLine] = ()) -> list[ReportLine]:

@@ -26,8 +26,8 @@ from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
 from gpuwatch.report.incidents.text import INDENT, steps
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import ReportLine
 from gpuwatch.report.output.renamed_keys import with_new_names
+from gpuwatch.report.output.report_line import ReportLine
 
 
 def print_stacks(

@@ -9,7 +9,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import evidence
 from gpuwatch.report.incidents.text import INDENT, LABEL, fact, first_seen, steps
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 
 MAX_KEY_LINE = 400
 """Characters of the key line that are shown."""

@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
 from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.json_output import evidence, undated_incident
-from gpuwatch.report.output.line import ReportLine, names
+from gpuwatch.report.output.report_line import ReportLine, names
 
 Place: TypeAlias = Callable[[Proof], str]
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.report.once.first_report import Progress
-from gpuwatch.report.output.line import names
+from gpuwatch.report.output.report_line import names
 
 
 @contextlib.contextmanager

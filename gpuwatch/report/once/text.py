@@ -15,7 +15,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.fleet.nodes.quantities import seconds_text
+from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing
@@ -25,7 +25,7 @@ from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
 from gpuwatch.report.once.json_output import node_error
 from gpuwatch.report.once.pending import pending, unreadable
 from gpuwatch.report.once.unseen import busy_unseen, processes_hidden
-from gpuwatch.report.output.line import ReportLine, names
+from gpuwatch.report.output.report_line import ReportLine, names
 from gpuwatch.wire import Notice, Severity
 
 NAMED_ALERTS = 12

@@ -11,7 +11,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 
 STYLES = {
     "ok": "#66b2ff",

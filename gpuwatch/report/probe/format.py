@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuwatch.fleet.nodes.quantities import UNKNOWN
+from gpuwatch.fleet.nodes.units import UNKNOWN
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import Grade
 from gpuwatch.probe.judging.text import words

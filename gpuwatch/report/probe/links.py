@@ -15,7 +15,7 @@ from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import Grade, MeasuredLink
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import STYLES, counted, percent_text, rate_text, seat_name
 from gpuwatch.report.probe.tables import TableColumn, table_lines
 

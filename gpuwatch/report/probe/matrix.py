@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from gpuwatch.fleet.nodes.quantities import UNKNOWN
+from gpuwatch.fleet.nodes.units import UNKNOWN
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.links.links import BAD_RATIO, NOISY_SPREAD, OK_RATIO, Grade, MeasuredLink, graded
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results, Seat
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import GRAVITY, STYLES, percent_text, rate_text, seat_name
 from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe.tables import padded

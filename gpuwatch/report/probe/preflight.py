@@ -6,12 +6,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.probe.protocol import Ground, GroundNic, GroundPort
 from gpuwatch.probe.results import Estimate, NodeGround, Results
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import backend_text, counted, listed
 
 LABEL = 8

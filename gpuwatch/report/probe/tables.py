@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 
 from rich.cells import cell_len
 
-from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
+from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import CollectiveResult, CounterChange, GpuResult, Results
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import (
     counted,
     gb_per_s,

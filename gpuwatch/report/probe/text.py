@@ -15,7 +15,7 @@ from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Culprit, Verdict
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import backend_text, marks_for, percent_text
 from gpuwatch.report.probe.matrix import pair_lines
 from gpuwatch.report.probe.preflight import unreachable_lines

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.plain import plain
 from gpuwatch.report.incidents.brief_text import brief_lines, sentence_line
 from gpuwatch.report.incidents.text import incident_lines, outside_lines
 from gpuwatch.report.output.console import console_on, show
-from gpuwatch.report.output.line import ReportLine
+from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.scan.report import ScanReport
 from gpuwatch.runs.files.files import Skipped
 from gpuwatch.runs.scan.scan import Scan

@@ -20,7 +20,7 @@ def of_the_youngest_job(found: Sequence[tuple[str, RankDump]]) -> tuple[list[Ran
     the younger dumps counts, unless that is a single dump beside `MIN_ATTEMPT_DUMPS` of the other.
 
     Args:
-        found: Series (`gpuwatch.runs.flight.files.series_of`) and dump, the youngest last.
+        found: Series (`gpuwatch.runs.flight.dump_files.series_of`) and dump, the youngest last.
     """
     every: dict[str, list[RankDump]] = {}
     for series, dump in reversed(found):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.plain import plain
 from gpuwatch.wire import DumpPiece

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import plural
-from gpuwatch.fleet.nodes.quantities import seconds_text
+from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text
 from gpuwatch.tui.model.node_summary import Totals
 from gpuwatch.tui.model.severity import Severity

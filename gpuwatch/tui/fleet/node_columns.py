@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpuwatch.fleet.nodes import quantities
-from gpuwatch.fleet.nodes.quantities import UNKNOWN, Quantity
+from gpuwatch.fleet.nodes import units
+from gpuwatch.fleet.nodes.units import UNKNOWN, Quantity
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView, rank
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.text import age_text, link_words
@@ -61,7 +61,7 @@ def _gpus(view: NodeView, _now: float) -> Cell:
 
 
 def _age(view: NodeView, now: float) -> Cell:
-    text = quantities.SECONDS.format(view.node.age(now)).strip()
+    text = units.SECONDS.format(view.node.age(now)).strip()
     return text, None if view.state == "live" else "warning"
 
 
@@ -89,7 +89,7 @@ def _network(view: NodeView) -> float | None:
     return sum(known) if known else None
 
 
-q = quantities
+q = units
 COLUMNS: tuple[NodeColumn, ...] = (
     NodeColumn(
         "node",

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from gpuwatch.fleet.nodes.quantities import scaled_text
+from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.hosts.names import fold
 from gpuwatch.probe.judging.text.words import listed
 from gpuwatch.probe.protocol import GpuUser, Ground

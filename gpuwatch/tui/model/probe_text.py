@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.fleet.nodes.quantities import UNKNOWN
+from gpuwatch.fleet.nodes.units import UNKNOWN
 from gpuwatch.probe.judging.text import words
 from gpuwatch.probe.judging.text.words import listed
 from gpuwatch.probe.results import ENDED, Phase, Results, Seat

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuwatch.fleet.nodes.last_ranks import ended_ranks, ranks_on
 from gpuwatch.fleet.nodes.metrics import METRICS, power_limit_w
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.quantities import MEMORY
+from gpuwatch.fleet.nodes.units import MEMORY
 from gpuwatch.tui.toolkit.text import age_text
 
 

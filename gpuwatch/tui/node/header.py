@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.fleet.nodes.quantities import MEMORY, seconds_text
+from gpuwatch.fleet.nodes.units import MEMORY, seconds_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView
 from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row

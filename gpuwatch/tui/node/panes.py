@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 from rich.segment import Segment
 
 from gpuwatch.diagnose.health.remedies import remedy_for
-from gpuwatch.fleet.nodes.quantities import MEMORY, RATE, UNKNOWN, seconds_text
+from gpuwatch.fleet.nodes.units import MEMORY, RATE, UNKNOWN, seconds_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import bar

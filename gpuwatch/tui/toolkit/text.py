@@ -10,7 +10,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.condition import Evidence
 from gpuwatch.fleet.nodes.missing_text import no_answer, without_gpus
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.fleet.nodes.quantities import seconds_text
+from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Event
 

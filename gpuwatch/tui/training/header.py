@@ -9,7 +9,7 @@ from rich.style import Style
 
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
-from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
+from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.toolkit.charts import bar
 from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row

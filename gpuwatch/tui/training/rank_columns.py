@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.training.job_view.facts import RankRow
-from gpuwatch.fleet.nodes import quantities
-from gpuwatch.fleet.nodes.quantities import UNKNOWN, scaled_text
+from gpuwatch.fleet.nodes import units
+from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
 from gpuwatch.tui.toolkit.text import age_text
 
 Write: TypeAlias = Callable[[float], str]
@@ -55,7 +55,7 @@ def _age(at: float | None, now: float) -> float | None:
     return None if at is None else max(0.0, now - at)
 
 
-q = quantities
+q = units
 COLUMNS = (
     RankColumn("step", "step", 8, 99, lambda r, _: r.step, lambda v: f"{v:.0f}", "log", "", falling=False),
     RankColumn("lag", "lag", 4, 98, lambda r, _: r.lag, lambda v: f"{min(v, 9999):.0f}", "log", "lag"),

@@ -11,7 +11,7 @@ from rich.style import Style
 
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, RankRow, Spread
 from gpuwatch.fleet.nodes.metrics import METRICS
-from gpuwatch.fleet.nodes.quantities import UNKNOWN
+from gpuwatch.fleet.nodes.units import UNKNOWN
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import sparkline
 from gpuwatch.tui.toolkit.line_view import Cell, Row, SelectableLines, highlighted, joined, text_of

@@ -10,7 +10,7 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.agent.host import disks
-from gpuwatch.agent.host.host import HostReader
+from gpuwatch.agent.host.host_reader import HostReader
 from gpuwatch.agent.host.machine import describe, nvidia_devices_on_bus
 from tests.agent.trees import Clock, wait_until, write
 

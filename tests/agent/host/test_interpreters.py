@@ -25,7 +25,7 @@ package = types.ModuleType("gpuwatch_agent")
 package.__path__ = [sys.argv[1]]
 sys.modules["gpuwatch_agent"] = package
 from gpuwatch_agent.hang_evidence import flight_files, flight_pipe, ras, stacks
-from gpuwatch_agent.host import host, machine
+from gpuwatch_agent.host import host_reader, machine
 from gpuwatch_agent.kernel import kernel_log, xid_table
 from gpuwatch_agent.processes import process_reader
 folder = tempfile.mkdtemp()
@@ -33,7 +33,7 @@ rank = {"RANK": "3", "WORLD_SIZE": "4", "NCCL_RAS_ADDR": "127.0.0.1:1"}
 rank["TORCH_FR_DUMP_TEMP_FILE"] = folder + "/fr_"
 rank["TORCH_WORKER_SERVER_SOCKET"] = folder + "/none.sock"
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=rank)
-reader = host.HostReader()
+reader = host_reader.HostReader()
 reader.read()
 log = kernel_log.KernelLog()
 log.poll()

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gpuwatch import wire
-from gpuwatch.agent.host.host import HostReader
+from gpuwatch.agent.host.host_reader import HostReader
 from gpuwatch.agent.host.infiniband import PortReader
 from gpuwatch.agent.host.net import NicReader
 from tests.agent.trees import Clock, wait_until, write

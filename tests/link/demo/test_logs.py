@@ -10,8 +10,8 @@ import pytest
 from gpuwatch import wire
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.link.demo import scenario, texts
-from gpuwatch.link.demo.files import LogText
 from gpuwatch.link.demo.links import EPOCH, SEED, demo_links
+from gpuwatch.link.demo.log_files import LogText
 from gpuwatch.link.demo.logs import NodeLogs
 from gpuwatch.link.stream.inbox import Inbox
 

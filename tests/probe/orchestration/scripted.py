@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.probe.orchestration.conductor import Conductor
-from gpuwatch.probe.orchestration.nodes.line import Lost, OnMessage
+from gpuwatch.probe.orchestration.nodes.node_line import Lost, OnMessage
 from gpuwatch.probe.protocol import (
     Absent,
     AnyOrder,

@@ -14,7 +14,7 @@ from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.child_process import ChildCarrier
 from gpuwatch.link.stream.carrier import Carrier, CarrierError
 from gpuwatch.probe.orchestration.nodes.carrier_line import CarrierLine
-from gpuwatch.probe.orchestration.nodes.line import Lost, Received
+from gpuwatch.probe.orchestration.nodes.node_line import Lost, Received
 from gpuwatch.probe.protocol import Count, Note
 from tests.sentences import Sentences
 

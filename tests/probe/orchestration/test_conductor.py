@@ -14,7 +14,7 @@ from gpuwatch.probe.orchestration.conductor import Conductor, Suspects
 from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.probe_request import MIB, Wish
 from gpuwatch.probe.protocol import Absent, Died, Done, GpuUser, Step
-from gpuwatch.probe.ranks.base.sealed_store import TAMPERED
+from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Verdict
 from tests.probe.orchestration.scripted import (

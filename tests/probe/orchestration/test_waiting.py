@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuwatch.probe.orchestration.nodes.line import Received
+from gpuwatch.probe.orchestration.nodes.node_line import Received
 from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
 from gpuwatch.probe.orchestration.stages.ranks import STEP_MARGIN_S, RankControl
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch.probe.protocol import Note, Prepare, RankSeat, Step
-from gpuwatch.probe.ranks.base import orders
+from gpuwatch.probe.ranks.shared import orders
 from tests.parts import need_torch
 from tests.probe.ranks.driver import Cluster
 from tests.sentences import Sentences

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuwatch.probe.ranks.base import words
-from gpuwatch.probe.ranks.base.orders import StepFields
+from gpuwatch.probe.ranks.measures.checked_values import PERIOD, DataPattern
 from gpuwatch.probe.ranks.measures.collectives import Buffers, CollectiveRunner
-from gpuwatch.probe.ranks.measures.pattern import PERIOD, DataPattern
+from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared.orders import StepFields
 from tests.parts import need_torch
 from tests.sentences import Sentences
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from gpuwatch.probe.protocol import Died, Ready
-from gpuwatch.probe.ranks.base import store_barrier
-from gpuwatch.probe.ranks.base.sealed_store import TAMPERED, SealedStore, StoreTamperedError
-from gpuwatch.probe.ranks.base.store_barrier import meet, roll_call
+from gpuwatch.probe.ranks.shared import store_barrier
+from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED, SealedStore, StoreTamperedError
+from gpuwatch.probe.ranks.shared.store_barrier import meet, roll_call
 from tests.parts import need_torch
 from tests.probe.ranks.driver import Cluster
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from gpuwatch.runs.flight.dump_files import FoundDumps, gather_dumps, rank_of
 from gpuwatch.runs.flight.dumps import read_dump
-from gpuwatch.runs.flight.files import FoundDumps, gather_dumps, rank_of
 from gpuwatch.runs.flight.pickle_reader import NoDumpError
 from tests.diagnose.dumps import content, entry, steps
 from tests.runs.flight.writing import WORLD, write

@@ -21,7 +21,7 @@ from gpuwatch.agent.logs.ipc.lifeline import die_with
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.plain import plain
-from gpuwatch.runs.flight.files import gather_dumps, rank_of
+from gpuwatch.runs.flight.dump_files import gather_dumps, rank_of
 
 ASKED, ANSWER = "asked.json", "judged.json"
 """Neither carries the number of a rank, so neither is taken for a dump."""

@@ -11,8 +11,8 @@ import sys
 import time
 
 from gpuwatch.agent.base.procfs import clean
-from gpuwatch.probe.launcher.base.lifeline import bound, end_others
-from gpuwatch.probe.launcher.base.lines import MAX_TEXT
+from gpuwatch.probe.launcher.connection.lifeline import bound, end_others
+from gpuwatch.probe.launcher.connection.lines import MAX_TEXT
 from gpuwatch.probe.launcher.inventory.environment import SETTINGS, without_traces
 
 TYPE_CHECKING = False

@@ -8,8 +8,8 @@ from gpuwatch.agent.base.background import Background
 from gpuwatch.agent.base.procfs import clean
 from gpuwatch.agent.host.infiniband import PortReader
 from gpuwatch.agent.processes.process_reader import ProcessReader
-from gpuwatch.probe.launcher.base.lines import MAX_TEXT
-from gpuwatch.probe.launcher.inventory import interpreters, nics, places, trainers
+from gpuwatch.probe.launcher.connection.lines import MAX_TEXT
+from gpuwatch.probe.launcher.inventory import bus_topology, interpreters, nics, trainers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class Survey(object):
             "torch": None if chosen is None else clean(chosen.torch or "", 64),
             "tried": refused + tried,
             "cpus": _cpus(),
-            "gpus": [dict(gpu, **places.of_gpu(gpu.get("bus_id"))) for gpu in gpus],
+            "gpus": [dict(gpu, **bus_topology.of_gpu(gpu.get("bus_id"))) for gpu in gpus],
             "nics": nics.read(),
             "ports": _ports(found),
-            "nccl": {} if chosen is None else places.nccl_settings(chosen.environ()),
+            "nccl": {} if chosen is None else bus_topology.nccl_settings(chosen.environ()),
             "notes": notes[:MAX_NOTES],
         }
 
@@ -105,7 +105,7 @@ def _name_users(gpus, rows, proc):
 def _ports(found):
     # type: (Any) -> list[dict[str, Any]]
     return [
-        dict({key: port[key] for key in _PORT if key in port}, **places.of_port(port["device"]))
+        dict({key: port[key] for key in _PORT if key in port}, **bus_topology.of_port(port["device"]))
         for port in found or ()
     ]
 

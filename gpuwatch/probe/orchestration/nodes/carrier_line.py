@@ -16,7 +16,7 @@ from gpuwatch.link.start import failure_reasons
 from gpuwatch.link.stream.carrier import Carrier, CarrierError, Dialer
 from gpuwatch.link.stream.limits import LineSplitter, StartFinder, StreamError, TokenBucket
 from gpuwatch.plain import plain
-from gpuwatch.probe.orchestration.nodes.line import Lost, OnMessage
+from gpuwatch.probe.orchestration.nodes.node_line import Lost, OnMessage
 from gpuwatch.probe.orchestration.nodes.shipping import probe_way
 from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Leaving
 from gpuwatch.wire.codec import decode_strictly

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpuwatch.probe.orchestration.nodes.line import Lost, NodeLine, Received
+from gpuwatch.probe.orchestration.nodes.node_line import Lost, NodeLine, Received
 from gpuwatch.probe.protocol import AnyOrder
 
 CLOSE_S = 2.0

@@ -16,7 +16,7 @@ from typing import Any
 import gpuwatch
 from gpuwatch.link.start.bundle import framed, loader_command, packed, pynvml_source, sources
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.probe.launcher.base.lines import START_MARK
+from gpuwatch.probe.launcher.connection.lines import START_MARK
 
 ENTRY = "gpuwatch.probe.launcher.launcher"
 

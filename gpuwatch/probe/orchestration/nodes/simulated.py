@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from gpuwatch.link.demo.machines import uuid
 from gpuwatch.link.demo.scenario import GPUS_PER_NODE, noise
-from gpuwatch.probe.orchestration.nodes.line import Lost, OnMessage, Received
+from gpuwatch.probe.orchestration.nodes.node_line import Lost, OnMessage, Received
 from gpuwatch.probe.probe_request import Collective
 from gpuwatch.probe.protocol import (
     AnyNodeMessage,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuwatch.probe.orchestration.nodes.line import Lost
+from gpuwatch.probe.orchestration.nodes.node_line import Lost
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
 from gpuwatch.probe.orchestration.planning.plan import estimate, make_plan
 from gpuwatch.probe.orchestration.planning.seating import seat_ranks

@@ -13,7 +13,7 @@ from gpuwatch.probe.orchestration.stages.counters import count_meanwhile
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.protocol import Absent, Arrived, Died, Done, Prepare, RankSeat, Ready, Step
-from gpuwatch.probe.ranks.base.sealed_store import TAMPERED
+from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 
 STEP_MARGIN_S = 5.0
 """Beyond a step's own timeout: ranks report a timeout themselves, and better."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from gpuwatch.probe.orchestration.nodes.line import Lost
+from gpuwatch.probe.orchestration.nodes.node_line import Lost
 from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan

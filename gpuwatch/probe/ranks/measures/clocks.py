@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Callable, List, Protocol
 
-from gpuwatch.probe.ranks.base import words
-from gpuwatch.probe.ranks.base.torch_types import Event, Torch
+from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared.torch_types import Event, Torch
 
 _POLL_S = 0.0005
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from gpuwatch.probe.ranks.base.orders import StepFields
-from gpuwatch.probe.ranks.base.torch_types import Device, Torch
+from gpuwatch.probe.ranks.measures.checked_values import DataPattern
 from gpuwatch.probe.ranks.measures.clocks import Clock
-from gpuwatch.probe.ranks.measures.pattern import DataPattern
+from gpuwatch.probe.ranks.shared.orders import StepFields
+from gpuwatch.probe.ranks.shared.torch_types import Device, Torch
 
 _TINY = 1024
 _ELEMENT = 4

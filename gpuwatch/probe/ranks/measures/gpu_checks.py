@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any, Callable, Dict, Tuple
 
-from gpuwatch.probe.ranks.base.orders import StepFields
-from gpuwatch.probe.ranks.base.torch_types import Torch
 from gpuwatch.probe.ranks.measures.clocks import CudaClock
+from gpuwatch.probe.ranks.shared.orders import StepFields
+from gpuwatch.probe.ranks.shared.torch_types import Torch
 
 _SIDE = 8192
 _COPIED = 256 << 20

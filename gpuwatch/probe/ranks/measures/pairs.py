@@ -13,13 +13,13 @@ from collections import OrderedDict
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Tuple
 
-from gpuwatch.probe.ranks.base import store_barrier, words
-from gpuwatch.probe.ranks.base.deadlines import within
-from gpuwatch.probe.ranks.base.orders import StepFields
-from gpuwatch.probe.ranks.base.sealed_store import SealedStore
-from gpuwatch.probe.ranks.base.torch_types import Group, Store, Tensor, Torch, Work
+from gpuwatch.probe.ranks.measures.checked_values import DataPattern
 from gpuwatch.probe.ranks.measures.collectives import Buffers
-from gpuwatch.probe.ranks.measures.pattern import DataPattern
+from gpuwatch.probe.ranks.shared import store_barrier, words
+from gpuwatch.probe.ranks.shared.deadlines import within
+from gpuwatch.probe.ranks.shared.orders import StepFields
+from gpuwatch.probe.ranks.shared.sealed_store import SealedStore
+from gpuwatch.probe.ranks.shared.torch_types import Group, Store, Tensor, Torch, Work
 
 Answer = Dict[str, Any]
 """Fields of `protocol.Done`."""

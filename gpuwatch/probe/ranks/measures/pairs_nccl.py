@@ -10,13 +10,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Dict, Optional
 
-from gpuwatch.probe.ranks.base import store_barrier
-from gpuwatch.probe.ranks.base.orders import StepFields
-from gpuwatch.probe.ranks.base.sealed_store import SealedStore
-from gpuwatch.probe.ranks.base.torch_types import Torch
+from gpuwatch.probe.ranks.measures.checked_values import DataPattern
 from gpuwatch.probe.ranks.measures.clocks import CudaClock
 from gpuwatch.probe.ranks.measures.collectives import Buffers
-from gpuwatch.probe.ranks.measures.pattern import DataPattern
+from gpuwatch.probe.ranks.shared import store_barrier
+from gpuwatch.probe.ranks.shared.orders import StepFields
+from gpuwatch.probe.ranks.shared.sealed_store import SealedStore
+from gpuwatch.probe.ranks.shared.torch_types import Torch
 
 _ELEMENT = 4
 _TINY = 2

@@ -18,7 +18,7 @@ from gpuwatch.agent.logs.files.regular_file import open_regular
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
-from gpuwatch.runs.flight.files import gather_dumps
+from gpuwatch.runs.flight.dump_files import gather_dumps
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can play several users")
 USER, OTHER = 12001, 12002

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn  # noqa: F401 - used in type comments
 
-    from gpuwatch.probe.launcher.base.lines import LineWriter  # noqa: F401 - used in type comments
+    from gpuwatch.probe.launcher.connection.lines import LineWriter  # noqa: F401 - used in type comments
 
 _NCCL_FILE = b"/dev/shm/nccl-"
 _SWEEP_S = 0.5

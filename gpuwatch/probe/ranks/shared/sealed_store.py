@@ -11,7 +11,7 @@ import hmac
 from datetime import timedelta
 from typing import List
 
-from gpuwatch.probe.ranks.base.torch_types import Store
+from gpuwatch.probe.ranks.shared.torch_types import Store
 
 TAMPERED = "the store was tampered with"
 

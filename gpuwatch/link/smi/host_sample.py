@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuwatch.agent.host.host import memory, processor_shares
+from gpuwatch.agent.host.host_reader import memory, processor_shares
 from gpuwatch.wire import HostSample
 
 MEMINFO = re.compile(r"(MemTotal|MemAvailable|SwapTotal|SwapFree):\s+\d{1,15} kB")

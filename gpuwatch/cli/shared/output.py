@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import click
 
-from gpuwatch.cli.base import exit_codes
+from gpuwatch.cli.shared import exit_codes
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 

@@ -12,8 +12,8 @@ import time
 from datetime import timedelta
 from typing import List
 
-from gpuwatch.probe.ranks.base import words
-from gpuwatch.probe.ranks.base.sealed_store import SealedStore, StoreLostError, StoreTamperedError
+from gpuwatch.probe.ranks.shared import words
+from gpuwatch.probe.ranks.shared.sealed_store import SealedStore, StoreLostError, StoreTamperedError
 
 _LATE_S = 1.0
 """A rank that was counted so long before the answer is not absent: somebody removed it."""

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from gpuwatch.cli.base import completed, exit_codes
-from gpuwatch.cli.base.renamed_option import RenamedOption
+from gpuwatch.cli.shared import completed, exit_codes
+from gpuwatch.cli.shared.renamed_option import RenamedOption
 
 if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan

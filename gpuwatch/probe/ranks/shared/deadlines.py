@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Callable, List, TypeVar
 
-from gpuwatch.probe.ranks.base import words
+from gpuwatch.probe.ranks.shared import words
 
 T = TypeVar("T")
 

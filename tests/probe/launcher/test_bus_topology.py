@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuwatch.probe.launcher.inventory.places import nccl_settings, of_gpu, of_port
+from gpuwatch.probe.launcher.inventory.bus_topology import nccl_settings, of_gpu, of_port
 
 SWITCH = "pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0"
 

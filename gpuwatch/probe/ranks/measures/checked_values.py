@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Iterable, Optional, Tuple
 
-from gpuwatch.probe.ranks.base.torch_types import Device, Tensor, Torch
+from gpuwatch.probe.ranks.shared.torch_types import Device, Tensor, Torch
 
 PERIOD = 251
 _RANK, _BLOCK = 13, 29

@@ -4,7 +4,7 @@ import os
 import re
 
 from gpuwatch.agent.base.procfs import clean, read_int, read_text
-from gpuwatch.probe.launcher.base.lines import MAX_TEXT
+from gpuwatch.probe.launcher.connection.lines import MAX_TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""The protocol's lines, and the end of everything with its parent."""

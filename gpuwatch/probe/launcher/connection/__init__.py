@@ -1,0 +1,1 @@
+"""The line to the conductor, and the end of everything with it."""
