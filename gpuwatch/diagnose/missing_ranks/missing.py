@@ -51,7 +51,7 @@ def missing_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
             node = fleet.nodes[name]
             due = _due(node, job, [each for at, each in members if at is node], world)
             found += [
-                _missing(node, job, rank, world)
+                missing_rank(node, job, rank, world)
                 for rank in sorted(due - present)
                 if not was_done(fleet.progress, job, rank)
             ]
@@ -102,6 +102,7 @@ def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int
     block = next(iter(blocks)) if len(blocks) == 1 else None
     if block is not None:
         due.update(range(*block))
+    due.update(each.rank for each in here if each.rank is not None and each.state == "Z")
     return {rank for rank in due if rank < world}
 
 
@@ -122,7 +123,8 @@ def _is_own_log(file: LogFile, job: str) -> bool:
     return file.job == job and len(file.ranks) == 1 and file.identity is None and file.source != "kernel"
 
 
-def _missing(node: Node, job: str, rank: int, world: int) -> MissingRank:
+def missing_rank(node: Node, job: str, rank: int, world: int) -> MissingRank:
+    """The rank with the end of its own log, where that is known."""
     logs = [file for file in node.logs if _is_own_log(file, job) and file.ranks == [rank]]
     newest = max(logs, key=lambda file: file.grown_at or 0.0, default=None)
     if newest is None:

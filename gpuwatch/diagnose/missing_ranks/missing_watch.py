@@ -1,10 +1,11 @@
-"""Alerts of ranks that were gone before gpuwatch came, while their siblings live on."""
+"""Alerts of ranks that ended before gpuwatch came: their siblings live on, or nobody has collected them."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
+from gpuwatch.diagnose.missing_ranks.unreaped import grave, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import (
     CODE,
     EVERY_S,
@@ -16,6 +17,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.wire import Severity
 
 LOOKS_S = 2 * EVERY_S
 """A process may be missing in one list."""
@@ -39,16 +41,21 @@ class MissingWatch:
         self._seen.update(running)
         absent = {(one.job, one.rank): one for one in missing_ranks(fleet, now)}
         absent = {key: one for key, one in absent.items() if key not in self._seen}
+        jobs = {job for job, _ in running}
+        unreaped = {(one.job, one.rank): one for one in unreaped_ranks(fleet, now)}
+        absent |= {key: one for key, one in unreaped.items() if key not in self._seen or key[0] not in jobs}
         self._since = {key: self._since.get(key, wall) for key in absent}
         changed = False
         for key, one in absent.items():
             name = _name(key)
             if name not in self.alerts and self._is_sure(key, one, wall):
-                self.alerts[name] = _alert(name, one, self._since[key])
+                self.alerts[name] = _alert(name, one, self._since[key], fleet)
                 changed = True
-        for name in [_name(key) for key in running]:
-            alert = self.alerts.get(name)
-            if alert is not None and alert.state == "firing":
+        back = {_name(key) for key in running}
+        left = {_name(key) for key in unreaped}
+        for name, alert in self.alerts.items():
+            collected = alert.severity == "warning" and name not in left
+            if alert.state == "firing" and (name in back or collected):
                 self.alerts[name] = structs.replace(alert, state="resolved")
                 changed = True
         return changed
@@ -64,12 +71,14 @@ def _name(key: RankKey) -> str:
     return f"{CODE}@{key[0]}:{key[1]}:"
 
 
-def _alert(name: str, one: MissingRank, since: float) -> Alert:
+def _alert(name: str, one: MissingRank, since: float, fleet: Fleet) -> Alert:
     at = since if one.logged_at is None else one.logged_at
-    seen = f"no process of rank {one.rank}, though other ranks of the job live"
-    proofs = [Proof("value", seen, since, node=one.node.name)]
+    others = any(job == one.job for job, _ in running_ranks(fleet.nodes.values()))
+    left = "other ranks of the job live on" if others else "its parent has not collected the process"
+    proofs = [Proof("value", f"no living process of rank {one.rank}; {left}", since, node=one.node.name)]
     if one.last_line is not None:
         proofs.append(Proof("line", one.last_line, at, timed=False, node=one.node.name, file=one.file))
-    text = f"{how_ended(one.node, one.job, one.rank)}; other ranks of the job live on"
+    text = f"{how_ended(one.node, one.job, one.rank)}; {left}"
     alert = vanished_alert(name, (one.job, one.rank), one.node.name, at, text, tuple(proofs))
-    return structs.replace(alert, timed=one.logged_at is not None)
+    severity: Severity = "error" if grave(fleet, one) else "warning"
+    return structs.replace(alert, timed=one.logged_at is not None, severity=severity)

@@ -7,6 +7,7 @@ states.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -14,15 +15,25 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
-from gpuwatch.diagnose.sources.doubt import UNDISPUTED, Doubt
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
-from gpuwatch.diagnose.sources.rank_claims import claimed_twice
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NOTICED_S = 15.0
 """A process that ended is off its node's list so soon: processes are listed every few seconds."""
 NODE_FAILURES = frozenset(("slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"))
 """That a whole node is down or cannot be reached."""
+
+
+class Doubt(NamedTuple):
+    """What speaks against a line."""
+
+    text: str
+    """Empty: nothing."""
+    refuted: bool = False
+    """The line leads no incident while anything else does, and never with the name of the other node."""
+
+
+UNDISPUTED = Doubt("")
 
 
 def with_contradictions(
@@ -64,13 +75,31 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
             return doubt
     if place is not None and place.node not in senders:
         return _about_rank(alert, place, senders, where, reports)
-    if place is None and (twice := claimed_twice(alert, senders, where)).text:
+    if place is None and (twice := _claimed_twice(alert, senders, where)).text:
         return twice
     if place is None and alert.node is not None and alert.node not in senders:
         if _shares(alert.job, alert.node, senders, where, reports):
             return _about_node_of_job(alert, alert.node, senders, where, reports)
         return _about_node(alert, alert.node, senders, where, reports)
     return _about_listed(alert, senders, where, reports)
+
+
+def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
+    """What speaks against a line about a rank that runs on several nodes by their own reports.
+
+    The node with more ranks of the job that no other node claims is believed rather than the other one.
+    Between equal ones nothing decides: neither is refuted.
+    """
+    if alert.rank is None:
+        return UNDISPUTED
+    claimants = where.claimants(alert.rank, alert.job)
+    others = sorted(claimants - senders)
+    if len(claimants) < 2 or not others:
+        return UNDISPUTED
+    text = f"{' and '.join(others[:2])} also lists rank {alert.rank} of this job"
+    known = [len(where.undisputed_on(node, alert.job)) for node in claimants & senders]
+    other = max(len(where.undisputed_on(node, alert.job)) for node in others)
+    return Doubt(text, refuted=max(known, default=0) < other)
 
 
 def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from gpuwatch.diagnose.missing_ranks.unreaped import may_be_reaped
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.agent.backoff import RetryPace
 from gpuwatch.report.once.pending import pending_of, waited_for
@@ -48,7 +49,7 @@ class FirstReport:
         if node.state(now) in {"lost", "stale"}:
             return not self._comes_back(node, now)
         parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
-        parts.append(not node.events_held)
+        parts += [not node.events_held, not may_be_reaped(node)]
         parts += [
             not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()

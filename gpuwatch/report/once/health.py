@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuwatch.agent.logs.files.finder import NOTHING
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
+from gpuwatch.diagnose.missing_ranks.unreaped import grave, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import how_ended
 from gpuwatch.diagnose.model.alert import Alert
@@ -17,6 +18,7 @@ from gpuwatch.diagnose.model.text import job_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.report.once.pending import pending
+from gpuwatch.wire import Severity
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,14 @@ def findings(fleet: Fleet, now: float) -> list[PlacedCondition]:
                 PlacedCondition(node, gpu, condition)
                 for condition in gpu_conditions(gpu, node, thresholds, now)
             ]
-    found += [PlacedCondition(each.node, None, _missing(each)) for each in missing_ranks(fleet, now)]
+    missing = missing_ranks(fleet, now)
+    found += [PlacedCondition(each.node, None, _missing(each)) for each in missing]
+    named = {(each.job, each.rank) for each in missing}
+    found += [
+        PlacedCondition(each.node, None, _unreaped(fleet, each))
+        for each in unreaped_ranks(fleet, now)
+        if (each.job, each.rank) not in named
+    ]
     for each in unstarted_ranks(fleet, now):
         seen = Evidence(f"{each.present} of {each.world_size} ranks are seen")
         condition = Condition("rank_unstarted", "warning", f"{each.text} ({job_text(each.job)})", seen)
@@ -62,6 +71,13 @@ def _missing(one: MissingRank) -> Condition:
     return Condition(
         "rank_missing", "error", f"{text} ({job_text(one.job)})", Evidence("its siblings are running")
     )
+
+
+def _unreaped(fleet: Fleet, one: MissingRank) -> Condition:
+    """A rank whose process has ended and is still listed."""
+    text = f"rank {one.rank} {how_ended(one.node, one.job, one.rank)} ({job_text(one.job)})"
+    severity: Severity = "error" if grave(fleet, one) else "warning"
+    return Condition("rank_missing", severity, text, Evidence("its parent has not collected the process"))
 
 
 def unanswered(node: Node, now: float) -> list[Condition]:

@@ -55,6 +55,47 @@ def test_a_zombie_is_missing_and_a_job_that_starts_has_time() -> None:
     assert missing(reported) == []
 
 
+@pytest.mark.parametrize(("status", "severity"), [(None, "warning"), (-9, "error"), (3, "error")])
+def test_a_zombie_that_no_rank_lives_beside_is_no_healthy_rank(status: int | None, severity: str) -> None:
+    reported = Several()
+    book = AlertBook(PACK, Thresholds())
+    dead = member(3, 16, state="Z", variables={}, exit_status=status)
+
+    def look(at: float, *ranks: wire.Process) -> list[tuple[str, str, str]]:
+        running(reported, "n1", *ranks, at=at)
+        book.update(reported.fleet, at, WALL + at)
+        return [(each.code, each.severity, each.state) for each in book.alerts.values()]
+
+    assert look(60.0, dead) == []
+    seen = [(each.condition.code, each.condition.severity) for each in findings(reported.fleet, 60.0)]
+    assert seen == [("rank_missing", severity)]
+    assert look(80.0, dead) == [], "its parent may still collect it"
+    look(94.0, dead)
+    assert look(98.0, dead) == [("rank.vanished", severity, "firing")]
+    look(100.0)
+    state = "resolved" if status is None else "firing"
+    assert look(104.0) == [("rank.vanished", severity, state)]
+
+
+def test_a_zombie_beside_living_ranks_of_another_node_is_missing_at_once() -> None:
+    reported = Several(2)
+    running(reported, "n1", *(member(each, 8, variables={}) for each in range(3)))
+    running(reported, "n2", member(4, 8, variables={}, state="Z"))
+    assert missing(reported) == [("n2", 4)]
+
+
+def test_ranks_that_end_together_are_no_failure() -> None:
+    reported = Several()
+    book = AlertBook(PACK, Thresholds())
+    for at, state in ((60.0, "R"), (62.0, "Z"), (80.0, "Z")):
+        running(reported, "n1", *(member(each, state=state) for each in range(4)), at=at)
+        book.update(reported.fleet, at, WALL + at)
+    for at in (84.0, 100.0, 120.0):
+        running(reported, "n1", at=at)
+        book.update(reported.fleet, at, WALL + at)
+    assert book.alerts == {}
+
+
 def test_who_reached_the_announced_last_step_has_ended_as_it_should() -> None:
     reported = Several()
     running(reported, "n1", *map(member, (0, 2, 3)))

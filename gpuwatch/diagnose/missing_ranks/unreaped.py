@@ -1,0 +1,45 @@
+"""Ranks of which only an ended process is left that its parent has not collected (a zombie)."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_rank
+from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, running_ranks, was_done
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import Process
+
+
+def unreaped_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
+    """The ranks that have an ended process and no living one. `now`: monotonic seconds.
+
+    Each proves its own end, whatever is known of the other ranks. Those that came to the announced last step
+    are left out.
+    """
+    running = running_ranks(fleet.nodes.values())
+    found: dict[tuple[str, int], MissingRank] = {}
+    for node in fleet.nodes.values():
+        for process in node.processes if names_ranks(node, now) else ():
+            job, rank = process.job, process.rank
+            if job is None or rank is None or not is_unreaped(process) or (job, rank) in running:
+                continue
+            if not was_done(fleet.progress, job, rank):
+                found[job, rank] = missing_rank(node, job, rank, process.world_size or 0)
+    return list(found.values())
+
+
+def is_unreaped(process: Process) -> bool:
+    """Whether a rank's process has ended, and its parent has not collected it."""
+    return process.rank is not None and process.state == "Z"
+
+
+def may_be_reaped(node: Node) -> bool:
+    """Whether a rank of a node has ended so lately that its parent may still collect it."""
+    return any(is_unreaped(process) for process in node.processes)
+
+
+def grave(fleet: Fleet, one: MissingRank) -> bool:
+    """Whether the rank failed as far as is known: other ranks of its job run, or it left a status."""
+    if any(job == one.job for job, _ in running_ranks(fleet.nodes.values())):
+        return True
+    ended = [each for each in one.node.processes if (each.job, each.rank) == (one.job, one.rank)]
+    return any(each.exit_status not in (None, 0) for each in ended)
