@@ -11,7 +11,9 @@ from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
+from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, Place, own_files, place_of
 from gpuwatch.diagnose.error_outcome.outcome import StepTrack, may_recover, with_outcomes
+from gpuwatch.diagnose.error_outcome.outlived import unsettled, with_recoveries
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
@@ -46,6 +48,7 @@ from gpuwatch.diagnose.training.training_watch import TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.runs.files.around import Around
 from gpuwatch.wire import Severity
 
 SETTLED_S = 3600.0
@@ -75,6 +78,8 @@ class AlertBook:
         self.version = 0
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> its last checkpoint, as of the last judgement."""
+        self.unsettled: tuple[Alert, ...] = ()
+        """Errors in log files, of which the lines below them may make less."""
         self._packs = packs
         self._thresholds = thresholds
         self._joiner = Deduplicator()
@@ -98,6 +103,9 @@ class AlertBook:
         self._outcomes_at = float("-inf")
         self._running: dict[str, Attempt] = {}
         self._closings: dict[str, Resolution] = {}
+        self._lines = AnsweredLines()
+        self._own_files: dict[str, frozenset[str]] = {}
+        """Node -> its log files that belong to one rank alone, as of the judgement that is made."""
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> what it reports about its own processes and files, as of the judgement that is made."""
 
@@ -204,6 +212,11 @@ class AlertBook:
         """Refine the verdict on a silent job with what its ranks answered."""
         self._hangs.answer(job, answer)
 
+    def keep_lines(self, place: Place, around: Around) -> None:
+        """Take what a node answered: the lines around an error in its file."""
+        self._lines.put(place, around)
+        self._dirty = True
+
     def _meant(self, id: str) -> list[Alert]:  # noqa: A002 - the word that alerts and incidents use
         """The alerts that an alert's or an incident's id stands for."""
         incidents = (incident for incident in self.incidents if incident.id == id)
@@ -264,6 +277,7 @@ class AlertBook:
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)
+            self._own_files = own_files(fleet.nodes.values())
             self.checkpoints = checkpoints(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
         until = perf_counter() + SLICE_S
@@ -286,7 +300,7 @@ class AlertBook:
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = [*known, *self._ended.alerts.values()]
-        alerts = with_ends(known, with_outcomes(known, self._tracks))
+        alerts = with_ends(known, self._with_later_lines(with_outcomes(known, self._tracks)))
         alerts = self._lasting_ids.name_alerts(alerts)
         yield
         alerts = [self._marks.applied(alert, wall) for alert in alerts]
@@ -314,6 +328,14 @@ class AlertBook:
         )
         ended = [each for incident in self.incidents if incident.closed for each in incident.alerts]
         self.alerts.update((each.id, each) for each in ended if each.id in self.alerts)
+
+    def _with_later_lines(self, alerts: list[Alert]) -> list[Alert]:
+        """The alerts, errors softened that their program outlived by the lines that nodes answered."""
+        found = self._lines.recoveries(alerts, self._own_files, self._tracks)
+        candidates = [alert for alert in unsettled(alerts) if place_of(alert) is not None]
+        self._lines.keep_only({place_of(alert) for alert in candidates})
+        self.unsettled = tuple(alert for alert in candidates if alert.id not in found)
+        return with_recoveries(alerts, found)
 
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""

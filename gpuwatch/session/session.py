@@ -20,6 +20,7 @@ from gpuwatch.own_folders import config_folder
 from gpuwatch.rules.load import load_packs, own_packs
 from gpuwatch.session.containment import Containment
 from gpuwatch.session.hang.hang_queries import HangQueries
+from gpuwatch.session.line_queries import LineQueries
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.session.shared_file_owners import SharedFileOwners
@@ -86,6 +87,7 @@ class Session:
         self.fleet = Fleet(plan)
         self._asked = 0
         self._hang_queries = HangQueries(self, self.book) if plan.hang_query == "auto" else None
+        self.line_queries = LineQueries(self, lambda: self.book)
         self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()
         self._followed = FollowedFolders(config_folder() / "followed.json")
@@ -117,6 +119,7 @@ class Session:
         self.book = self._containment.judge(self.book, self._new_book, now, wall())
         if self._hang_queries is not None:
             self._hang_queries.update()
+        self.line_queries.update()
         return bool(arrivals)
 
     def _new_book(self) -> AlertBook:

@@ -190,7 +190,7 @@ def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
             break  # the log of another rank or run that was pasted below this one
         if dated and mark.at is not None and mark.at < alert.last + (0 if below else CLOCK_S):
             continue
-        if same or dated:
+        if below or dated:
             found.append(mark)
     return found
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.error_outcome import later_lines
@@ -29,8 +29,18 @@ PASSABLE = (
 )  # fmt: skip
 """Classes of faults that a program may catch; after others (a dead process, a hang, a lost
 GPU) only a normal end of the program shows that they did no harm."""
-Reader: TypeAlias = Callable[[str, int, int], Around | None]
-"""File name, first and last byte of a block -> the lines around it."""
+Reader: TypeAlias = Callable[[Alert], Around | None]
+"""An alert of a log line -> the lines around that."""
+
+
+class Judge(Protocol):
+    """As `outlived`."""
+
+    def __call__(
+        self, alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool
+    ) -> Recovery | None:
+        """How the program of an error went on. None: its lines do not show it."""
+        ...
 
 
 def with_later_lines(
@@ -44,24 +54,47 @@ def with_later_lines(
         files: Names of the logs that belong to one rank alone.
         tracks: The steps that ranks logged.
     """
-    grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
-    if len(grave) > MAX_ERRORS:
-        return list(alerts)
-    grave += [alert for alert in alerts if alert.severity == "warning" and may_recover(alert)][
-        : MAX_ERRORS - len(grave)
-    ]
+    return with_recoveries(alerts, recoveries(alerts, read, files, tracks, outlived))
+
+
+def recoveries(
+    alerts: Sequence[Alert],
+    read: Reader,
+    files: Iterable[str],
+    tracks: Sequence[StepTrack],
+    judge: Judge,
+) -> dict[str, Recovery]:
+    """Alert's id -> how its program went on; the arguments are those of `with_later_lines`.
+
+    `judge`: `outlived`, or what remembers its results.
+    """
     own = frozenset(files)
     found: dict[str, Recovery] = {}
     robust: set[str | None] = set()
-    for alert, around in _read(grave, read):
+    for alert, around in _read(unsettled(alerts), read):
         file = alert.proof[0].file
         least = later_lines.LEAST_AGAIN if file in robust else later_lines.LEAST_BELOW
-        recovery = outlived(alert, around, least, own_file=file in own, stopped=steps_end(alert, tracks))
+        recovery = judge(alert, around, least, own_file=file in own, stopped=steps_end(alert, tracks))
         if recovery is not None:
             found[alert.id] = recovery
             robust.add(file)
-    dead = any(alert.severity in GRAVE and _ends_work(alert) and alert.id not in found for alert in alerts)
-    return [_judged(alert, found.get(alert.id), dead) for alert in alerts]
+    return found
+
+
+def with_recoveries(alerts: Sequence[Alert], found: Mapping[str, Recovery]) -> list[Alert]:
+    """The alerts, those in `found` softened; where a process of their job died, only by the job's end."""
+    left = [alert for alert in alerts if alert.severity in GRAVE and alert.id not in found]
+    dead = {alert.job for alert in left if _ends_work(alert)}
+    return [_judged(alert, found.get(alert.id), _is_of_any(alert.job, dead)) for alert in alerts]
+
+
+def unsettled(alerts: Sequence[Alert]) -> list[Alert]:
+    """Those of which the lines below them may make less; none where there are too many errors."""
+    grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
+    if len(grave) > MAX_ERRORS:
+        return []
+    warnings = [alert for alert in alerts if alert.severity == "warning" and may_recover(alert)]
+    return grave + warnings[: MAX_ERRORS - len(grave)]
 
 
 def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool) -> Recovery | None:
@@ -110,11 +143,20 @@ def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
 
 
 def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Whether training steps stand above an error in its file, and none below it."""
-    file, offset = alert.proof[0].file, _last_offset(alert)
-    marks = [mark.offset for track in tracks if track.file == file for mark in track.marks]
-    above = [each for each in marks if each is not None and each < offset]
-    return len(above) >= PROOF_STEPS and not any(each is not None and each > offset for each in marks)
+    """Whether training steps stand above an error in its file, and none below it.
+
+    Of some steps it is only known that they stand above the last one.
+    """
+    proof, offset = alert.proof[0], last_offset(alert)
+    marks = [
+        mark.offset
+        for track in tracks
+        if track.file == proof.file
+        for mark in track.marks
+        if mark.offset != offset
+    ]
+    known = [each for each in marks if each is not None]
+    return len(marks) >= PROOF_STEPS and bool(known) and max(known) < offset
 
 
 def may_be_caught(alert: Alert) -> bool:
@@ -123,21 +165,24 @@ def may_be_caught(alert: Alert) -> bool:
 
 
 def _read(alerts: Iterable[Alert], read: Reader) -> Iterable[tuple[Alert, Around]]:
-    for alert in sorted(alerts, key=_last_offset):
-        proof = alert.proof[0]
-        if proof.file is None or proof.offset is None:
-            continue
-        around = read(proof.file, proof.offset, _last_offset(alert))
+    for alert in sorted(alerts, key=last_offset):
+        around = read(alert)
         if around is not None:
             yield alert, around
 
 
-def _last_offset(alert: Alert) -> int:
+def last_offset(alert: Alert) -> int:
+    """Where the newest line of an alert begins in the file of its first proof (bytes)."""
     return max(alert.proof[0].offset or 0, alert.last_offset or 0)
 
 
 def _ends_work(alert: Alert) -> bool:
     return alert.code in TIMEOUTS or alert.code in EXITS or alert.code in LAUNCHER
+
+
+def _is_of_any(job: str | None, jobs: Collection[str | None]) -> bool:
+    """Whether a job may be one of these; None: not known which."""
+    return job in jobs or None in jobs or (job is None and bool(jobs))
 
 
 def _judged(alert: Alert, recovery: Recovery | None, dead: bool) -> Alert:

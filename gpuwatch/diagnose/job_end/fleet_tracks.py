@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import islice
 
 from gpuwatch.diagnose.error_outcome.outcome import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
@@ -26,7 +25,7 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
     """
     wanted = {alert.rank for alert in alerts if alert.rank is not None}
     files = {proof.file for alert in alerts for proof in alert.proof[:1] if proof.file is not None}
-    writers = [each for each in fleet.progress.writers.values() if each.steps]
+    writers = [each for each in fleet.progress.writers.values() if each.steps or each.past]
     shared = _shared_files(writers)
     return [
         _track(each, wall - now, alone=(each.node, each.file) not in shared)
@@ -36,15 +35,18 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
 
 
 def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
-    newest = islice(reversed(writer.steps), KEPT_STEPS)
-    marks = [Mark(step.step, _wall(step, offset_s), None, _is_finite(step)) for step in newest]
+    """Steps of the past carry no offset; the last step stands no lower than the newest line."""
+    newest = writer.curve()[-KEPT_STEPS:]
+    marks = [Mark(step.step, _wall(step, offset_s), step.offset, _is_finite(step)) for step in newest]
+    if marks[-1].offset is None:
+        marks[-1] = marks[-1]._replace(offset=writer.offset)
     total = writer.value("total_steps")
     return StepTrack(
         writer.node,
         writer.file,
         writer.rank,
         writer.job,
-        marks[::-1],
+        marks,
         None if total is None else int(total),
         alone,
     )

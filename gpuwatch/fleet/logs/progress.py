@@ -59,6 +59,8 @@ class LoggedStep:
     grad_norm: float | None = None
     tokens_per_s: float | None = None
     samples_per_s: float | None = None
+    offset: int | None = field(default=None, kw_only=True)
+    """Of its line in the file (bytes); None: not reported."""
 
 
 @dataclass
@@ -236,7 +238,7 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
             known.timings[name] = (*earlier, known.phases[name])[-KEPT_TIMINGS:]
     if not past and "step" in fields:
         known.stepped_live = known.stepped_live or not reported.backlog
-        _step(known, fields, at, sure)
+        _step(known, fields, at, reported.offset, sure=sure)
 
 
 def _is_sane(name: str, value: float) -> bool:
@@ -244,7 +246,7 @@ def _is_sane(name: str, value: float) -> bool:
     return name in MAY_BE_ODD or abs(value) < MAX_QUANTITY
 
 
-def _step(known: RankProgress, fields: Mapping[str, float], at: float, sure: bool) -> None:
+def _step(known: RankProgress, fields: Mapping[str, float], at: float, offset: int, *, sure: bool) -> None:
     step = int(fields["step"])
     before = known.steps[-1] if known.steps else None
     if before is not None and before.step == step:
@@ -256,7 +258,7 @@ def _step(known: RankProgress, fields: Mapping[str, float], at: float, sure: boo
     took_s = fields.get("step_time_s")
     if took_s is None and before is not None and step > before.step and at > before.at:
         took_s = (at - before.at) / (step - before.step)
-    known.steps.append(LoggedStep(step, at, took_s, *[fields.get(name) for name in CURVES]))
+    known.steps.append(LoggedStep(step, at, took_s, *[fields.get(name) for name in CURVES], offset=offset))
 
 
 def _past_steps(reported: Progress, offset_s: float) -> Iterator[LoggedStep]:

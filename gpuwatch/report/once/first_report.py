@@ -120,7 +120,7 @@ def wait_for_first_report(
         if cold_s and cold(nodes, now):
             since = min(now, began + cold_s)
         deadline = since + longest_s
-        if now >= deadline or not (missing or session.book.behind):
+        if now >= deadline or not (missing or session.book.behind or session.line_queries.waiting):
             break
         progress(missing, deadline - now)
         pause(min(POLL_S, deadline - now))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -13,7 +13,7 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.error_outcome.outcome import FINISHED, with_outcomes
-from gpuwatch.diagnose.error_outcome.outlived import with_later_lines
+from gpuwatch.diagnose.error_outcome.outlived import Reader, last_offset, with_later_lines
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
@@ -147,13 +147,16 @@ def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
     return structs.replace(last, last_step=end.step, last_at=max(times, default=None))
 
 
-def around_in(files: Iterable[LogScan]) -> Callable[[str, int, int], Around | None]:
-    """What reads the lines around a place of these files; system logs are of many programs."""
+def around_in(files: Iterable[LogScan]) -> Reader:
+    """What reads the lines around errors in these files; system logs are of many programs."""
     logs = {file.name: file for file in files if not file.kernel}
 
-    def read(name: str, first: int, last: int) -> Around | None:
-        file = logs.get(name)
-        return None if file is None else around(file.path, file.packing, first, last)
+    def read(alert: Alert) -> Around | None:
+        proof = alert.proof[0]
+        file = logs.get(proof.file or "")
+        if file is None or proof.offset is None:
+            return None
+        return around(file.path, file.packing, proof.offset, last_offset(alert))
 
     return read
 

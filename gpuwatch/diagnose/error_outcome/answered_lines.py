@@ -1,0 +1,133 @@
+"""Lines around errors as the nodes answered them: live, the log files are read by request alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.diagnose.error_outcome.outcome import Recovery, StepTrack
+from gpuwatch.diagnose.error_outcome.outlived import last_offset, outlived, recoveries
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.runs.files.around import ABOVE_BYTES, BELOW_BYTES, LAST_BYTES, LINE_CHARS, Around
+from gpuwatch.wire import KERNEL_LOG, LogLine
+
+SAME_CHARS = 60
+"""So much of a line shows that the file still holds it where it was found."""
+MemoKey: TypeAlias = tuple[str, int | None, int, bool, bool]
+"""Class, rank, and the arguments of `outlived`."""
+
+
+class Place(NamedTuple):
+    """Where an error stands."""
+
+    node: str
+    """Whose agent reads the file."""
+    file: str
+    first: int
+    """Of its first line (bytes)."""
+    last: int
+    """Of the newest one like it."""
+
+
+def place_of(alert: Alert) -> Place | None:
+    """Where to ask for lines; None: it is no line of a log, or several nodes report it."""
+    proof = alert.proof[0] if alert.proof else None
+    if proof is None or proof.node is None or proof.file in (None, KERNEL_LOG) or proof.offset is None:
+        return None
+    if any(each.node != proof.node for each in alert.proof):
+        return None
+    return Place(proof.node, proof.file or "", proof.offset, last_offset(alert))
+
+
+def around_place(
+    place: Place, text: str, rows: Iterable[LogLine], last: Iterable[LogLine], size: int
+) -> Around | None:
+    """The lines that `scan` would read around a place. None: the file does not hold the error there.
+
+    Args:
+        place: Of an error.
+        text: Its line.
+        rows: Lines around its first and its newest one.
+        last: The last lines of the file; empty: `rows` reach its end.
+        size: Of the file (bytes).
+    """
+    known = {row.offset: row for row in rows}
+    ordered = [known[offset] for offset in sorted(known)]
+    if not any(row.offset <= place.first < row.end and _is_same(row.text, text) for row in ordered):
+        return None
+    above = [row for row in ordered if place.first - ABOVE_BYTES <= row.offset and row.end <= place.first]
+    below = [row for row in ordered if place.last < row.offset < place.last + BELOW_BYTES]
+    ends = [row for row in last if max(place.last, size - LAST_BYTES) < row.offset] or below
+    return Around(_lines(above), _lines(below), _lines(ends), max(0, size - place.last))
+
+
+def _is_same(line: str, text: str) -> bool:
+    """Whether a line is the one that was found, which may stand without its prefix, or be cut."""
+    return text.strip()[:SAME_CHARS] in line or line.strip()[:SAME_CHARS] in text
+
+
+def _lines(rows: Sequence[LogLine]) -> list[str]:
+    return [shown(row.text.encode("utf-8", "replace"))[:LINE_CHARS] for row in rows if row.text.strip()]
+
+
+def own_files(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
+    """Node -> its log files that belong to one rank alone."""
+    return {node.name: frozenset(file.path for file in node.logs if len(file.ranks) == 1) for node in nodes}
+
+
+class AnsweredLines:
+    """The answers, by place; each is judged once for the same question."""
+
+    def __init__(self) -> None:
+        self._around: dict[Place, Around] = {}
+        self._judged: dict[Place, dict[MemoKey, Recovery | None]] = {}
+
+    def put(self, place: Place, around: Around) -> None:
+        """Keep an answer; it replaces the one before."""
+        self._around[place] = around
+        self._judged[place] = {}
+
+    def keep_only(self, places: Collection[Place | None]) -> None:
+        """Drop what no alert is about any more."""
+        for place in self._around.keys() - places:
+            del self._around[place], self._judged[place]
+
+    def recoveries(
+        self, alerts: Iterable[Alert], own: Mapping[str, Collection[str]], tracks: Iterable[StepTrack]
+    ) -> dict[str, Recovery]:
+        """Alert's id -> how its program went on, by the lines of its own node.
+
+        Args:
+            alerts: With what later steps showed.
+            own: Node -> its log files that belong to one rank alone.
+            tracks: The steps that ranks logged.
+        """
+        by_node: dict[str, list[Alert]] = defaultdict(list)
+        for alert in alerts if self._around else ():
+            place = place_of(alert)
+            if place is not None:
+                by_node[place.node].append(alert)
+        steps: dict[str | None, list[StepTrack]] = defaultdict(list)
+        for track in tracks if by_node else ():
+            steps[track.node].append(track)
+        found: dict[str, Recovery] = {}
+        for node, here in by_node.items():
+            found |= recoveries(here, self._read, own.get(node, ()), steps[node], self._judge)
+        return found
+
+    def _read(self, alert: Alert) -> Around | None:
+        place = place_of(alert)
+        return None if place is None else self._around.get(place)
+
+    def _judge(
+        self, alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool
+    ) -> Recovery | None:
+        place = place_of(alert)
+        known = {} if place is None else self._judged[place]
+        key = (alert.code, alert.rank, least, own_file, stopped)
+        if key not in known:
+            known[key] = outlived(alert, around, least, own_file=own_file, stopped=stopped)
+        return known[key]

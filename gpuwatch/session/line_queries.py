@@ -1,0 +1,189 @@
+"""Asks nodes for the lines below errors that stand, and for the end of the file: they show what followed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.error_outcome.answered_lines import Place, around_place, place_of
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.link.stream.limits import TokenBucket
+from gpuwatch.runs.files.around import BELOW_BYTES
+from gpuwatch.wire import LogFile
+
+ABOVE_LINES, BELOW_LINES, LAST_LINES = 200, 1000, 60
+"""At 80 bytes a line as much as `scan` reads."""
+PER_NODE_S, BURST = 0.1, 40.0
+"""Requests a second to one node in the long run, and at once."""
+MAX_OPEN = 4
+"""Requests to one node that are not answered yet."""
+LONGEST_S = 20.0
+"""A request that is not answered by then is given up."""
+FIRST_AGAIN_S, LAST_AGAIN_S = 15.0, 600.0
+"""Between two questions about one error, while its file grows; doubled each time."""
+
+
+class LineRequests(Protocol):
+    """The part of a session that asks nodes for lines."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """The nodes and their log files."""
+        ...
+
+    def read_lines(
+        self,
+        node: str,
+        file: str,
+        *,
+        offset: int | None = None,
+        time: float | None = None,
+        before: int = 0,
+        after: int = 0,
+    ) -> LogStream:
+        """Lines around a byte offset or the end of a file."""
+        ...
+
+    def drop(self, stream: LogStream) -> None:
+        """End a request."""
+        ...
+
+
+@dataclass
+class _Question:
+    """What is asked about one error: the lines around it and, in a long file, the last ones."""
+
+    place: Place
+    text: str
+    around: list[LogStream]
+    end: LogStream | None
+    at: float
+    """When (monotonic seconds)."""
+
+    @property
+    def streams(self) -> list[LogStream]:
+        """All requests."""
+        return self.around if self.end is None else [*self.around, self.end]
+
+    @property
+    def over(self) -> bool:
+        """Whether everything is answered."""
+        return all(stream.done for stream in self.streams)
+
+
+@dataclass
+class _Asked:
+    """When an error may be asked about again."""
+
+    at: float
+    size: int
+    """Of its file when it was asked about."""
+    pause_s: float = FIRST_AGAIN_S
+
+
+class LineQueries:
+    """Call `update` after every poll of the session; it never blocks."""
+
+    def __init__(
+        self,
+        session: LineRequests,
+        book: Callable[[], AlertBook],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Send no request yet.
+
+        Args:
+            session: Sends the requests.
+            book: The book of alerts: names the errors, and takes the answers.
+            clock: Monotonic seconds.
+        """
+        self._session = session
+        self._book = book
+        self._clock = clock
+        self._open: dict[Place, _Question] = {}
+        self._asked: dict[tuple[str, str, int], _Asked] = {}
+        """Node, file and first line of an error."""
+        self._budgets: dict[str, TokenBucket] = {}
+        self.waiting = False
+        """Whether an error stands that is asked about, or will be as soon as there is room."""
+
+    def update(self) -> None:
+        """Take in what was answered, and ask about errors that are new or whose file has grown."""
+        now, book = self._clock(), self._book()
+        for question in list(self._open.values()):
+            self._take(question, book, now)
+        wanted = {place: alert for alert in book.unsettled if (place := place_of(alert)) is not None}
+        self._forget(wanted)
+        self.waiting = bool(self._open)
+        sizes = self._sizes({place.node for place in wanted})
+        for place, alert in wanted.items():
+            size = sizes.get((place.node, place.file))
+            if size is not None and self._is_due(place, size, now):
+                self.waiting |= self._ask(place, alert, size, now)
+
+    def _take(self, question: _Question, book: AlertBook, now: float) -> None:
+        if not question.over and now < question.at + LONGEST_S:
+            return
+        del self._open[question.place]
+        if not question.over or any(stream.error is not None for stream in question.streams):
+            for stream in question.streams:
+                self._session.drop(stream)
+            return
+        rows = [row for stream in question.around for row in stream.lines]
+        last = () if question.end is None else question.end.lines
+        size = question.streams[-1].size or 0
+        around = around_place(question.place, question.text, rows, last, size)
+        if around is not None:
+            book.keep_lines(question.place, around)
+
+    def _forget(self, wanted: Iterable[Place]) -> None:
+        names = {place[:3] for place in wanted} | {place[:3] for place in self._open}
+        if len(self._asked) > 2 * len(names) + 100:
+            self._asked = {name: asked for name, asked in self._asked.items() if name in names}
+
+    def _sizes(self, nodes: Iterable[str]) -> dict[tuple[str, str], int]:
+        """The files that are there and read by a node that is connected, with their sizes (bytes)."""
+        known = self._session.fleet.nodes
+        return {
+            (name, file.path): file.size or 0
+            for name in nodes
+            if name in known and known[name].link.phase == "live"
+            for file in known[name].logs
+            if is_readable(file)
+        }
+
+    def _is_due(self, place: Place, size: int, now: float) -> bool:
+        if place in self._open:
+            return False
+        asked = self._asked.get(place[:3])
+        return asked is None or (size > asked.size and now >= asked.at + asked.pause_s)
+
+    def _ask(self, place: Place, alert: Alert, size: int, now: float) -> bool:
+        """Ask, if the node may be asked now; False: its budget is spent."""
+        if sum(place.node == each.node for each in self._open) >= MAX_OPEN:
+            return True
+        node, file, first, last = place
+        long = size - last > BELOW_BYTES
+        budget = self._budgets.setdefault(node, TokenBucket(PER_NODE_S, BURST))
+        if not budget.spend(1.0 + (last > first) + long, now):
+            return False
+        read = self._session.read_lines
+        around = [read(node, file, offset=first, before=ABOVE_LINES, after=BELOW_LINES)]
+        if last > first:
+            around.append(read(node, file, offset=last, after=BELOW_LINES))
+        end = read(node, file, before=LAST_LINES) if long else None
+        self._open[place] = _Question(place, alert.proof[0].text, around, end, now)
+        earlier = self._asked.get(place[:3])
+        pause_s = FIRST_AGAIN_S if earlier is None else min(LAST_AGAIN_S, 2 * earlier.pause_s)
+        self._asked[place[:3]] = _Asked(now, size, pause_s)
+        return True
+
+
+def is_readable(file: LogFile) -> bool:
+    """Whether the node reads a file that is there."""
+    return file.state == "following" and file.source != "kernel"
