@@ -28,7 +28,7 @@ FIRST_AGAIN_S, LAST_AGAIN_S = 15.0, 600.0
 """Between two questions about one error, while its file grows; doubled each time."""
 
 
-class LineRequests(Protocol):
+class NodeFileReads(Protocol):
     """The part of a session that asks nodes for lines."""
 
     @property
@@ -91,7 +91,7 @@ class LineQueries:
 
     def __init__(
         self,
-        session: LineRequests,
+        session: NodeFileReads,
         book: Callable[[], AlertBook],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
