@@ -12,8 +12,8 @@ from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
 from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, Place, own_files, place_of
-from gpuwatch.diagnose.error_outcome.outcome import StepTrack, may_recover, with_outcomes
-from gpuwatch.diagnose.error_outcome.outlived import unsettled, with_recoveries
+from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
@@ -38,8 +38,8 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
-from gpuwatch.diagnose.past_jobs.watch import EndedJobsWatch
 from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
 from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
 from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node

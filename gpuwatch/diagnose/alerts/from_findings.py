@@ -12,7 +12,7 @@ from msgspec import structs
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication import joined
 from gpuwatch.diagnose.alerts.unexplained import quoted
-from gpuwatch.diagnose.error_outcome.outcome import StepTrack
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
 from gpuwatch.diagnose.error_outcome.repeated import outlived_repeats
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, NODE_NAMING, UNEXPLAINED, RulePacks

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from gpuwatch.agent.logs.lines.splitter import shown
-from gpuwatch.diagnose.error_outcome.outcome import Recovery, StepTrack
-from gpuwatch.diagnose.error_outcome.outlived import last_offset, outlived, recoveries
+from gpuwatch.diagnose.error_outcome.recovery_by_lines import last_offset, outlived, recoveries
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.runs.files.around import ABOVE_BYTES, BELOW_BYTES, LAST_BYTES, LINE_CHARS, Around

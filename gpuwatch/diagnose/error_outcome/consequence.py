@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from gpuwatch.agent.logs.lines.levels import level
-from gpuwatch.diagnose.error_outcome.outcome import TRACEBACK
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, SCHEDULER

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from gpuwatch.agent.logs.lines.levels import own_level
 from gpuwatch.agent.logs.lines.splitter import is_bar
-from gpuwatch.diagnose.error_outcome.outcome import TRACEBACK
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.around import Around
 
 LEAST_BELOW = 5

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.outcome import LEAVING_S, StepTrack
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import LEAVING_S, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 
 SAME_EVENT_S = 60.0

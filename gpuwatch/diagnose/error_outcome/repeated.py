@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuwatch.diagnose.error_outcome.outcome import Mark, Recovery, StepTrack, may_recover, softened
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import Mark, Recovery, StepTrack, may_recover, softened
 from gpuwatch.diagnose.model.alert import Alert
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuwatch.diagnose.error_outcome.outcome import FINISHED
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.incidents.grouping import GAP_S, AlertGroup
 from gpuwatch.diagnose.incidents.root_cause import verdict
 from gpuwatch.diagnose.missing_ranks.vanished import CODE

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
-from gpuwatch.diagnose.error_outcome.outcome import StepTrack
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
 
 NUMBER = re.compile(r"\d[\d,]*")
 FAILED_END = re.compile(

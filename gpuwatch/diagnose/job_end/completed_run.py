@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.outcome import (
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     FINISHED,
     Recovery,
     StepTrack,

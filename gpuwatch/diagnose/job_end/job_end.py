@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.unexplained import quoted
-from gpuwatch.diagnose.error_outcome.outcome import FINISHED, StepTrack, reached
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, StepTrack, reached
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 
-from gpuwatch.diagnose.error_outcome.outcome import StepTrack
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 
 LEAST_MARKS = 20

@@ -12,9 +12,9 @@ from msgspec import structs
 from gpuwatch import __version__
 from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, without_harm
-from gpuwatch.diagnose.error_outcome.outcome import FINISHED, with_outcomes
-from gpuwatch.diagnose.error_outcome.outlived import Reader, last_offset, with_later_lines
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
+from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, with_outcomes
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
 from gpuwatch.diagnose.job_end.completed_run import with_completed_run, without_teardown

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.error_outcome.outcome import FINISHED, Mark, StepTrack, with_outcomes
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, Mark, StepTrack, with_outcomes
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.report.scan.report import ScanReport, judged
 from gpuwatch.rules.load import load_packs

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.error_outcome import later_lines
-from gpuwatch.diagnose.error_outcome.outcome import (
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     BUFFER_BYTES,
     PROOF_STEPS,
     Recovery,
