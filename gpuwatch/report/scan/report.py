@@ -38,6 +38,7 @@ from gpuwatch.report.output.renamed_keys import with_new_names
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.around import Around, around
 from gpuwatch.runs.files.line_numbers import line_numbers
+from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.scan.scan import LogScan, Scan
 
 LAST_LINES = 2
@@ -96,7 +97,10 @@ class ScanReport:
         if proof.file is None:
             return proof.node or "?"
         line = None if proof.offset is None else self.lines.get((proof.file, proof.offset))
-        return f"{proof.file}:{line}" if line is not None else f"{proof.file} +{proof.offset}"
+        if line is None:
+            return f"{proof.file} +{proof.offset}"
+        parts = (file for file in self.scan.files if file.name == proof.file and is_section(file.packing))
+        return f"{next((plain(str(file.path)) for file in parts), proof.file)}:{line}"
 
 
 def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:

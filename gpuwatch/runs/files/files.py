@@ -14,8 +14,10 @@ from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
 from gpuwatch.agent.logs.scanning.table_sieve import is_table_name
 from gpuwatch.plain import plain
+from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
+from gpuwatch.runs.files.pasted_sections import sections_of
 from gpuwatch.runs.saved_outputs.sections import BEGIN_BYTES, begins_with_tool_output
 from gpuwatch.wire import KERNEL_LOG
 
@@ -66,30 +68,6 @@ CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
 
 
 @dataclass(frozen=True, slots=True)
-class LogPath:
-    """A file that is to be read."""
-
-    path: Path
-    name: str
-    """As it was given: the argument and the way from there, made harmless, unlike that of any other file."""
-    inner: str
-    """The part of the name that speaks for the file: what lies above the folder that was named does not."""
-    size: int
-    """Of the file itself, bytes."""
-    mtime: float
-    """Unix seconds: nothing in the file is younger."""
-    packing: str | None = None
-    """gzip, zstd, xz, bzip2, utf-16; None: plain."""
-    dated: float | None = None
-    """The last time with a year that was seen in its beginning or end."""
-    until: float = 0.0
-    """Nothing in it is more than a day younger, as far as the lines of all files report; the year of times
-    that have none follows from it. `mtime` where no line states otherwise: a copy's is that of copying."""
-    owner: int = -1
-    """User id of the file's owner; -1: unknown, or others than the owner may write to it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Skipped:
     """A file that is not read."""
 
@@ -129,6 +107,7 @@ def gather(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> G
             take(path, root, gathered, seen)
     for path, root in links:
         take(path, root, gathered, seen)
+    gathered.files = [part for log in gathered.files for part in sections_of(log)]
     job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
     gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
     return gathered

@@ -18,6 +18,7 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.utf16 import as_utf8, encoding_of
 
 UTF_16 = "utf-16"
+SECTION = "section"
 READ_BYTES = 1 << 20
 PACKED_BYTES = 2048
 """Fed to zstd's decoder at once: it may expand 32,000 times, then gives 64 MB at most."""
@@ -38,6 +39,16 @@ MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
 )
 """What a file begins with states how it is packed; names lie (`dmesg.gz` that a copy has unpacked).
 What pzstd writes begins with a skippable frame."""
+
+
+def section_packing(begin: int, end: int, lines: int) -> str:
+    """The packing of a part of a plain file: its bytes from `begin` to `end`, below so many lines."""
+    return f"{SECTION} {begin} {end} {lines}"
+
+
+def is_section(packing: str | None) -> bool:
+    """Whether a log is a part of a plain file."""
+    return packing is not None and packing.startswith(SECTION)
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,8 @@ class Contents:
         with open_file(self.path) as file:
             if self.packing is None:
                 yield from self._raw(file, READ_BYTES)
+            elif is_section(self.packing):
+                yield from self._section(file, *map(int, self.packing.split()[1:]))
             elif self.packing == UTF_16:
                 yield from as_utf8(self._raw(file, READ_BYTES))
             else:
@@ -133,6 +146,15 @@ class Contents:
 
     def _raw(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         while data := file.read(size):
+            self.read += len(data)
+            yield data
+
+    def _section(self, file: BinaryIO, begin: int, end: int, lines: int) -> Iterator[bytes]:
+        """The section, below as many blank lines as stand above it: it keeps its line numbers."""
+        yield b"\n" * lines
+        file.seek(begin)
+        while begin < end and (data := file.read(min(READ_BYTES, end - begin))):
+            begin += len(data)
             self.read += len(data)
             yield data
 

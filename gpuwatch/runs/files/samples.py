@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from gpuwatch.runs.files.files import LogPath
+from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
-from gpuwatch.runs.files.packing import DECODERS, Contents
+from gpuwatch.runs.files.packing import DECODERS, Contents, is_section
 
 MOST_LINES = 40_000
 """Of all files together: about a second's work."""
@@ -34,6 +34,9 @@ def sample(log: LogPath, first: int, last: int) -> list[bytes]:
     Raises:
         OSError: the file cannot be read.
     """
+    if is_section(log.packing):
+        lines = b"".join(Contents(log.path, log.packing).pieces()).lstrip(b"\n").splitlines()
+        return lines if len(lines) <= first + last else lines[:first] + lines[-last:]
     if log.packing is not None:
         if log.packing not in DECODERS:
             return []

@@ -18,7 +18,8 @@ from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.agent.logs.scanning.table_reader import TableReader
 from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
-from gpuwatch.runs.files.files import LogPath, reason, unpacked_name
+from gpuwatch.runs.files.files import reason, unpacked_name
+from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches

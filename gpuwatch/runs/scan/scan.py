@@ -19,7 +19,9 @@ from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
-from gpuwatch.runs.files.files import Gathered, LogPath, Skipped, system_logs
+from gpuwatch.runs.files.files import Gathered, Skipped, system_logs
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
 from gpuwatch.runs.model.clues import CLUES, Clue, clues_of
@@ -420,7 +422,7 @@ def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Itera
 def has_grown(log: LogPath) -> bool:
     """Whether a file is longer than when it was gathered."""
     try:
-        return log.path.stat().st_size > log.size
+        return not is_section(log.packing) and log.path.stat().st_size > log.size
     except OSError:
         return False
 

@@ -1,0 +1,197 @@
+"""Several logs pasted into one file: headings that name a rank, a node or a file part it into sections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import PurePath
+from typing import NamedTuple
+
+from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import section_packing
+from gpuwatch.runs.placement.owners import may_be_host
+
+MAX_BYTES = 32 << 20
+"""A larger file is no pasted one."""
+MAX_SECTIONS = 512
+LEAST_LINES = 2
+"""Half of the sections have so many lines at least; fewer are those of banners."""
+NEAR_LINES = 40
+"""Lines at a border that are searched for a time."""
+_STARTS = (b"\n==", b"\n##", b"\n--", b"\n::", b"\n**", b"\n>>", b"\n~~", b"\n++")
+"""One of them begins every heading but one at the beginning of the file."""
+_TAIL = re.compile(r"==> {0,4}(?P<file>[^\s<>][^<>]{0,200}?) {0,4}<==$")
+"""Of `tail` and `head` for several files."""
+_RULE_OF_MORE = re.compile(r":{8,40}$")
+"""Of `more`, above and below the name."""
+_RULED = re.compile(
+    r"(?:[=*~+]{2,80}|#{2,80}|-{3,80}|>{2,80}|\[)\s{0,4}(?P<title>[^\s=*~#>\-][^=*~#<>]{0,160}?)"
+    r"\s{0,4}(?:[=*~+#<\-]{2,80}|\])?$"
+)
+_PREFACE = re.compile(
+    r"(?:(?:begin(?:ning)?|start|tail|end|last lines|excerpt|contents?|output|logs?|log ?file|file|stdout"
+    r"|stderr)(?: (?:of|from|for|on))?[: ]{1,3}){1,3}",
+    re.IGNORECASE,
+)
+_PART = re.compile(
+    r"(?:global[ _-]?)?rank[ _:=#-]{0,3}(?P<rank>\d{1,6})(?![\w.])"
+    r"|(?:compute )?(?:node|host|hostname|machine|pod|worker)(?:[ :=]{1,3})"
+    r"(?P<node>[A-Za-z][\w.-]{0,80}|\d{1,5})(?![\w/])"
+    r"|(?P<file>(?:[\w.@+-]{0,80}/){0,12}[\w.@+-]{1,120}"
+    r"\.(?:log|out|err|txt|stdout|stderr|o|e)(?:\.\d{1,3})?)(?![\w/])"
+    r"|(?P<host>[A-Za-z][A-Za-z]{0,40}-?[A-Za-z0-9-]{0,40}\d(?:\.[A-Za-z][\w.-]{0,60})?)(?![\w/])",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"[\s/,;|@()&:-]{1,6}(?:on |at |of )?|$")
+_REST = re.compile(r"\(?(?:stdout|stderr|logs?|output|last \d{1,6} lines)\)?(?=$|[\s/,;|@)])", re.IGNORECASE)
+_PLAIN = re.compile(r"[\w.-]{1,80}/?")
+
+
+class Heading(NamedTuple):
+    """A line that names what the lines below it are of."""
+
+    begin: int
+    """Offset of its first line (bytes)."""
+    end: int
+    """Offset behind its last line."""
+    title: str
+    place: str
+    """The same as a path: `gpu-b03/rank_5.log`."""
+    sure: bool
+    """It is of a tool that writes nothing else."""
+
+
+def sections_of(log: LogPath) -> list[LogPath]:
+    """A log, or each of those that were pasted into it."""
+    if log.packing is not None or not 0 < log.size <= MAX_BYTES:
+        return [log]
+    try:
+        with open_file(log.path) as file:
+            data = file.read(MAX_BYTES)
+    except OSError:
+        return [log]  # who reads it shows why
+    found = list(headings(data)) if any(start in data for start in _STARTS) else []
+    if not is_pasted(found, data, log):
+        return [log]
+    folder = PurePath(log.inner).parent
+    parted = []
+    if data[: found[0].begin].strip():
+        parted.append(_part(log, 0, found[0].begin, 0, "head", log.inner))
+    for heading, end in zip(found, [*(each.begin for each in found[1:]), len(data)], strict=True):
+        lines = data.count(b"\n", 0, heading.end)
+        parted.append(
+            _part(log, heading.end, end, lines, heading.title, str(folder / heading.place.lstrip("/")))
+        )
+    return with_own_names(parted)
+
+
+def _part(log: LogPath, begin: int, end: int, lines: int, title: str, inner: str) -> LogPath:
+    packing = section_packing(begin, end, lines)
+    return replace(log, name=f"{log.name} ({title})", inner=inner, size=end - begin, packing=packing)
+
+
+def with_own_names(logs: Sequence[LogPath]) -> list[LogPath]:
+    """The sections, the further ones of one title numbered."""
+    seen: dict[str, int] = {}
+    named = []
+    for log in logs:
+        seen[log.name] = seen.get(log.name, 0) + 1
+        number = seen[log.name]
+        named.append(log if number == 1 else replace(log, name=f"{log.name} {number}"))
+    return named
+
+
+def headings(data: bytes) -> Iterator[Heading]:
+    """The headings of a file, in its order."""
+    at = 0
+    lines = data.split(b"\n")
+    for number, raw in enumerate(lines):
+        begin, at = at, at + len(raw) + 1
+        if raw[:1] not in b"=#-:*>~+[" or not raw or len(raw) > 240:
+            continue
+        text = shown(raw).strip()
+        tail = _TAIL.match(text)
+        if tail is not None:
+            yield Heading(begin, at, tail["file"], tail["file"], sure=True)
+        elif (
+            _RULE_OF_MORE.match(text) and number + 2 < len(lines) and shown(lines[number + 2]).strip() == text
+        ):
+            name = shown(lines[number + 1]).strip()
+            if name:
+                end = at + len(lines[number + 1]) + len(lines[number + 2]) + 2
+                yield Heading(begin, end, name, name, sure=True)
+        elif (ruled := _RULED.match(text)) is not None:
+            place = place_in(ruled["title"])
+            if place is not None:
+                yield Heading(begin, at, ruled["title"].strip(), place, sure=False)
+
+
+def place_in(title: str) -> str | None:
+    """What a title names as a path: node, then rank or file; None: it holds other words."""
+    preface = _PREFACE.match(title)
+    at = 0 if preface is None else preface.end()
+    node: str | None = None
+    rank: str | None = None
+    file: str | None = None
+    while at < len(title):
+        named = node or rank or file
+        rest: re.Match[str] | None = _REST.match(title, at) if named else None
+        part = rest or _PART.match(title, at)
+        if part is None or (rest is None and part["host"] and not may_be_host(part["host"])):
+            return None
+        if rest is None:
+            rank = part["rank"] or rank
+            file = part["file"] or file
+            node = part["node"] or part["host"] or node
+        gap = _BETWEEN.match(title, part.end())
+        if gap is None:
+            return None
+        at = gap.end()
+    if rank is None and file is None and node is None:
+        return None
+    last = file or (f"rank_{rank}.log" if rank is not None else f"{node}.log")
+    return last if node is None or (rank is None and file is None) else f"{node}/{last}"
+
+
+def is_pasted(found: Sequence[Heading], data: bytes, log: LogPath) -> bool:
+    """Whether headings part a file into logs, and are not lines that one program writes as it runs.
+
+    One that runs writes its lines in the order of their times, and a few of them below each of its banners.
+    """
+    if not 2 <= len(found) <= MAX_SECTIONS or len({each.place for each in found}) < 2:
+        return False
+    if all(each.sure for each in found):
+        return True
+    if ranks_of_path(f"/{log.inner}")[0] is not None:
+        return False
+    ends = [*(each.begin for each in found[1:]), len(data)]
+    lines = sorted(data.count(b"\n", each.end, end) for each, end in zip(found, ends, strict=True))
+    if lines[len(lines) // 2] < LEAST_LINES:
+        return False
+    borders = [
+        (_last_time(data[before.end : after.begin]), _first_time(data[after.end : end]))
+        for (before, after), end in zip(pairwise(found), ends[1:], strict=True)
+    ]
+    dated = [(last, first) for last, first in borders if last is not None and first is not None]
+    return not dated or any(first <= last for last, first in dated)
+
+
+def _first_time(data: bytes) -> float | None:
+    return next(_times(data.split(b"\n", NEAR_LINES)[:NEAR_LINES]), None)
+
+
+def _last_time(data: bytes) -> float | None:
+    return next(_times(reversed(data.rsplit(b"\n", NEAR_LINES)[-NEAR_LINES:])), None)
+
+
+def _times(lines: Iterator[bytes] | Sequence[bytes]) -> Iterator[float]:
+    for line in lines:
+        at = time_of(shown(line), 0.0)
+        if at is not None:
+            yield at
