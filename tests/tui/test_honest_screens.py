@@ -64,12 +64,12 @@ async def test_hints_name_what_works_here_now() -> None:
         assert "unhealthy" not in hints(app)
         await pilot.press("4")
         await pilot.pause()
-        assert not hints(app) & {"acknowledge", "silence", "next_rank", "show_all_ranks", "unhealthy"}
+        assert not hints(app) & {"acknowledge", "silence", "next_rank", "next_mode", "unhealthy"}
     app = still_app(judged_session(95), 95)
     async with app.run_test(size=(160, 45)) as pilot:
         await pilot.press("4")
         await pilot.pause()
-        assert hints(app) >= {"acknowledge", "next_rank", "show_all_ranks", "unhealthy"}
+        assert hints(app) >= {"acknowledge", "next_rank", "next_mode", "unhealthy"}
         assert "silence" not in hints(app)
         app.screen.query_one("#alerts").focus()
         await pilot.pause()

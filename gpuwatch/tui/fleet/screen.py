@@ -206,7 +206,7 @@ class FleetScreen(LiveScreen):
         gpu = chosen[1] if chosen and event.picker is self.heat else None
         self.cockpit.show_node(name, gpu.info.uuid if gpu else None)
 
-    def action_next_metric(self, step: int) -> None:
+    def action_next_mode(self, step: int) -> None:
         """The next metric of the map."""
         self.heat.cycle_metric(step)
         self.pull()

@@ -149,9 +149,7 @@ class IncidentsScreen(LiveScreen):
         reported = self.cockpit.scene.snapshot
         idle = set() if on_list else {"silence"}
         if incident is None:
-            idle |= (
-                {"show_all_ranks", "next_rank"} if on_list else {"show_all_ranks", "next_rank", "acknowledge"}
-            )
+            idle |= {"next_mode", "next_rank"} if on_list else {"next_mode", "next_rank", "acknowledge"}
             idle |= set() if reported.alerts else {"choose", "waiting"}
         elif location_after(incident, None) is None:
             idle.add("next_rank")
@@ -206,7 +204,7 @@ class IncidentsScreen(LiveScreen):
         if incident := self.incident():
             self.cockpit.show_rank_of(incident)
 
-    def action_show_all_ranks(self) -> None:
+    def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
         """The logs of all ranks around the second of what the cursor is on."""
         incident, alert = self.incident(), self.alert()
         if incident is not None:

@@ -232,7 +232,7 @@ class LinksScreen(LiveScreen):
 
     def idle(self) -> frozenset[str]:
         """Before the first probe there are no links to look at."""
-        return frozenset() if self.view.results is not None else frozenset({"next_measure", "pane", "zoom"})
+        return frozenset() if self.view.results is not None else frozenset({"next_mode", "pane", "zoom"})
 
     def running(self) -> int | None:
         """The place of a probe that has not ended."""
@@ -336,7 +336,7 @@ class LinksScreen(LiveScreen):
             self.view.show(max(0, min(at + step, len(probes) - 1)))
             self.pull()
 
-    def action_next_measure(self, step: int) -> None:
+    def action_next_mode(self, step: int) -> None:
         """Links as shares of their peers, as rates, as latencies."""
         self.matrix.cycle_measure(step)
 

@@ -135,7 +135,7 @@ class LogsScreen(LiveScreen):
     def idle(self) -> frozenset[str]:
         """Without logs there is nothing to merge, filter or step through."""
         if not self.desk.sources:
-            names = "next_view next_error go_to_time filter_lines zoom next_rank choose"
+            names = "next_mode next_error go_to_time filter_lines zoom next_rank choose"
             return frozenset(names.split())
         single = self.desk.mode != "panes" or (len(self.desk.sources) < 2 and not self.grid.zoomed)
         idle = {"zoom"} if single else set()
@@ -292,7 +292,7 @@ class LogsScreen(LiveScreen):
         self.opened.go_to_time(at + 60 * minutes)
         self.pull()
 
-    def action_next_view(self, step: int) -> None:
+    def action_next_mode(self, step: int) -> None:
         """One by one, merged, all ranks merged."""
         some = len(self.desk.sources) > 1 and not self.desk.led
         modes = [mode for mode in MODES if mode != "merged" or some]

@@ -106,9 +106,9 @@ PANES = [
 ]
 
 FLEET = [
-    row("fleet.metric", "m", "next_metric(1)", "Metric", hint=True,
+    row("fleet.metric", "m", "next_mode(1)", "Metric", hint=True,
         tooltip="next view: the next metric of the heat map"),
-    row("fleet.metric.before", "M", "next_metric(-1)", "Previous metric", "the previous metric"),
+    row("fleet.metric.before", "M", "next_mode(-1)", "Previous metric", "the previous metric"),
     row("fleet.unhealthy", "exclamation_mark", "unhealthy", "Unhealthy", hint=True,
         tooltip="show only unhealthy nodes and GPUs, or only firing alerts"),
     row("fleet.sort", "s", "sort", "Sort", "sort the table by the next column", hint=True),
@@ -134,9 +134,9 @@ LOGS = [
     row("logs.choose", "c", "choose_logs", "Choose", hint=True,
         tooltip="choose logs: 0-7, 3,8-15, a node, incident-1, failed, slowest, all, part of a file's name"),
     row("logs.level", "L", "level", "Level", tooltip="show all lines, warnings and errors, or errors alone"),
-    row("logs.merged", "m", "next_view(1)", "Merge", hint=True,
+    row("logs.merged", "m", "next_mode(1)", "Merge", hint=True,
         tooltip="next view: separate panes, merged by time, all ranks merged"),
-    row("logs.merged.before", "M", "next_view(-1)", "Previous mode", "the previous view"),
+    row("logs.merged.before", "M", "next_mode(-1)", "Previous mode", "the previous view"),
     row("logs.error", "e", "next_error(1, 0)", "Error", hint=True,
         tooltip="the next error: in the loaded lines, by the rules, or by a search on the node"),
     row("logs.error.before", "E", "next_error(-1, 0)", "Previous error", "the previous error"),
@@ -173,7 +173,7 @@ INCIDENTS = [
     row("incident.silence", "x", "silence", "Silence", "silence this alert here (toggle)", hint=True),
     row("incident.rank", "r", "next_rank", "Next rank", hint=True,
         tooltip="open the log line of the next rank of the incident"),
-    row("incident.ranks", "m", "show_all_ranks", "All ranks", hint=True,
+    row("incident.ranks", "m", "next_mode(1)", "All ranks", hint=True,
         tooltip="open the logs of all ranks at the time of the incident"),
 ]
 
@@ -192,9 +192,9 @@ LINKS = [
         tooltip="set up a probe; its plan is shown before anything is measured"),
     row("links.cancel", "ctrl+x", "cancel_probe", "End", display="^x", hint=True,
         tooltip="cancel the running probe on all nodes; results so far are kept"),
-    row("links.measure", "m", "next_measure(1)", "Measure", hint=True,
+    row("links.measure", "m", "next_mode(1)", "Measure", hint=True,
         tooltip="next view: links in % of their peers, in GB/s, in us"),
-    row("links.measure.before", "M", "next_measure(-1)", "Previous measure", "the previous view"),
+    row("links.measure.before", "M", "next_mode(-1)", "Previous measure", "the previous view"),
     row("links.zoom", "z", "zoom", "Ranks", "show links between nodes, or between ranks", hint=True),
     row("links.pane", "v", "pane(1)", "Pane", hint=True,
         tooltip="next pane: verdict, collectives, node inventory, probes of this session"),
@@ -206,7 +206,7 @@ LINKS = [
 TRAINING = [
     row("training.before", "left_square_bracket", "next_item(-1)", "Previous job", "the previous job"),
     row("training.after", "right_square_bracket", "next_item(1)", "Next job", "the next job", hint=True),
-    row("training.log", "m", "show_rank_log", "Log", hint=True,
+    row("training.log", "m", "next_mode(1)", "Log", hint=True,
         tooltip="open the log of the rank under the cursor at its latest step"),
 ]
 # fmt: on

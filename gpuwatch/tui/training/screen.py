@@ -96,11 +96,11 @@ class TrainingScreen(LiveScreen):
         if row.uuid is not None and self.cockpit.scene.gpu(row.node, row.uuid) is not None:
             self.cockpit.show_place(row.node, row.uuid)
         else:
-            self.action_show_rank_log()
+            self.action_next_mode(1)
 
     # ---- gestures
 
-    def action_show_rank_log(self) -> None:
+    def action_next_mode(self, step: int) -> None:  # noqa: ARG002 - there is one other way to show it
         """The log of the rank, at the line that reported its newest step."""
         row = self.ranks.chosen()
         if row is None or row.file is None:
@@ -120,8 +120,8 @@ class TrainingScreen(LiveScreen):
         """Without ranks there is nothing to order; a rank may have no log."""
         row = self.ranks.chosen()
         if row is None and not self.ranks.only_flagged:
-            return frozenset({"choose", "sort", "unhealthy", "show_rank_log"})
-        return frozenset() if row is not None and row.file is not None else frozenset({"show_rank_log"})
+            return frozenset({"choose", "sort", "unhealthy", "next_mode"})
+        return frozenset() if row is not None and row.file is not None else frozenset({"next_mode"})
 
     def step_back(self) -> bool:
         """Show all ranks again."""
