@@ -21,7 +21,8 @@ from gpuwatch.plain import plain
 if TYPE_CHECKING:
     from gpuwatch.rules.load import Packs
     from gpuwatch.runs.files.files import Gathered
-    from gpuwatch.runs.scan.scan import Engine, Watch
+    from gpuwatch.runs.scan.result import Engine
+    from gpuwatch.runs.scan.scan import Watch
 
 
 @click.command()

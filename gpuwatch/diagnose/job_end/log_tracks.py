@@ -10,7 +10,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import Mark, StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
-from gpuwatch.runs.scan.scan import LogScan
+from gpuwatch.runs.scan.result import LogScan
 
 FRESH_S = 120.0
 """A job whose newest line is no older than this still writes."""

@@ -9,7 +9,7 @@ from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
 from gpuwatch.runs.placement.unfinished import Unfinished
-from gpuwatch.runs.scan.scan import LogScan
+from gpuwatch.runs.scan.result import LogScan
 
 OVER = ("finished", "running")
 

@@ -21,7 +21,7 @@ from gpuwatch.diagnose.training.training_watch import ENDS_RUNS, TITLES
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
-from gpuwatch.runs.scan.scan import LogScan
+from gpuwatch.runs.scan.result import LogScan
 
 LEAST_TIMINGS = 3
 SPIKE_WINDOW = 256

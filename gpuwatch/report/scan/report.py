@@ -39,7 +39,7 @@ from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.around import Around, around
 from gpuwatch.runs.files.line_numbers import line_numbers
 from gpuwatch.runs.files.packing import is_section
-from gpuwatch.runs.scan.scan import LogScan, Scan
+from gpuwatch.runs.scan.result import LogScan, Scan
 
 LAST_LINES = 2
 """Of a log: a program that states there how it goes on did not."""

@@ -14,7 +14,7 @@ from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.scan.report import ScanReport
 from gpuwatch.runs.files.files import Skipped
-from gpuwatch.runs.scan.scan import Scan
+from gpuwatch.runs.scan.result import Scan
 
 EMPTY = ReportLine("")
 NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {"stopped": "no line says why"}

@@ -18,7 +18,8 @@ from gpuwatch.rules.model.time_limit import EndlessError, TimeLimit
 from gpuwatch.rules.scoring.score import Excerpt, score
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan import bounded_scan
-from gpuwatch.runs.scan.scan import Scan, scan
+from gpuwatch.runs.scan.result import Scan
+from gpuwatch.runs.scan.scan import scan
 from tests.agent.logs.conftest import BOOM, ENDLESS
 from tests.sentences import Sentences
 

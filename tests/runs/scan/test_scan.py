@@ -14,7 +14,8 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.parsing.parse import parse_pack
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.scan import hyperscan_prefilter, reading, workers
-from gpuwatch.runs.scan.scan import Engine, Scan, Watch, scan
+from gpuwatch.runs.scan.result import Engine, Scan
+from gpuwatch.runs.scan.scan import Watch, scan
 from tests.runs import jobs
 from tests.sentences import Sentences
 

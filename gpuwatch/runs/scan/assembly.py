@@ -1,0 +1,157 @@
+"""The parts of all files put together into one result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule
+from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
+from gpuwatch.runs.files.files import Skipped, system_logs
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.packing import is_section
+from gpuwatch.runs.files.samples import sampled
+from gpuwatch.runs.model.clues import Clue, clues_of
+from gpuwatch.runs.model.record import Row
+from gpuwatch.runs.placement.job_ranks import of_ranks, with_census
+from gpuwatch.runs.placement.owners import path_places
+from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
+from gpuwatch.runs.placement.step_series import (
+    joined,
+)
+from gpuwatch.runs.placement.unfinished import unfinished
+from gpuwatch.runs.scan.dating import rows_of
+from gpuwatch.runs.scan.result import Engine, LogScan, Scan, ScanFinding
+from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
+from gpuwatch.wire import Finding
+
+
+def whole(
+    files: Sequence[ScanFile],
+    rules: dict[str, CompiledRule],
+    skipped: Sequence[Skipped],
+    engine: Engine,
+    *,
+    stopped: bool,
+) -> Scan:
+    """Everything put together, once no more parts come."""
+    owners = [owner_of(file.log) for file in files]
+    reads = {file.log.name: file.in_order() for file in files}
+    rows = rows_of(files, rules)
+    clues: list[Clue] = []
+    for name, parts in reads.items():
+        for read in parts:
+            clues += clues_of(name, read.clues)
+        clues += clues_of(name, rows[name])
+    samples = list(sampled([file.log for file in files]))
+    owners, clues, counted = with_census(owners, clues, samples, rows)
+    known = rank_map(owners, clues)
+    writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
+    known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
+    from_tools = {log for log, found in rows.items() if any("tool" in row["fields"] for row in found)}
+    evidence = from_tools | {file.log.name for file in files if path_places(file.log.inner).kernel}
+    of_job = known.places.job_logs | {log for log, parts in reads.items() if any(p.series for p in parts)}
+    system = system_logs([file.log for file in files], evidence - of_job)
+    known = replace(known, places=replace(known.places, system_logs=system))
+    every = [read for parts in reads.values() for read in parts]
+    suspended = {rule: why for read in every for rule, why in read.suspended.items()}
+    return Scan(
+        tuple(each for file in files for each in located_findings(file.log, rows[file.log.name], known)),
+        known.places,
+        tuple(
+            log_scan(file, owner, known, writers, counted, len(rows[file.log.name]))
+            for file, owner in zip(files, owners, strict=True)
+        ),
+        tuple(skipped),
+        sum(read.bytes for read in every),
+        engine,
+        sum(read.left_out for read in every),
+        suspended,
+        tuple(row["at"] for read in every for row in read.clues if is_save(row)),
+        tuple(checkpoint_line(row) for read in every for row in read.clues if row["rule"] in (SAVED, BEGUN)),
+        stopped,
+        unfinished(samples),
+    )
+
+
+def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[ScanFile]) -> RankMap:
+    """Which files are kernel logs, and what time they cover; which are the job's own."""
+    spans = []
+    own = {log for place in known.places.ranks for log in place.logs}
+    for file, owner in zip(files, owners, strict=True):
+        reads = file.in_order()
+        if path_places(file.log.inner).kernel:
+            own.discard(file.log.name)
+            firsts = [read.first_time for read in reads if read.first_time is not None]
+            lasts = [read.last_time for read in reads if read.last_time is not None]
+            if firsts and lasts:
+                spans.append((known.nodes.get(file.log.name), min(firsts), max(lasts)))
+        elif owner.rank is not None or owner.local_rank is not None or any(read.series for read in reads):
+            own.add(file.log.name)
+    return replace(known, places=replace(known.places, kernel_spans=tuple(spans), job_logs=frozenset(own)))
+
+
+def checkpoint_line(clue: Row) -> tuple[str, bool, float, bool]:
+    """Text, whether the checkpoint was finished, when (unix seconds), whether that is the line's own time."""
+    return clue["lines"][clue.get("key", 0)], clue["rule"] == SAVED, clue["at"], bool(clue["timed"])
+
+
+def is_save(clue: Row) -> bool:
+    """Whether a line states, with its time, that a checkpoint was written."""
+    return bool(clue["rule"] == SAVED and clue["timed"])
+
+
+def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Iterable[ScanFinding]:
+    """The findings of one file."""
+    for row in rows:
+        yield ScanFinding(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
+
+
+def has_grown(log: LogPath) -> bool:
+    """Whether a file is longer than when it was gathered."""
+    try:
+        return not is_section(log.packing) and log.path.stat().st_size > log.size
+    except OSError:
+        return False
+
+
+def log_scan(
+    file: ScanFile,
+    owner: FileOwner,
+    known: RankMap,
+    writers: dict[str, int],
+    words: frozenset[str],
+    findings: int,
+) -> LogScan:
+    """The report of one file.
+
+    Args:
+        file: Its parts.
+        owner: What its path reports.
+        known: Nodes of all files.
+        writers: File name -> its rank, where the lines report it.
+        words: Those whose numbers are ranks.
+        findings: Of the file.
+    """
+    stated = path_places(file.log.inner)
+    own = writers.get(file.log.name, owner.rank)
+    node = known.nodes.get(file.log.name)
+    return LogScan(
+        file.log.name,
+        file.log.path,
+        file.log.size,
+        file.log.packing,
+        node,
+        own,
+        stated.attempt,
+        stated.kernel,
+        findings,
+        file.trouble,
+        has_grown(file.log),
+        file.log.mtime,
+        max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),
+        of_ranks(joined(read.series for read in file.in_order()), words),
+        tuple(line for read in file.in_order() for line in read.last_lines),
+    )

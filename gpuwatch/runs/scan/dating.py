@@ -1,0 +1,84 @@
+"""When the matches of a file happened, where no line near them carries a time: as the whole job allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gpuwatch.agent.logs.matching.ruleset import CompiledRule
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.times import COPIED_S, Times, bound_of, likely_time, needs_time
+from gpuwatch.runs.model.record import Match, RecoveryLine, Row, gathered
+from gpuwatch.runs.placement.owners import path_places
+from gpuwatch.runs.placement.rank_map import FileOwner
+from gpuwatch.runs.placement.step_series import (
+    steps_in,
+)
+from gpuwatch.runs.scan.reading import PartRead
+from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
+
+
+def rows_of(files: Sequence[ScanFile], rules: dict[str, CompiledRule]) -> dict[str, list[Row]]:
+    """The findings of each file, those without a time dated as well as the whole job allows."""
+    last_line: float | None = None
+    spoke: dict[FileOwner, float] = {}
+    for file in files:
+        last = max((read.last_time for read in file.in_order() if read.last_time is not None), default=None)
+        if last is not None and not path_places(file.log.inner).kernel:
+            last_line = last if last_line is None else max(last_line, last)
+            who = speaker(file.log)
+            spoke[who] = max(last, spoke.get(who, last))
+    job_end = last_line
+    if stamps_are_the_writers(files):
+        job_end = max(
+            (file.log.mtime for file in files if not path_places(file.log.inner).kernel), default=job_end
+        )
+    rows: dict[str, list[Row]] = {}
+    for file in files:
+        before = spoke.get(speaker(file.log))
+        events = [
+            event for read in file.in_order() for event in dated(read, file.log, before, job_end, last_line)
+        ]
+        rows[file.log.name] = gathered(
+            events, rules, steps_in([each for read in file.in_order() for each in read.series.values()])
+        )
+    return rows
+
+
+def stamps_are_the_writers(files: Sequence[ScanFile]) -> bool:
+    """Whether the files lie where they were written: most that report times were changed at their last."""
+    lasts = [
+        abs(file.log.mtime - max(times))
+        for file in files
+        if (times := [read.last_time for read in file.in_order() if read.last_time is not None])
+    ]
+    return sum(late <= COPIED_S for late in lasts) * 2 > len(lasts)
+
+
+def speaker(log: LogPath) -> FileOwner:
+    """Equal for the files of one rank (stdout.log and stderr.log), as far as their paths report."""
+    owner = owner_of(log)
+    own = owner.rank is None and owner.local_rank is None
+    return replace(owner, file=log.name if own else "", hosts=())
+
+
+def dated(
+    read: PartRead, log: LogPath, before: float | None, job_end: float | None, last_line: float | None
+) -> Iterable[Match | RecoveryLine]:
+    """The matches of a part, with a likely time where no line near them reports one.
+
+    Args:
+        read: The matches.
+        log: Their file.
+        before: When the same rank last logged a time, in this file or its other one.
+        job_end: When the job ended, by its lines or else its files.
+        last_line: The last time that a line of the job carries.
+    """
+    for event in read.events:
+        for row in event.rows if isinstance(event, Match) else ():
+            if needs_time(row, log.until):
+                times = read.times.get(row["offset"], Times())
+                times = Times(times.above or before, times.below)
+                row["at"] = row["last_at"] = likely_time(times, log.mtime, job_end)
+                row.update(bound=bound_of(times, last_line), not_before=times.above)
+        yield event

@@ -1,0 +1,48 @@
+"""A file while its parts come in, and whose it is by its path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpuwatch.agent.base.path_ranks import ranks_of_path
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.placement.owners import path_places
+from gpuwatch.runs.placement.rank_map import FileOwner
+from gpuwatch.runs.scan.reading import FilePart, PartRead
+
+
+@dataclass
+class ScanFile:
+    """A file while its parts come in."""
+
+    log: LogPath
+    left: int = 0
+    reads: dict[int, PartRead] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+
+    def take(self, part: FilePart, read: PartRead | None, fault: str | None) -> bool:
+        """One part is done, or its process died; True when it was the last one."""
+        self.left -= 1
+        if read is not None:
+            self.reads[part.start] = read
+        trouble = fault if read is None else read.trouble
+        if trouble is not None:
+            self.troubles.append(trouble)
+        return self.left == 0
+
+    @property
+    def trouble(self) -> str | None:
+        """Why not all of it was read."""
+        stopped = ["not read: stopped before"] if self.left else []
+        return "; ".join(dict.fromkeys([*self.troubles, *stopped])) or None
+
+    def in_order(self) -> list[PartRead]:
+        """The parts as they lie in the file."""
+        return [self.reads[start] for start in sorted(self.reads)]
+
+
+def owner_of(log: LogPath) -> FileOwner:
+    """What the path states, and the folder that all ranks of one launcher share."""
+    rank, local_rank = ranks_of_path(f"/{log.inner}")
+    group = log.name.rpartition("/attempt_")[0] or log.name.rpartition("/")[0]
+    return FileOwner(log.name, rank, local_rank, path_places(log.inner).hosts, group)
