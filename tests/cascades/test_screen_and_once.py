@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.diagnose.alert_book import AlertBook
-from gpuwatch.diagnose.alerts.from_findings import LocatedFinding
+from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.fleet.fleet import Fleet

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpuwatch.runs.flight.dumps import RankDump, read_dump
+from gpuwatch.runs.flight.dumps import read_dump
+from gpuwatch.runs.flight.rank_dump import RankDump
 
 Entry = dict[str, Any]
 BEGAN_S = 1_790_000_000.0

@@ -10,7 +10,8 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
+from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
+from gpuwatch.diagnose.alerts.from_findings import alerts_of
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of

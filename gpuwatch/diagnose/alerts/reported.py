@@ -8,8 +8,9 @@ from itertools import islice
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.deduplication import Deduplicator
+from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, stated_host
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
-from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alert_of, merge_repeat, stated_host
+from gpuwatch.diagnose.alerts.from_findings import alert_of, merge_repeat
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex

@@ -16,7 +16,7 @@ from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.runs.flight.dump_files import FoundDumps
-from gpuwatch.runs.flight.dumps import RankDump
+from gpuwatch.runs.flight.rank_dump import RankDump
 
 MAX_LISTED_FILES = 8
 """Dumps and folders that are left out, reported one by one."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.alerts.from_findings import LocatedFinding, alerts_of
+from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
+from gpuwatch.diagnose.alerts.from_findings import alerts_of
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, without_harm
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines

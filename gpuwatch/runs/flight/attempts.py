@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuwatch.plain import plain
-from gpuwatch.runs.flight.dumps import RankDump
+from gpuwatch.runs.flight.rank_dump import RankDump
 
 MIN_ATTEMPT_DUMPS = 3
 """A single dump that somebody copied, or that another job left, does not outweigh so many."""

@@ -13,8 +13,9 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
 from gpuwatch.runs.files.utf16 import HEAD_BYTES
 from gpuwatch.runs.flight.attempts import of_the_last_attempt, of_the_youngest_job
-from gpuwatch.runs.flight.dumps import RankDump, read_dump
+from gpuwatch.runs.flight.dumps import read_dump
 from gpuwatch.runs.flight.pickle_reader import MAX_BYTES, NoDumpError, UnreadableDumpError
+from gpuwatch.runs.flight.rank_dump import RankDump
 from gpuwatch.runs.scan.scan import usable_cores
 from gpuwatch.runs.scan.workers import Dial, Workers, limit_memory
 

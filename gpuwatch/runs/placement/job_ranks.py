@@ -7,10 +7,7 @@ from dataclasses import replace
 
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.model.record import Row
-from gpuwatch.runs.placement.file_ranks import own_ranks_of
-from gpuwatch.runs.placement.rank_census import (
-    OWN_LINE,
-    census,
+from gpuwatch.runs.placement.census_clues import (
     clues_of_hosts,
     clues_of_own_hosts,
     clues_of_pods,
@@ -18,6 +15,9 @@ from gpuwatch.runs.placement.rank_census import (
     clues_of_tasks,
     ranks_counted_by,
 )
+from gpuwatch.runs.placement.file_ranks import own_ranks_of
+from gpuwatch.runs.placement.rank_census import census
+from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.placement.step_series import StepSeries
 

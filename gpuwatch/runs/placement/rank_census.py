@@ -1,104 +1,50 @@
-"""Which numbers of a job's lines are ranks, and what the lines state about each rank's process. Pure.
-
-`worker 3` and `task 3` are ranks only where the whole job agrees: several numbers of the same word, from 0
-on, as many as there are ranks, and no line that gives one process two different ones.
-"""
+"""Counts what the lines of a job state about ranks and their processes. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.base.rank_environment import is_rank
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
-from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED, WORLD_NEEDED
+from gpuwatch.agent.logs.lines.rank_words import OTHER_COUNTS, RANK_NAMED
 from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.fleet.jobs.slurm_tasks import task_numbers
 from gpuwatch.runs.model.clues import Clue
-from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
+from gpuwatch.runs.placement.rank_line_patterns import (
+    ADDRESS,
+    ASSIGNED,
+    BUS,
+    GLOBAL_RANKS,
+    HOST,
+    HOST_AFTER_RANK,
+    HOST_PID,
+    LAUNCHER,
+    LETTER,
+    NODE_RANK,
+    NODE_VARIABLE,
+    ONE_PER_HOST,
+    ONE_PROCESS,
+    OWN,
+    OWN_HOST,
+    OWN_LINE,
+    PER_NODE,
+    PID,
+    PID_OF_RANK,
+    SPAWNED,
+    SRUN_TASKS,
+    VARIABLE,
+    WORLD,
+    WORLD_RANK,
+)
 
-OWN_LINE = "the job's own line"
-PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
-HOST = re.compile(
-    r"\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
-    r"(?=[\s,;)\]}\"']|$)"
-)
-"""A line that states the host of its process."""
-HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
-"""Open MPI's report of where it binds each rank."""
-PID_OF_RANK = re.compile(
-    r"\b(?:pid|process|proc)[ =:]{1,2}(\d{2,10})(?: ?(?:->|=>|=|:|is) ?| ?\()"
-    r"(?:global )?rank[ =:]{0,2}(\d{1,6})\b",
-    re.IGNORECASE,
-)
-"""A pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
-BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
-WORLD = re.compile(
-    r"\b(?:world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
-    r"[:=]?\s{0,2}(\d{1,6})\b",
-    re.IGNORECASE,
-)
-OWN = re.compile(
-    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed) as|launched as|process)"
-    r"(?: is)?[\s:,-]{0,3}"
-    r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
-    re.IGNORECASE,
-)
-"""What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
-HOST_AFTER_RANK = re.compile(
-    r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
-    r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
-    r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
-    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
-)
-"""The host behind the rank in a line: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
-ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
-"""DeepSpeed prints the command of the last process that it started: there was only one."""
-LAUNCHER = re.compile(
-    r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
-    r"|\blaunch\.py:|\[launcher"
-)
-VARIABLE = re.compile(
-    r"\b(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|MV2_COMM_WORLD_RANK|PALS_RANKID|FLUX_TASK_RANK"
-    r"|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
-)
-"""A launcher's variable with the rank of the process that prints it."""
-NODE_VARIABLE = re.compile(
-    r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
-)
-OWN_HOST = re.compile(
-    r"^\W{0,3}(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
-    r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
-    re.IGNORECASE,
-)
-"""A line at whose head a log states the host that it is of."""
-GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
-"""The ranks that torchrun gives to the processes of its node, by local rank."""
-NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
-PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b")
-"""Options of a launcher on its own node; a file with both is of that node."""
-SPAWNED = re.compile(r"\bprocess (\d{1,10}) spawned with command: .{1,4000}--local_rank=(\d{1,3})\b")
-"""DeepSpeed's launcher."""
-ASSIGNED = re.compile(
-    r"\b(?:assign|given|gets|has|as|is|->)(?:ed)?:? (?:the )?(?:global )?rank[ =:#]{1,2}(\d{1,6})\b",
-    re.IGNORECASE,
-)
-"""Gives a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
-ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
-LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
-WORLD_RANK = re.compile(r"\bworld_rank=\d")
-"""Ray Train's table of its workers, which it calls by their world ranks."""
-ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
 OPENING_LINES = 12
 """Lines at the beginning of a file in which its process states its rank."""
 UNIT = re.compile(r"\b[A-Za-z][\w.-]{0,60}@(\d{1,5})\.service\b")
-INTERLEAVED_FALLS = 2
-"""A number that falls so often from one line to the next names who writes; steps and epochs rise."""
-SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
 
 
 @dataclass
@@ -323,79 +269,3 @@ def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
     for named in RANK_NAMED.finditer(text):
         if named["rank"] is not None and OWN.search(text[: named.start()][-40:]):
             found.banners[file].add(int(named["n"]))
-
-
-def ranks_counted_by(found: Census) -> frozenset[str]:
-    """Give the words whose numbers are the ranks of this job."""
-    return frozenset(word for word, numbers in found.numbers.items() if _counts_ranks(found, word, numbers))
-
-
-def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
-    if word == "worker" and found.ray_train and word not in found.disproved:
-        return True
-    if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
-        return False
-    most, world = max(numbers) + 1, found.world
-    if len(numbers) * 2 < most:
-        return False  # too scattered for ranks
-    interleaved = found.falls[word] >= INTERLEAVED_FALLS
-    if word in WORLD_NEEDED:
-        return len(numbers) == most and (most == world or (word == "inner" and interleaved and world is None))
-    if word == "bare" and not interleaved and not found.numbered[word]:
-        return most == world  # it may as well count steps
-    return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
-
-
-def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
-    """State where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
-
-    They are where the whole job counts so, and where ranks of these very numbers write and no launcher does.
-    """
-    ranks = set().union(*found.ranks.values())
-    alike = not found.launched and "task" not in found.disproved and set(found.tasks) <= ranks
-    if "task" not in words and not alike:
-        return []
-    return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
-
-
-def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
-    """State where each rank ran, as the heads of lines name ranks and hosts."""
-    if found.is_local("rank"):
-        return []
-    return [
-        Clue("", OWN_LINE, next(iter(hosts)), number)
-        for (word, number), hosts in sorted(found.hosts.items())
-        if len(hosts) == 1 and (word == "rank" or word in words)
-    ]
-
-
-def clues_of_pods(found: Census) -> list[Clue]:
-    """State which rank each pod is, by its ordinal, where no line states where a rank is."""
-    if any(word == "rank" for word, _ in found.hosts):
-        return []
-    ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
-    return [Clue("", OWN_LINE, host, rank) for host, rank in sorted(ranks.items())]
-
-
-def clues_of_own_hosts(found: Census) -> list[Clue]:
-    """State of which host each file is, where several files each state another one."""
-    stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
-    if len(stated) < 2 or len(set(stated.values())) < len(stated):
-        return []  # a job's one log begins with the host of its first process
-    return [Clue(file, OWN_LINE, host) for file, host in sorted(stated.items())]
-
-
-def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
-    """Give the process and GPU of each rank, but for those that two ranks claim."""
-    claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
-    clues = found.clues.union(*(found.numbered[word] for word in words))
-    for clue in clues:
-        claims[claim(clue)].add(clue.rank)
-    known = sorted(clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0, clue.bus_id or ""))
-    return [clue for clue in known if len(claims[claim(clue)]) == 1]
-
-
-def claim(clue: Clue) -> tuple[object, ...]:
-    """Name the process or GPU that a clue gives to a rank: without a host it is of the node of its file."""
-    at = clue.file if clue.local_rank is not None or clue.host is None else ""
-    return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
-from gpuwatch.runs.flight.dumps import RankDump, read_dump
+from gpuwatch.runs.flight.dumps import read_dump
+from gpuwatch.runs.flight.rank_dump import RankDump
 from tests.counted_calls import calls_of
 from tests.diagnose.dumps import BEGAN_S, content, dump, entry, job, steps
 from tests.sentences import Sentences

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from gpuwatch.runs.flight.dumps import DEFAULT_GROUP, GroupInfo, Lane, Op, RankDump, Signature, elements
+from gpuwatch.runs.flight.rank_dump import DEFAULT_GROUP, GroupInfo, Lane, Op, RankDump, Signature, elements
 
 Kind: TypeAlias = Literal[
     "mismatch",  # members called different things

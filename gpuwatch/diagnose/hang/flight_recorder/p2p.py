@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
-from gpuwatch.runs.flight.dumps import Op, elements
+from gpuwatch.runs.flight.rank_dump import Op, elements
 
 SEND_OR_RECV = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
 """`send 0->1` on rank 0, `recv 1<-0` on rank 1: ranks within the group."""

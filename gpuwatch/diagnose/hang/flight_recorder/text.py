@@ -9,7 +9,7 @@ from gpuwatch.diagnose.hang.flight_recorder.groups import SURE_MAJORITY, Problem
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, plural, ranks_text
-from gpuwatch.runs.flight.dumps import Op, RankDump
+from gpuwatch.runs.flight.rank_dump import Op, RankDump
 
 Newest = Mapping[int, Op]
 """Rank -> the last entry of its dump."""

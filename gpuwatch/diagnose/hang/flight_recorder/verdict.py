@@ -14,7 +14,7 @@ from gpuwatch.diagnose.hang.flight_recorder.text import (
     testimony_of,
 )
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
-from gpuwatch.runs.flight.dumps import RankDump
+from gpuwatch.runs.flight.rank_dump import RankDump
 
 MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
 """Kinds of problems whose culprits may only be held up elsewhere."""

@@ -1,0 +1,252 @@
+"""Where a finding belongs: its node, rank and GPU, and how the rank is known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.failure_classes import NODE_NAMING
+from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
+from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
+
+_TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
+_TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
+_RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
+"""Where the task ran whose exception a Ray driver prints; the innermost one stands last."""
+_PIDS = re.compile(
+    r"\b(?:pid|process)['\"]?[ =:#]{1,3}(\d{2,10})\b|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
+    re.IGNORECASE,
+)
+"""A process that a line names: `reaped pid 5123`, `python[5123]: segfault`."""
+MOST_READ = 2000
+"""Characters of a line."""
+LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
+"""Names no node."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedFinding:
+    """A finding and where it comes from."""
+
+    node: str | None
+    """The node whose agent reported it; of a scan, the node that the file is of, where that is known."""
+    finding: Finding
+    offset_s: float = 0.0
+    """The node's clock minus ours."""
+    error_s: float = 0.0
+    """How far `offset_s` may be off."""
+    foreign: bool = False
+    """Another node may have written the file; then `writer` is the node of lines that name none."""
+    writer: str | None = None
+    written_until: float | None = None
+    """When the file was last written (unix seconds on our clock), where that is known."""
+
+
+def place_of(
+    found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
+) -> tuple[str | None, RankPlace | None, RankSource | None]:
+    """Node, rank's place and how the rank is known."""
+    finding = found.finding
+    if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
+        return _kernel_place(finding, found.node, where, _dated(finding, at))
+    node = found.writer if found.foreign else found.node
+    named = _table_entry(finding)
+    if named is not None:
+        rank, host = named
+        place = where.of(rank, finding.job, at)
+        if place is None and (by_pid := where.by(node, "pid", finding.fields.get("pid"), finding.job)):
+            place = by_pid if by_pid.rank == rank else None
+        node = node if host is None else where.node_named(host)
+        return (
+            (node, RankPlace(rank, node or "", finding.job), "field")
+            if place is None
+            else (place.node, place, "field")
+        )
+    host = finding.host or _ray_host(finding)
+    if host is not None:
+        node = where.node_named(host)
+    if kernel and where.places.live and node is not None:
+        return _kernel_place(finding, node, where, _dated(finding, at))
+    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    if blamed is not None:
+        node = where.node_named(blamed)
+        if finding.rank is None or _stands_in_others_log(finding, node, where, at):
+            return node, None if node is None else _task(finding, node, where, at), "field"
+    if finding.rule.startswith("slurm.") and finding.rank is None:
+        return None, None, None  # the scheduler's words stand wherever its output goes
+    place, known = _rank_place(found, node, where, at, kernel=kernel)
+    if place is not None and _is_older(found, place, at):  # a line of another job, which had ended before
+        place = None if finding.rank is None else RankPlace(finding.rank, node or "")
+    if place is not None:
+        named_here = node is not None and (host is not None or blamed is not None)
+        if named_here and place.node != node and not where.places.live:  # the line names both
+            place = RankPlace(place.rank, node or "", place.job)
+        return place.node or node, place, known
+    return node, None, finding.rank_from
+
+
+def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, at: float) -> bool:
+    """Whether the rank of a line that names a node is only the one whose log it stands in, elsewhere."""
+    if node is None or finding.rank is None or finding.rank_from not in ("process", "path"):
+        return False
+    writer = where.of(finding.rank, finding.job, at)
+    return writer is not None and writer.node not in ("", node)
+
+
+def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
+    """Whether a line that is of no known job was written before this rank was started first."""
+    times = [_dated(found.finding, at), found.written_until]
+    last = min((time for time in times if time is not None), default=None)
+    known = found.finding.job is None and place.since is not None and last is not None
+    return known and (last or 0.0) < (place.since or 0.0) - STARTED_S
+
+
+def _dated(finding: Finding, at: float) -> float | None:
+    """When it happened, where that is known well enough to state who lived then."""
+    return at if finding.timed or not finding.backlog else None
+
+
+def _kernel_place(
+    finding: Finding, node: str, where: RankIndex, at: float | None
+) -> tuple[str, RankPlace | None, RankSource | None]:
+    """A kernel's line is about its own node and the device that it names, whoever prints it."""
+    job, fields = finding.job, finding.fields
+    bus = fields.get("pci") or fields.get("bus_id")
+    named = (
+        ("uuid", finding.gpu),
+        ("bus", None if bus is None else bus_key(str(bus))),
+        ("gpu", fields.get("gpu")),
+        ("pid", finding.pid),
+        ("pid", fields.get("pid")),
+    )
+    for kind, value in named:
+        place = None if value is None else where.by(node, kind, value, job, at)
+        if place is not None or (kind == "uuid" and value is not None):
+            return node, place, None if place is None else "process"
+    return node, None, None
+
+
+def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
+    """Rank and host of an entry in torchrun's table of failures: they stand above its exit code."""
+    if not finding.rule.startswith("rank."):
+        return None
+    above = "\n".join(finding.lines[: finding.key + 1][-4:])
+    rank = _TABLE_RANK.findall(above)
+    if not rank or finding.rank not in (None, int(rank[-1])):
+        return None
+    host = _TABLE_HOST.findall(above)
+    return int(rank[-1]), host[-1] if host and host[-1] not in LOCALHOST else None
+
+
+def stated_host(finding: Finding) -> str | None:
+    """The host that the lines of a finding name as theirs; None: the file's own."""
+    entry = _table_entry(finding)
+    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    return (
+        (entry and entry[1])
+        or finding.host
+        or _ray_host(finding)
+        or (None if blamed is None else str(blamed))
+    )
+
+
+def _ray_host(finding: Finding) -> str | None:
+    above = "\n".join(finding.lines[: finding.key + 1])
+    hosts = _RAY_TASK.findall(above) if "ray::" in above else []
+    return hosts[-1] if hosts else None
+
+
+def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace | None:
+    """The rank behind Slurm's task number: only where a rank of that number runs on the very node.
+
+    A task may as well be a launcher of several ranks; the first one has the number of rank 0 then.
+    """
+    task = finding.fields.get("tasks")
+    place = where.of(task, finding.job, at) if isinstance(task, int) else None
+    if place is None or place.node != node or (task == 0 and len(where.on(node, place.job)) > 1):
+        return None
+    return place
+
+
+def _rank_place(
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, kernel: bool
+) -> tuple[RankPlace | None, RankSource | None]:
+    finding = found.finding
+    job, fields = finding.job, finding.fields
+    if finding.rank is not None:
+        nobodys = job is None and where.reach(found.node, finding.file) == "nobody"
+        place = None if nobodys else where.of(finding.rank, job, at)
+        return place or RankPlace(finding.rank, node or "", job), finding.rank_from
+    if finding.gpu is not None:
+        return where.by(node, "uuid", finding.gpu, job, _dated(finding, at)), "process"
+    bus = fields.get("pci") or fields.get("bus_id")
+    if bus is not None and kernel:
+        address, index = bus_key(str(bus)), fields.get("gpu")
+        then = _dated(finding, at)
+        place = where.by(node, "bus", address, job, then) or where.only("bus", address, job)
+        place = place or (None if index is None else where.by(node, "gpu", index, job, then))
+        if place is not None:
+            return place, "process"
+    numbered = where.numbered(finding.index_of, finding.index, job) or _of_pod(fields.get("pod"), where, job)
+    if numbered is not None:
+        return numbered, "index"
+    place = _by_pid(finding, node, where, job, kernel=kernel)
+    if place is not None:
+        return place, "process"
+    if kernel:  # in a rank's own file a process prints what its driver reported it
+        unknown = where.places.live or bus is not None
+        own = None if unknown else where.of_file(found.node, finding.file, job)
+        return own, None if own is None else "path"
+    local = next(
+        (
+            each
+            for each in (finding.local_rank, fields.get("local_rank"), fields.get("proc_index"))
+            if each is not None
+        ),
+        None,
+    )  # torch.multiprocessing numbers its processes on each node from 0
+    if isinstance(local, int):
+        place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
+        return place, "path"
+    return where.of_file(found.node, finding.file, job), "path"
+
+
+def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
+    """The one rank of a job that runs in the pod which a line of the cluster names.
+
+    Its node is not reported.
+    """
+    node = None if pod is None else where.named(pod)
+    there = {place.rank: place for place in where.on(node, job)}
+    rank = next(iter(there), None)
+    return RankPlace(rank, "", job) if len(there) == 1 and rank is not None else None
+
+
+def _by_pid(
+    finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
+) -> RankPlace | None:
+    """The rank whose pid a rule reads of the line; else the one rank whose process the key line names."""
+
+    def owner(pid: object) -> RankPlace | None:
+        """The kernel names a process by the node's pid, a line in a container by its own."""
+        inner = None if kernel else where.by(node, "inner pid", pid, job)
+        return inner or where.by(node, "pid", pid, job) or where.only("pid", pid, job)
+
+    for pid in (finding.pid if kernel else None, finding.fields.get("pid"), finding.pid):
+        place = None if pid is None else owner(pid)
+        if place is not None:
+            return place
+    line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    named = {int(one or other) for one, other in _PIDS.findall(line[:MOST_READ])}
+    places = [owner(pid) for pid in sorted(named)]
+    known = {place.rank: place for place in places if place is not None}
+    return next(iter(known.values())) if len(known) == 1 else None
+
+
+def gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: bool) -> int | None:
+    """The GPU that a line names, where no rank uses it: a kernel line by address, others by index."""
+    address = finding.fields.get("pci") or finding.fields.get("bus_id")
+    known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None
+    named = finding.fields.get("gpu")
+    return named if known is None and isinstance(named, int) else known

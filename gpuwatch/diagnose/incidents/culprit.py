@@ -1,0 +1,279 @@
+"""The rank or node that an incident names as culprit, and how sure that is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
+from gpuwatch.diagnose.incidents.root_cause import RootCause, raised_by
+from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    GATHERINGS,
+    PEER_TROUBLE,
+    SCHEDULER,
+    UNSPECIFIC,
+    explains,
+)
+from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.text import plural
+
+
+@dataclass(frozen=True)
+class CulpritChoice:
+    """Who is to blame, as far as anything reports."""
+
+    rank: int | None = None
+    node: str | None = None
+    gpu: int | None = None
+    level: Confidence = "low"
+    because: str = ""
+    votes: int = 0
+    """Ranks whose lines name this node's address."""
+
+
+def chosen_culprit(
+    found: RootCause, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
+) -> CulpritChoice:
+    """By the cause, else by the hang, else by what the alerts state about who did not take part."""
+    if found.cause is None:
+        return _suspected(stuck, alerts, where, job)
+    cause = found.cause
+    if cause.code in PEER_TROUBLE and not found.named:
+        blame = _by_address(cause, stuck, alerts, where, job)
+    elif cause.code in GATHERINGS and not found.named:
+        blame = _away(cause, alerts, where, job)
+    else:
+        level, because = _certainty(cause, found.named, alerts)
+        blame = CulpritChoice(cause.rank, cause.node, cause.gpu, level, because)
+        if found.named:
+            blame = replace(_at(found.named[0], where, job), level=level, because=because)
+        elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
+            blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
+        joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
+        if joined is not None and not found.named:
+            blame = _joined(blame, joined, where, job)
+    if cause.doubt:
+        most: Confidence = "low" if cause.refuted else "medium"
+        level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index(most))]
+        blame = replace(blame, level=level, because=f"{blame.because}; but {cause.doubt}")
+    for doubt in found.doubts:
+        lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
+        blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
+    return blame
+
+
+def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]) -> CulpritChoice:
+    """A node that only refuted lines of others name is no culprit."""
+    refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
+    stated = alerts if cause is None else [cause]
+    if not refuted or blame.node in {proof.node for alert in stated for proof in alert.proof}:
+        return blame
+    return replace(blame, node=None, gpu=None, level="low")
+
+
+def _joined(
+    blame: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
+) -> CulpritChoice:
+    """The rank that other lines report: no surer than medium."""
+    rank, because = joined
+    there = _at(rank, where, job)
+    level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index("medium"))]
+    because = f"{blame.because}; the rank: {because}"
+    return replace(there, node=there.node or blame.node, level=level, because=because)
+
+
+def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+    if named:
+        return "high", "the job itself names the ranks"
+    if cause.code == HANG:
+        return _reported_with(cause), "based on GPU and process state; no log line shows it"
+    if cause.kernel and not cause.doubt:
+        return _certainty_of_kernel(cause)
+    if cause.code in EXITS or cause.code in UNSPECIFIC:
+        return _certainty_of_end(cause, alerts)
+    if cause.role == "first":
+        return (
+            "medium",
+            "no earlier cause found, but it may itself be the consequence of something not logged",
+        )
+    return "high", "a root cause, and older than the other reports"
+
+
+def _certainty_of_kernel(cause: Alert) -> tuple[Confidence, str]:
+    if not cause.writer_unknown:
+        return "high", "reported by the kernel or the driver"
+    name = PurePosixPath(cause.proof[0].file or "").name
+    return "medium", f"{name} has the line, but the job's user may have written that file"
+
+
+def _reported_with(cause: Alert) -> Confidence:
+    stated = cause.fields.get("confidence")
+    return "high" if stated == "high" else "medium" if stated == "medium" else "low"
+
+
+def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+    if raised_by(cause, alerts) is not None:
+        others = {each.rank for each in alerts if each.code in UNSPECIFIC} - {cause.rank}
+        if not others:
+            return "high", "it raised an exception, and no other rank did"
+        return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
+    if EXITS.get(cause.code, 0) >= 2:
+        return "low", "an abort usually follows from something else, which is not logged"
+    return "medium", "only how the process ended is known, not why"
+
+
+def _at(rank: int, where: RankIndex, job: str | None) -> CulpritChoice:
+    place = where.of(rank, job)
+    return CulpritChoice(rank) if place is None else CulpritChoice(rank, place.node, place.gpu)
+
+
+def _rank_of_node(
+    blame: CulpritChoice,
+    cause: Alert,
+    stuck: Hang | None,
+    alerts: Sequence[Alert],
+    where: RankIndex,
+    job: str | None,
+) -> CulpritChoice:
+    """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
+    then = cause.first if cause.timed and cause.kernel else None
+    here = where.on(blame.node, job, then)
+    there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
+    suspects = set(stuck.suspects if stuck is not None else ())
+    ended = {alert.rank for alert in alerts if alert.code in EXITS and EXITS[alert.code] < 2}
+    suffering = {
+        alert.rank
+        for alert in alerts
+        if cause.code != alert.code and explains(cause.code, alert.code) and alert.node in (None, cause.node)
+    }
+    for likely in (ended & set(there), suspects & set(there), set(there) if blame.gpu is not None else set()):
+        rank = next(iter(likely), None)
+        if len(likely) == 1 and rank is not None:
+            place = there[rank]
+            return replace(blame, rank=place.rank, gpu=place.gpu if place.gpu is not None else blame.gpu)
+    for likely in (suffering - {None}, suspects):
+        rank = next(iter(likely), None)
+        if len(likely) == 1 and rank is not None and where.of(rank, job) is None:
+            return replace(blame, rank=rank)
+    if len(there) == 1 and _all_placed(where, job):
+        return replace(blame, rank=next(iter(there)))
+    return blame
+
+
+def _all_placed(where: RankIndex, job: str | None) -> bool:
+    """Whether the node of every rank is known, and there are several ranks."""
+    ranks = where.world(job)
+    placed = {place.rank for place in where.ranks(job) if place.node}
+    return len(ranks) > 1 and ranks == placed == set(range(len(ranks)))
+
+
+def _by_address(
+    cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
+) -> CulpritChoice:
+    """Lines that name an address blame the node behind it, not who prints them."""
+    votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_TROUBLE], where)
+    if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+        node, count = votes[0]
+        because = f"{count} of the others name its address; the node itself, or the link to it"
+        there = [place.rank for place in where.on(node, job)]
+        suspects = [rank for rank in (stuck.suspects if stuck is not None else ()) if rank in there]
+        rank = suspects[0] if len(suspects) == 1 else there[0] if len(there) == 1 else None
+        gpu = None if rank is None else _at(rank, where, job).gpu
+        return CulpritChoice(rank, node, gpu, "medium" if count > 1 else "low", because, count)
+    if stuck is not None and len(stuck.suspects) == 1:
+        blame = _at(stuck.suspects[0], where, job)
+        return replace(blame, level="medium", because="the only rank that did not take part")
+    same = {alert.rank for alert in alerts if alert.code == cause.code}
+    if len(same) > MAX_NAMED_SUSPECTS:
+        return CulpritChoice(level="low", because=f"{len(same)} ranks report the same, none clearly first")
+    because = "usually the symptom of a failed peer or a broken link"
+    return CulpritChoice(cause.rank, cause.node, cause.gpu, "low", because)
+
+
+def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
+    """Those that waited state it; to blame is the one node or rank that is known and does not."""
+    came = [alert for alert in alerts if alert.code == cause.code]
+    nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
+    ranks = where.world(job) - {alert.rank for alert in came}
+    if len(ranks) == 1 and any(alert.rank is not None for alert in came):
+        blame = _at(next(iter(ranks)), where, job)
+        return replace(blame, level="medium", because="the only rank that is known and did not wait")
+    if len(nodes) == 1:
+        return CulpritChoice(
+            node=nodes.pop(), level="medium", because="the only node that is known and did not wait"
+        )
+    return CulpritChoice(level="medium", because="the ranks that entered report missing ranks, but not which")
+
+
+def _suspected(
+    stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
+) -> CulpritChoice:
+    """No cause in the logs: the one rank or node that did not take part."""
+    return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
+
+
+def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
+    """No timeout shows who waited: the node that others name, or the only rank without a line."""
+    votes = blamed_nodes(alerts, where)
+    if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+        node, count = votes[0]
+        if count > 1 and _lost_by_all_others(node, alerts, where, job):
+            because = "all other ranks lost it and name its address; its own ranks logged no lost peer"
+            return CulpritChoice(node=node, level="medium", because=because, votes=count)
+        return CulpritChoice(node=node, because="the others' lines name its address", votes=count)
+    spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
+    world = where.world(job) | spoke
+    if len(world - spoke) == 1 and len(spoke) > 1:
+        because = f"the only rank of {len(world)} that logged nothing: it may have exited without an error"
+        return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
+    return CulpritChoice(because="only affected ranks logged errors")
+
+
+def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
+    """Whether every rank elsewhere lost a peer, and none of a node did, although their logs are read.
+
+    A broken link between two living nodes is logged on both sides.
+    """
+    there = where.on(node, job)
+    here = {place.rank for place in there}
+    lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE}
+    read = all(place.logs for place in there)
+    return bool(there) and read and where.world(job) - here == lost - {None} and _all_placed(where, job)
+
+
+def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:
+    """Those that did not take part in what the others timed out in."""
+    suspects = stuck.suspects
+    if stuck.listed:
+        blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()
+        return replace(blame, level="medium", because="the timeout itself lists the absent ranks")
+    if len(suspects) == 1:
+        rank = suspects[0]
+        blame = _at(rank, where, job)
+        reported = len(stuck.victims)
+        place = where.of(rank, job)
+        unread = "" if place is None or place.logs or not where.reads_logs else "; its log is not read"
+        level: Confidence = (
+            "medium" if reported >= 3 and reported + 1 >= len(stuck.world) and not unread else "low"
+        )
+        return replace(
+            blame, level=level, because=f"the only rank of {len(stuck.world)} that did not take part{unread}"
+        )
+    nodes = {place.node for rank in suspects if (place := where.of(rank, job)) is not None}
+    if suspects and len(nodes) == 1:
+        return CulpritChoice(
+            node=nodes.pop(), because=f"{len(suspects)} ranks did not take part, all on this node"
+        )
+    if suspects:
+        return CulpritChoice(
+            because=f"{len(suspects)} ranks logged nothing, which may also mean that their logs are not read"
+        )
+    if stuck.whole and len(stuck.victims) >= len(stuck.world):
+        return CulpritChoice(because="every rank entered the collective: a link or a GPU")
+    return CulpritChoice(because="the absent rank is unknown: not all ranks, or not their number, are logged")

@@ -1,0 +1,91 @@
+"""What a census proves: which numbers are ranks, and where each rank ran. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from gpuwatch.agent.logs.lines.rank_words import WORLD_NEEDED
+from gpuwatch.runs.model.clues import Clue
+from gpuwatch.runs.placement.pod_ranks import ranks_of_pods
+from gpuwatch.runs.placement.rank_census import Census
+from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
+
+INTERLEAVED_FALLS = 2
+"""A number that falls so often from one line to the next names who writes; steps and epochs rise."""
+
+
+def ranks_counted_by(found: Census) -> frozenset[str]:
+    """Give the words whose numbers are the ranks of this job."""
+    return frozenset(word for word, numbers in found.numbers.items() if _counts_ranks(found, word, numbers))
+
+
+def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
+    if word == "worker" and found.ray_train and word not in found.disproved:
+        return True
+    if word in found.disproved or found.is_local(word) or len(numbers) < 2 or min(numbers) != 0:
+        return False
+    most, world = max(numbers) + 1, found.world
+    if len(numbers) * 2 < most:
+        return False  # too scattered for ranks
+    interleaved = found.falls[word] >= INTERLEAVED_FALLS
+    if word in WORLD_NEEDED:
+        return len(numbers) == most and (most == world or (word == "inner" and interleaved and world is None))
+    if word == "bare" and not interleaved and not found.numbered[word]:
+        return most == world  # it may as well count steps
+    return world is None or most == world or (most < world < 2 * most and len(numbers) < most)
+
+
+def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
+    """State where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
+
+    They are where the whole job counts so, and where ranks of these very numbers write and no launcher does.
+    """
+    ranks = set().union(*found.ranks.values())
+    alike = not found.launched and "task" not in found.disproved and set(found.tasks) <= ranks
+    if "task" not in words and not alike:
+        return []
+    return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]
+
+
+def clues_of_hosts(found: Census, words: frozenset[str]) -> list[Clue]:
+    """State where each rank ran, as the heads of lines name ranks and hosts."""
+    if found.is_local("rank"):
+        return []
+    return [
+        Clue("", OWN_LINE, next(iter(hosts)), number)
+        for (word, number), hosts in sorted(found.hosts.items())
+        if len(hosts) == 1 and (word == "rank" or word in words)
+    ]
+
+
+def clues_of_pods(found: Census) -> list[Clue]:
+    """State which rank each pod is, by its ordinal, where no line states where a rank is."""
+    if any(word == "rank" for word, _ in found.hosts):
+        return []
+    ranks = ranks_of_pods(found.writers, found.world, one_per_host=found.one_per_host)
+    return [Clue("", OWN_LINE, host, rank) for host, rank in sorted(ranks.items())]
+
+
+def clues_of_own_hosts(found: Census) -> list[Clue]:
+    """State of which host each file is, where several files each state another one."""
+    stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
+    if len(stated) < 2 or len(set(stated.values())) < len(stated):
+        return []  # a job's one log begins with the host of its first process
+    return [Clue(file, OWN_LINE, host) for file, host in sorted(stated.items())]
+
+
+def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:
+    """Give the process and GPU of each rank, but for those that two ranks claim."""
+    claims: Mapping[tuple[object, ...], set[int | None]] = defaultdict(set)
+    clues = found.clues.union(*(found.numbered[word] for word in words))
+    for clue in clues:
+        claims[claim(clue)].add(clue.rank)
+    known = sorted(clues, key=lambda clue: (clue.file, clue.rank or 0, clue.pid or 0, clue.bus_id or ""))
+    return [clue for clue in known if len(claims[claim(clue)]) == 1]
+
+
+def claim(clue: Clue) -> tuple[object, ...]:
+    """Name the process or GPU that a clue gives to a rank: without a host it is of the node of its file."""
+    at = clue.file if clue.local_rank is not None or clue.host is None else ""
+    return (clue.host, clue.pid, clue.bus_id, clue.local_rank, at)

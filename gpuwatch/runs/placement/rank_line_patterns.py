@@ -1,0 +1,79 @@
+"""How lines of launchers and programs state ranks, their processes and their hosts."""
+
+from __future__ import annotations
+
+import re
+
+OWN_LINE = "the job's own line"
+PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
+HOST = re.compile(
+    r"\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
+    r"(?=[\s,;)\]}\"']|$)"
+)
+"""A line that states the host of its process."""
+HOST_PID = re.compile(r"\[([A-Za-z][\w.-]{0,80}):(\d{2,10})\] \D{0,40}\brank (\d{1,6})\b")
+"""Open MPI's report of where it binds each rank."""
+PID_OF_RANK = re.compile(
+    r"\b(?:pid|process|proc)[ =:]{1,2}(\d{2,10})(?: ?(?:->|=>|=|:|is) ?| ?\()"
+    r"(?:global )?rank[ =:]{0,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""A pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
+BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
+WORLD = re.compile(
+    r"\b(?:world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
+    r"[:=]?\s{0,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+OWN = re.compile(
+    r"(?:\b(?:this process|this is|my|own|I am|I'm|running as|start(?:ing|ed) as|launched as|process)"
+    r"(?: is)?[\s:,-]{0,3}"
+    r"|[^\x00-\x7f][\s:,]{0,2})(?:global[ _-]?)?$",
+    re.IGNORECASE,
+)
+"""What stands before the rank in a banner of the process itself: `process rank: 5, device: cuda`."""
+HOST_AFTER_RANK = re.compile(
+    r"(?:[ ,]{1,2}(?:\((?:(?:host|node)(?:name)?[ =:]{1,2})?|@ ?|on (?:(?:host|node) )?)|\] ?\[)"
+    r"(?!(?:gpu|cuda|npu|device|dev|card|pid|tid|tp|pp|dp|stage|step|node|local_rank|port|line|epoch|phase|round"
+    r"|[EWIF])[ _:=-]?\d{0,9}[),:\] ])"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80})(?=[),:\] ]|$)"
+)
+"""The host behind the rank in a line: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
+ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
+"""DeepSpeed prints the command of the last process that it started: there was only one."""
+LAUNCHER = re.compile(
+    r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
+    r"|\blaunch\.py:|\[launcher"
+)
+VARIABLE = re.compile(
+    r"\b(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|MV2_COMM_WORLD_RANK|PALS_RANKID|FLUX_TASK_RANK"
+    r"|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
+)
+"""A launcher's variable with the rank of the process that prints it."""
+NODE_VARIABLE = re.compile(
+    r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
+)
+OWN_HOST = re.compile(
+    r"^\W{0,3}(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
+    r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
+    re.IGNORECASE,
+)
+"""A line at whose head a log states the host that it is of."""
+GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
+"""The ranks that torchrun gives to the processes of its node, by local rank."""
+NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
+PER_NODE = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,3})\b")
+"""Options of a launcher on its own node; a file with both is of that node."""
+SPAWNED = re.compile(r"\bprocess (\d{1,10}) spawned with command: .{1,4000}--local_rank=(\d{1,3})\b")
+"""DeepSpeed's launcher."""
+ASSIGNED = re.compile(
+    r"\b(?:assign|given|gets|has|as|is|->)(?:ed)?:? (?:the )?(?:global )?rank[ =:#]{1,2}(\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""Gives a rank to an address: `start signal from 10.1.6.7; assign rank 2`."""
+ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+LETTER = re.compile(r"(?<![\w.-])r(?P<letter_n>\d{1,5})(?![\w.-])")
+WORLD_RANK = re.compile(r"\bworld_rank=\d")
+"""Ray Train's table of its workers, which it calls by their world ranks."""
+ONE_PER_HOST = re.compile(r"\b(?:jax_worker|coordination_service|jax\.distributed|JAX distributed)\b")
+SRUN_TASKS = re.compile(r"\bsrun: error: ([\w.-]{1,120}): tasks? ([\d,-]{1,400}): ")
