@@ -21,6 +21,9 @@ MAX_TEXTS = 200
 """Lines of one record."""
 
 _MESSAGES = ("message", "msg", "log", "MESSAGE", "@message", "textPayload", "body", "event")
+_STREAMS = ("stdout", "stderr")
+_OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
+"""What a process wrote, in a record that names its stream."""
 _EXCEPTIONS = (
     "exc_info", "exc_text", "exception", "error", "err", "traceback", "stack_trace", "stacktrace", "stack",
     "error.stack_trace", "exception.stacktrace", "reason",
@@ -59,6 +62,12 @@ def object_at(text):
     return found.start() if found else -1
 
 
+def is_object(text):
+    # type: (str) -> bool
+    """Whether a line has the form of a JSON object: what stands in it is values, not lines of ranks."""
+    return text[:2] == '{"' and text.rstrip()[-1:] == "}"
+
+
 def texts_of(text, speaker):
     # type: (str, Speaker) -> list[str]
     """The message and exception of a JSON record, line by line; empty where it is no record of a logger.
@@ -72,7 +81,7 @@ def texts_of(text, speaker):
     if not isinstance(record, dict):
         return []
     parts = [record] + [record[name] for name in _INSIDE if isinstance(record.get(name), dict)]
-    message = _first(parts, _MESSAGES, str)
+    message = _captured(record) or _first(parts, _MESSAGES, str)
     if message is None:
         foreign = _foreign(record)
         if foreign:
@@ -84,6 +93,14 @@ def texts_of(text, speaker):
     texts.extend(_text(part[name]) for part in parts for name in _EXCEPTIONS if name in part)
     lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
     return lines[:MAX_TEXTS]
+
+
+def _captured(record):
+    # type: (dict[str, Any]) -> str | None
+    """The output of a process that a launcher or runtime caught, where a field says from which stream."""
+    if not any(value in _STREAMS for value in record.values() if isinstance(value, str)):
+        return None
+    return _first([record], _OUTPUTS, str)  # type: ignore[no-any-return]
 
 
 def _foreign(record):

@@ -2,7 +2,7 @@
 
 import re
 
-from .json_lines import object_at, texts_of
+from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, look_inside, peel, untagged, writers
 from .splitter import glued, shown
 
@@ -51,7 +51,7 @@ def _take(line, speaker, local_ranks, found, nested):
         text = untagged(shown(piece), speaker)
         at, proved = peel(text, speaker, local_ranks)
         proof = proof or proved
-        for number, message in enumerate(writers(text[at:])):
+        for number, message in enumerate([text[at:]] if is_object(text[at:]) else writers(text[at:])):
             written_by = Speaker(speaker)
             skip = peel(message, written_by, local_ranks)[0] if number else 0
             look_inside(message, written_by)
