@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
 
 HEAD = b"Traceback (most recent call last)"
+FRAME = b'  File "'
 MAX_BELOW = 400
 """Lines of all processes below the head among which its exception is looked for."""
+MAX_BELOW_FRAMES = 40
+"""The same below a frame whose head is not in the file."""
 MAX_OPEN = 512
 """Tracebacks of one file that go on in the next chunk."""
 
 _FRAME = re.compile(rb"""[ \t]{1,20}File "[^"\r\n]{1,500}", line \d{1,9}""")
+_HEADLESS = re.compile(rb""" {2}File "[^"\r\n]{1,500}", line \d{1,9}, in [^\r\n]""")
+_NAMED = re.compile(
+    rb"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Timeout|Exit)\s{0,2}(?::|$)"
+)
+"""The exception of a traceback whose head is not in the file needs the name of one."""
 _END = re.compile(rb"[\r\n]")
 _ZEROS = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 
@@ -31,16 +39,17 @@ _ZEROS = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 class Traceback(object):
     """A traceback whose exception has not come yet."""
 
-    __slots__ = ("by", "framed", "left", "prefix", "prefixed")
+    __slots__ = ("by", "framed", "headless", "left", "prefix", "prefixed")
 
-    def __init__(self, prefix, by):
-        # type: (bytes, Speaker) -> None
+    def __init__(self, prefix, by, headless=False):
+        # type: (bytes, Speaker, bool) -> None
         self.prefix = prefix
         self.by = by
-        self.framed = False
+        self.headless = headless
+        self.framed = headless
         self.prefixed = not prefix.strip()
         """Whether its lines have the prefix of its head."""
-        self.left = MAX_BELOW
+        self.left = MAX_BELOW_FRAMES if headless else MAX_BELOW
 
     def take(self, line):
         # type: (bytes) -> tuple[bool, str | None]
@@ -55,7 +64,8 @@ class Traceback(object):
         if not (body and line.startswith(self.prefix)) and self._is_of_another(line, rest):
             return self.left <= 0, None
         if not body:
-            return True, shown(rest) if self.framed else None
+            ended = self.framed and (not self.headless or _NAMED.match(rest) is not None)
+            return True, shown(rest) if ended else None
         if _FRAME.match(rest):
             self.framed = True
             self.prefixed = self.prefixed or alike
@@ -81,7 +91,7 @@ class TracebackEnds(object):
         """The same tracebacks, for a line that is looked at before its end has come."""
         other = TracebackEnds()
         for each in self.open:
-            again = Traceback(each.prefix, each.by)
+            again = Traceback(each.prefix, each.by, each.headless)
             again.framed, again.prefixed, again.left = each.framed, each.prefixed, each.left
             other.open.append(again)
         return other
@@ -90,7 +100,8 @@ class TracebackEnds(object):
         # type: (Chunk) -> dict[int, str]
         """Where a line of the chunk begins that ends a traceback, and what it states behind the prefix."""
         found = {}  # type: dict[int, str]
-        still = [each for each in self.open if not _walk(chunk, 0, each, found)]
+        frames = set()  # type: set[int]
+        still = [each for each in self.open if not _walk(chunk, 0, each, found, frames)]
         at = chunk.clean.find(HEAD)
         while at >= 0:
             start, end = chunk.line_around(at)
@@ -102,21 +113,46 @@ class TracebackEnds(object):
             else:
                 prefix = line[: at - start].replace(b"+ Exception Group ", b"| ")
                 each = Traceback(prefix, messages(line)[0][-1][1])
-                if not _walk(chunk, end + 1, each, found):
+                if not _walk(chunk, end + 1, each, found, frames):
                     still.append(each)
             at = chunk.clean.find(HEAD, max(end, at + len(HEAD)))
+        still.extend(_headless(chunk, found, frames))
         self.open = still[-MAX_OPEN:]
         return found
 
 
-def _walk(chunk, start, each, found):
-    # type: (Chunk, int, Traceback, dict[int, str]) -> bool
-    """Follow a traceback from the line at `start` on; whether it ends in this chunk."""
+def _headless(chunk, found, frames):
+    # type: (Chunk, dict[int, str], set[int]) -> list[Traceback]
+    """Follow tracebacks whose head was cut off (`tail`, a rotation); those that go on in the next chunk."""
+    still = []
+    at = chunk.clean.find(FRAME)
+    while at >= 0:
+        start, end = chunk.line_around(at)
+        line = chunk.clean[start:end]
+        frame = _HEADLESS.search(line) if start not in frames and b'{"' not in line else None
+        if frame is not None:
+            prefix = line[: frame.start()]
+            each = Traceback(prefix, messages(line)[0][-1][1], True)
+            if not _walk(chunk, end + 1, each, found, frames):
+                still.append(each)
+        at = chunk.clean.find(FRAME, max(end, at + len(FRAME)))
+    return still
+
+
+def _walk(chunk, start, each, found, frames):
+    # type: (Chunk, int, Traceback, dict[int, str], set[int]) -> bool
+    """Follow a traceback from the line at `start` on; whether it ends in this chunk.
+
+    Where lines with frames begin is added to `frames`.
+    """
     clean = chunk.clean
     while start < len(clean):
         stop = _END.search(clean, start, start + MAX_LINE)
         end = stop.start() if stop is not None else min(len(clean), start + MAX_LINE)
-        done, text = each.take(clean[start:end])
+        line = clean[start:end]
+        if FRAME in line:
+            frames.add(start)
+        done, text = each.take(line)
         if text is not None:
             found[start] = text
         if done:

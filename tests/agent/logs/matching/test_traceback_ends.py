@@ -43,6 +43,18 @@ def test_any_name_below_the_frames_is_the_exception(prefix: str, name: str) -> N
     assert [each["severity"] in ("warning", "error") for each in ends] == [True]
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank3]: ", "cn4.1> ", "2025-03-02 10:00:00 | ERROR | "])
+def test_the_head_may_be_cut_off(prefix: str) -> None:
+    lines = [*FRAMES.rstrip("\n").split("\n")[1:], "KeyError: 'labels'"]
+    found = scanned("step 1 loss 2.0\n" + "".join(f"{prefix}{line}\n" for line in lines))
+    assert "python.exception" in {each["rule"] for each in found} <= FOUND
+
+
+@pytest.mark.parametrize("line", ["step 2 loss 1.9", "Thread 0x7f (most recent call first):", "lost"])
+def test_frames_without_a_head_and_a_named_exception_are_none(line: str) -> None:
+    assert scanned(FRAMES.partition("\n")[2] + line + "\n") == []
+
+
 def test_the_head_may_stand_behind_a_loggers_own() -> None:
     found = scanned(f"2025-03-02 10:00:00 ERROR loop: step failed {FRAMES}__main__.DataGone\n")
     assert "python.exception" in {each["rule"] for each in found}
