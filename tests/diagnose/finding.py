@@ -66,6 +66,9 @@ PACK = Pack(
         rule("ray.node_dead", title="Ray declared a node dead"),
         rule("launch.ssh_unreachable", title="The launcher cannot reach a node over ssh"),
         rule("launch.siblings_killed", "info", role="echo", title="Launcher ends the other ranks"),
+        rule("launch.agent_signalled", "error", title="Launcher got a stop signal"),
+        rule("oom.host.cgroup", title="Memory limit hit"),
+        rule("cuda.launch_failure", "error", role="first", title="GPU kernel failed"),
     )
 )
 

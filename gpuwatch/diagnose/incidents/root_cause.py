@@ -385,15 +385,25 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """A launcher does not state which rank ended: the exceptions of the only rank that raised one before."""
+    """A launcher does not state which rank ended: the errors of the only rank that logged one before."""
     raised = [
         alert
         for alert in alerts
-        if alert.code in UNSPECIFIC
-        and alert.rank is not None
+        if alert.rank is not None
+        and (alert.code in UNSPECIFIC or _is_own_error(alert))
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     ]
     return raised if len({alert.rank for alert in raised}) == 1 else []
+
+
+def _is_own_error(alert: Alert) -> bool:
+    """Whether a process logged it of itself, and states more than that something ended or was lost."""
+    return (
+        alert.role in ("root", "first")
+        and alert.severity in ("error", "critical")
+        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *SCHEDULER)
+        and not alert.kernel
+    )
 
 
 def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
@@ -406,10 +416,7 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         alert
         for alert in alerts
         if alert.rank is None
-        and alert.role in ("root", "first")
-        and alert.severity in ("error", "critical")
-        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *SCHEDULER)
-        and not alert.kernel
+        and _is_own_error(alert)
         and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
         and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= LOGGED_BYTES
     ]

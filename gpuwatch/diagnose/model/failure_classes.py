@@ -155,8 +155,8 @@ _ENDED_JOB = (*_DEATH, "launch.agent_signalled", "slurm.cancelled", "proc.*", "r
 
 EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "oom.host.kernel": (*_DEATH, "oom.host.cgroup", "slurm.oom_kill", "proc.sigterm"),
-    "oom.host.cgroup": (*_DEATH, "slurm.oom_kill"),
-    "slurm.oom_kill": _DEATH,
+    "oom.host.cgroup": (*_DEATH, "slurm.oom_kill", "launch.agent_signalled"),
+    "slurm.oom_kill": (*_DEATH, "launch.agent_signalled"),
     "oom.ray": _DEATH,
     "oom.host.alloc": ("data.loader_crash", "proc.abort", "rank.abort"),
     "data.loader_crash": ("proc.sigkill",),

@@ -245,6 +245,22 @@ def test_the_pid_that_the_launcher_did_not_end_had_ended_by_itself() -> None:
     assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 5)
 
 
+def test_a_launcher_that_names_no_rank_ended_of_the_only_rank_that_logged_an_error() -> None:
+    report = Reporter(places(8))
+    report.emit("rank.exit_error", 0.0, None, "gpu-000", exitcode=1, job="4711")
+    report.emit("cuda.launch_failure", 1.0, 5)
+    (incident,) = report.judged()
+    assert (incident.code, incident.rank) == ("cuda.launch_failure", 5)
+
+
+def test_a_memory_limit_is_why_the_launcher_got_its_signal() -> None:
+    report = Reporter(places(8))
+    report.emit("launch.agent_signalled", 0.0, None, "gpu-000", job="4711")
+    report.emit("oom.host.cgroup", 0.5, None, "gpu-000", job="4711")
+    (incident,) = report.judged()
+    assert incident.code == "oom.host.cgroup"
+
+
 def test_512_ranks_are_one_incident_with_counts() -> None:
     report = Reporter(places(512))
     report.emit("data.loader_timeout", 0, 300)
