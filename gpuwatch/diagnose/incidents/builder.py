@@ -71,6 +71,7 @@ def incident_of(
     """What a group of alerts reports together. `last_lines`: as of `incidents`."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
+    alerts = [within_world(alert, where, job) for alert in alerts]
     believed = [alert for alert in alerts if not alert.refuted] or alerts
     found, stuck = _root_cause(believed, where, job)
     blame = without_accused(chosen_culprit(found, stuck, believed, where, job), found.cause, believed)
@@ -120,11 +121,23 @@ def incident_of(
     )
 
 
+def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:
+    """The alert without a number that cannot be a rank of its job: its line counts otherwise."""
+    if not where.may_be_rank(alert.rank, job):
+        alert = structs.replace(alert, rank=None, rank_from=None)
+    peer = alert.fields.get("peer_rank")
+    if isinstance(peer, int) and not where.may_be_rank(peer, job):
+        fields = {name: value for name, value in alert.fields.items() if name != "peer_rank"}
+        alert = structs.replace(alert, fields=fields)
+    return alert
+
+
 def _root_cause(
     believed: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[RootCause, Hang | None]:
     """The root cause of alerts that are not refuted, and the collective that they hang in."""
     found, stuck = verdict(believed), hang(believed, where, job)
+    found.named = tuple(rank for rank in found.named if where.may_be_rank(rank, job))
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
         # seen from outside nobody stood out; time-outs that came since may show who did not take part
         found = found if stuck is None or not stuck.suspects else RootCause()

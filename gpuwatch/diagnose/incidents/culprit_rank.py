@@ -62,7 +62,7 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
         for alert in alerts
         if alert.code in PEER_TROUBLE | TIMEOUTS and alert.first >= cause.first - SAME_MOMENT_S
     ]
-    named = absent_in(later)
+    named = {rank for rank in absent_in(later) if where.may_be_rank(rank, job)}
     rank = next(iter(named), None)
     if len(named) == 1 and rank is not None and _may_be_on(rank, cause, alerts, where, job):
         return rank, "the rank that the others miss"

@@ -67,7 +67,7 @@ def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | N
     spoke = {alert.rank for alert in alerts if alert.code in TOOK_PART and alert.rank is not None}
     victims = {alert.rank for alert in timeouts if alert.rank is not None}
     world = where.world(job) | spoke | (set(range(max(spoke) + 1)) if spoke else set())
-    listed = absent_in(timeouts)
+    listed = {rank for rank in absent_in(timeouts) if where.may_be_rank(rank, job)}
     listed = set() if world and listed >= world else listed
     world |= listed
     odd, odd_where = _odd_ones(first)

@@ -177,6 +177,11 @@ class RankIndex:
         known = {place.rank for place in self.places.ranks if place.job in (None, job)}
         return known | set(range(self.size(job)))
 
+    def may_be_rank(self, rank: int | None, job: str | None) -> bool:
+        """Whether a number can be a rank of a job: it is below the number of ranks that the job announces."""
+        size = self.size(job)
+        return rank is None or size == 0 or rank < size
+
     def size(self, job: str | None) -> int:
         """The number of ranks that a job announces; 0: it is not known."""
         return self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
