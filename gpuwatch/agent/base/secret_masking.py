@@ -123,7 +123,10 @@ def masked(text):
     # type: (str) -> str
     """The text with `MASK` in place of every secret; the same text where there is none."""
     lower = text.lower()
-    if not any(sign in lower for sign in _SIGNS):
+    for sign in _SIGNS:
+        if sign in lower:
+            break
+    else:
         return without_key_line(text)
     text = _URL_SLASH.sub(_url_with_slash, _URL.sub(_url, text))
     text = _BEARER.sub(r"\1" + MASK, text)

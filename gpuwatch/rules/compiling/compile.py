@@ -28,9 +28,9 @@ def literals_for(rule: Rule | Dialect) -> tuple[Literal, ...]:
     """
     patterns = _leading(rule)
     fold = any("(?i" in pattern for pattern in patterns)
-    stated = tuple(declared(text, fold) for text in rule.literals)
     found: dict[Literal, None] = {}
     for pattern in patterns:
+        stated = tuple(declared(text, fold, pattern) for text in rule.literals)
         best = max((literals_of(pattern), stated), key=_states)
         if not best:
             return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,9 +14,18 @@ MAX_VARIANTS = 24
 MIN_WORD = 3
 """Letters that a word needs to report anything."""
 
+MAX_NEEDS = 2
+"""Groups of words that are kept of a literal; the rarest ones."""
+
 _WORD = re.compile(r"[A-Za-z]+")
 _DIGITS = re.compile(r"[0-9]")
+Words = tuple[str, ...]
+
 _LETTERS = frozenset(c for c in range(256) if chr(c).isalpha() and c < 128)
+_BROKEN = ("WorkNCCL", "collective operation", "ran for", "cpp")
+"""Patterns with one of them may match a record that is broken into several physical lines."""
+_IN_HEADS = frozenset(("rank", "nccl", "processgroupnccl", "watchdog", "pg"))
+"""Stand at the head of such a record, which may be a line of its own."""
 _FLAT = re.compile(
     r"(?i)(?:the|and|for|from|with|was|not|has|have|this|that|are|but|could|can|cannot|due|been|before|after|while|"
     r"errors?|failed|fail|failure|warning|warn|info|exception|traceback|rank|ranks|cuda|gpu|nccl|torch|python|"
@@ -39,6 +48,8 @@ class Literal:
     also: tuple[str, ...] = ()
     """Common words that stand there whole."""
     fold: bool = False
+    needs: tuple[Words, ...] = ()
+    """Words in small letters: of each group one stands in the same line, in any case, perhaps in a word."""
 
     @property
     def weight(self) -> float:
@@ -59,7 +70,8 @@ class Literal:
         if ranked:
             _, plain["lead"], whole = max(ranked)
             plain.update({"whole": True} if whole else {})
-        return plain | ({"fold": True} if self.fold else {})
+        plain |= {"fold": True} if self.fold else {}
+        return plain | ({"needs": [list(group) for group in self.needs]} if self.needs else {})
 
 
 @dataclass(frozen=True)
@@ -70,21 +82,41 @@ class _Run:
     left: bool
     """Whether no letter can stand before it."""
     right: bool = False
+    needs: tuple[Words, ...] = ()
 
 
 @lru_cache(maxsize=4096)
 def literals_of(pattern: str) -> tuple[Literal, ...]:
     """One of these stands in every line that the pattern matches; empty where no distinctive word is sure."""
-    tree = parsed(pattern)
-    fold = bool(tree.state.flags & re.IGNORECASE) or "(?i" in pattern
-    best = _best(list(tree), False, False)
-    found = tuple(_literal(text, run.left, run.right, fold) for run in best for text in sorted(run.texts))
+    fold = _folds(pattern)
+    best = _best(list(parsed(pattern)))
+    found = tuple(
+        replace(_literal(text, run.left, run.right, fold), needs=_sure(run.needs, pattern, fold))
+        for run in best
+        for text in sorted(run.texts)
+    )
     return found if found and all(_states(each) for each in found) else ()
 
 
-def declared(text: str, fold: bool) -> Literal:
-    """A literal that a pack states itself."""
-    return _literal(text, False, False, fold)
+def _folds(pattern: str) -> bool:
+    return bool(parsed(pattern).state.flags & re.IGNORECASE) or "(?i" in pattern
+
+
+def _sure(groups: tuple[Words, ...], pattern: str, fold: bool) -> tuple[Words, ...]:
+    """The groups that stand in one physical line with the literal, found as bytes in small ASCII letters."""
+    if any(word in pattern for word in _BROKEN):
+        return ()
+    return tuple(each for each in groups if not fold or all(map(_has_one_case, each)))
+
+
+def _has_one_case(word: str) -> bool:
+    return word.isascii() or word.upper() == word
+
+
+def declared(text: str, fold: bool, pattern: str) -> Literal:
+    """A literal that a pack states itself, for a pattern."""
+    groups = _rarest(_groups(_options(list(parsed(pattern)))), frozenset({text}))
+    return replace(_literal(text, False, False, fold), needs=_sure(groups, pattern, _folds(pattern)))
 
 
 def _states(literal: Literal) -> bool:
@@ -117,10 +149,10 @@ def _ranked(words: set[str]) -> tuple[str, ...]:
     return tuple(sorted(words, key=lambda word: (-_weight(word), word)))
 
 
-def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, ...]:
-    """The most distinctive runs, of which one is in every match of the sequence."""
+def _options(items: list[tuple[Any, Any]]) -> list[tuple[_Run, ...]]:
+    """Runs of which one is in every match of the sequence: all such sets that are known."""
     options: list[tuple[_Run, ...]] = []
-    stretches = [_Stretch(left)]
+    stretches = [_Stretch(False)]
     flat = _opened(items)
     for index, (code, argument) in enumerate(flat):
         exact = _exact(code, argument)
@@ -136,7 +168,7 @@ def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, 
         bounded = not _may_begin_with_letter(flat[index:])
         options.extend((each.closed(bounded),) for each in stretches)
         if code is op.BRANCH or (code in (op.MAX_REPEAT, op.MIN_REPEAT) and argument[0] > 0):
-            inner = [_best(list(each), False, False) for each in _inner_of(code, argument)]
+            inner = [_best(list(each)) for each in _inner_of(code, argument)]
             if all(inner):
                 options.append(tuple(run for each in inner for run in each))
         apart = not characters_of(code, argument) & _LETTERS and _at_least_one(code, argument)
@@ -145,9 +177,46 @@ def _best(items: list[tuple[Any, Any]], left: bool, right: bool) -> tuple[_Run, 
             known = [each for each in stretches[-3:] if len(each.texts) * len(exact) <= MAX_VARIANTS]
             going_on += [each.and_then(exact) for each in known]
         stretches = going_on
-    options.extend((each.closed(right),) for each in stretches)
-    usable = [each for each in options if each and all("" not in run.texts for run in each)]
-    return max(usable, key=_value, default=())
+    options.extend((each.closed(False),) for each in stretches)
+    return [each for each in options if each and all("" not in run.texts for run in each)]
+
+
+def _best(items: list[tuple[Any, Any]]) -> tuple[_Run, ...]:
+    """The most distinctive runs, of which one is in every match of the sequence."""
+    options = _options(items)
+    chosen = max(options, key=_value, default=())
+    others = _groups([each for each in options if each is not chosen])
+    return tuple(replace(run, needs=_rarest({*run.needs, *others}, run.texts)) for run in chosen)
+
+
+def _groups(options: list[tuple[_Run, ...]]) -> set[Words]:
+    """Of each option its words, where all its texts have one."""
+    found = {tuple(sorted({_longest_word(text) for run in each for text in run.texts})) for each in options}
+    return {
+        words
+        for words in found
+        if len(words) <= MAX_VARIANTS and all(map(_is_word, words)) and _IN_HEADS.isdisjoint(words)
+    }
+
+
+def _rarest(groups: set[Words], texts: frozenset[str]) -> tuple[Words, ...]:
+    """The rarest groups, without those of which a word stands in the texts themselves."""
+    apart = [each for each in groups if not all(_holds(text, each) for text in texts)]
+    return tuple(sorted(apart, key=lambda each: (len(each) - min(map(_weight, each)), each))[:MAX_NEEDS])
+
+
+def _longest_word(text: str) -> str:
+    """In small letters where it is ASCII; of a text without such letters what stands between its blanks."""
+    word = max(_WORD.findall(text) or text.split(), key=len, default="")
+    return word.lower() if word.isascii() else word
+
+
+def _is_word(word: str) -> bool:
+    return len(word) >= MIN_WORD or not word.isascii()
+
+
+def _holds(text: str, words: Words) -> bool:
+    return any(word in text.lower() for word in words)
 
 
 @dataclass(frozen=True)

@@ -49,11 +49,32 @@ def test_a_word_is_whole_only_where_that_is_sure(
     assert set(literal.parts) == parts
 
 
-PATTERNS = sorted({each for rule in load_packs().rules for each in rule.match if not rule.literals})
+@pytest.mark.parametrize(
+    ("pattern", "needs"),
+    [
+        (r"frobnicator \d+ (?:failed|Broke)", {("broke", "failed")}),
+        (r"\w+ of \d+ frobnicator .* (?:\d+|broke)", {("of",)} - {("of",)}),
+        (r"(?:frobnicator \d+ badly|gizmotron) \d+ ended", {("badly",), ("ended",)}),
+        (r"frobnicator in WorkNCCL\(\d+ ran for", set()),
+        (r"(?i)frobnicator: \d+ ошибка", set()),
+        (r"frobnicator: \d+ ошибка", {("ошибка",)}),
+    ],
+)
+def test_words_that_stand_beside_the_most_telling_text(pattern: str, needs: set[tuple[str, ...]]) -> None:
+    (found,) = [each for each in literals_of(pattern) if "frobnicator" in each.text]
+    assert set(found.needs) == needs
+
+
+PATTERNS = sorted({
+    each
+    for rule in load_packs().rules
+    for each in (*rule.match, *(rule.general.match if rule.general else ()))
+    if not rule.literals
+})  # fmt: skip
 
 
 @given(st.data())
-def test_every_text_that_a_pattern_matches_holds_a_literal_with_its_whole_words(data: st.DataObject) -> None:
+def test_every_text_that_a_pattern_matches_holds_a_literal_with_its_words(data: st.DataObject) -> None:
     pattern = data.draw(
         st.sampled_from([p for p in PATTERNS if "(?" not in p.replace("(?:", "").replace("(?P<", "")])
     )
@@ -64,5 +85,6 @@ def test_every_text_that_a_pattern_matches_holds_a_literal_with_its_whole_words(
         if (each.text.lower() in line.lower() if each.fold else each.text in line)
         and set(each.words) | set(each.also)
         <= set(re.findall("[A-Za-z]+", line.lower() if each.fold else line))
+        and all(any(word in line.lower() for word in group) for group in each.needs)
     ]
     assert held

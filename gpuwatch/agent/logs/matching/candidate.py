@@ -1,6 +1,6 @@
 """One candidate line with what belongs to it: its messages, and other parts of a broken record."""
 
-from ..lines.normalise import MAX_WRAPPED, is_source, is_wrapped, joined, messages
+from ..lines.normalise import MAX_WRAPPED, is_source, is_wrapped, joined, may_be_wrapped, messages
 from ..lines.prefixes import differ
 from ..lines.splitter import MAX_LINE
 
@@ -44,6 +44,8 @@ class CandidateLine(object):
         # type: (Chunk, list[bytes], bool) -> None
         text, by = self.stated[-1]
         for before in reversed(above):  # this may be the second or third line of a broken record
+            if not may_be_wrapped(before):
+                break
             head, who = messages(before, local_ranks)[0][-1]
             if not is_wrapped(head):
                 break

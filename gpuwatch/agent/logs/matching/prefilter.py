@@ -156,7 +156,7 @@ class Sieve(object):
         phrases = {}  # type: dict[Phrase, None]
         for some in [self._literal_words[word] for word in words] + [anywhere]:
             for phrase in some:
-                if self._bare[phrase] in (lowered if phrase.fold else shape):
+                if self._bare[phrase] in (lowered if phrase.fold else shape) and phrase.may_match(lowered):
                     phrases[phrase] = None
         return list(phrases)
 

@@ -2,7 +2,8 @@
 
 A literal is a dict. Its `text` stands in every line that its pattern matches (`fold`: in any case). `lead`
 is the most distinctive word in it once its digits are gone; with `whole` no letter can stand before or behind
-that word, without it may be a part of a longer one.
+that word, without it may be a part of a longer one. `needs` are groups of words in small letters: of each
+group one stands in the line, too.
 """
 
 import re
@@ -143,7 +144,7 @@ class CompiledRule(object):
 class Phrase(object):
     """A literal, and the rules that it may lead to; or the dialects of progress lines."""
 
-    __slots__ = ("dialects", "fold", "lead", "recoveries", "rules", "text", "whole")
+    __slots__ = ("dialects", "fold", "lead", "needs", "recoveries", "rules", "text", "whole")
 
     def __init__(self, literal):
         # type: (dict[str, Any]) -> None
@@ -155,6 +156,35 @@ class Phrase(object):
         self.rules = []  # type: list[CompiledRule]
         self.recoveries = []  # type: list[CompiledRule]
         self.dialects = []  # type: list[CompiledDialect]
+        self.needs = None  # type: list[list[list[bytes]]] | None
+        """For each of its patterns the groups of words beside it; None: nothing need stand there."""
+
+    def takes(self, needs):
+        # type: (Any) -> None
+        """One more pattern has this literal, with groups of words beside it, or with none."""
+        if self.needs is None and (self.rules or self.recoveries):
+            return
+        groups = [[form for word in group for form in _forms(word)] for group in needs or ()]
+        if not groups:
+            self.needs = None
+        elif groups not in (self.needs or ()):
+            self.needs = (self.needs or []) + [groups]
+
+    def may_match(self, lowered):
+        # type: (bytes) -> bool
+        """Whether the words that one of its patterns needs stand in a line of small letters."""
+        if self.needs is None:
+            return True
+        for groups in self.needs:
+            for group in groups:
+                for word in group:
+                    if word in lowered:
+                        break
+                else:
+                    break
+            else:
+                return True
+        return False
 
     @property
     def leads_to_findings(self):
@@ -190,22 +220,26 @@ class RuleSet(object):
         self.left = None  # type: Any
         """Called behind each search, where set."""
         found = {}  # type: dict[tuple[str, bool, str], Phrase]
+        paced = {}  # type: dict[tuple[str, bool, str], Phrase]
         for rule, plain in zip(self.rules, rules):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
                 for phrase in self._phrases(found, literal):
-                    phrase.rules.append(rule)
+                    phrase.takes(literal.get("needs"))
+                    if rule not in phrase.rules:
+                        phrase.rules.append(rule)
             recovery = plain.get("recovery") or {}  # type: Any
             for literal in recovery.get("literals", ()):
                 for phrase in self._phrases(found, literal):
+                    phrase.takes(None)
                     phrase.recoveries.append(rule)
         for dialect, plain in zip(self.dialects, dialects):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
-                self._phrase(found, literal).dialects.append(dialect)
+                self._phrase(paced, literal).dialects.append(dialect)
         by_id = {dialect.id: dialect for dialect in self.dialects}
         for dialect in self.dialects:
             dialect.shared = _words(by_id, dialect.like, 0)
         self.dialects.sort(key=_comes_last)
-        self.phrases = list(found.values())
+        self.phrases = list(found.values()) + list(paced.values())
 
     def compile(self):
         # type: () -> None
@@ -256,6 +290,15 @@ def _words(by_id, name, depth):
         return {}
     more = _words(by_id, dialect.like, depth + 1)
     return dict(more, **dialect.words) if more else dialect.words
+
+
+def _forms(word):
+    # type: (str) -> list[bytes]
+    """A word as it stands in a line of small letters without digits; in a JSON string, too."""
+    plain = word.encode("utf-8")
+    if not _ESCAPED.search(word):
+        return [plain]
+    return [plain] + [_DIGIT.sub(b"", form).lower() for form in escaped(plain)]
 
 
 def _comes_last(dialect):

@@ -18,7 +18,7 @@ KEPT_IN_ALL = 4 * MAX_SHAPE_LINES
 MAX_SHAPES = 512
 MAX_LINE = 4096
 MAX_WRITERS, MAX_BEFORE = 1024, 4
-ODD = re.compile(rb"(?i)(?<![a-z_])nan(?![a-z_])")
+NAN = re.compile(rb"(?i)(?<![a-z_])nan(?![a-z_])")
 WRITER = re.compile(
     rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<)|[Rr](?:ank|ANK)\"?[ :=]{0,3}\d{1,6}\b"
 )
@@ -28,11 +28,12 @@ WRITER = re.compile(
 class _Kept(object):
     """Every `stride`-th line of one shape, and the last one."""
 
-    __slots__ = ("dialects", "last", "lines", "seen", "stride")
+    __slots__ = ("dialects", "has_nan", "last", "lines", "seen", "stride")
 
-    def __init__(self, dialects):
-        # type: (list[CompiledDialect]) -> None
+    def __init__(self, dialects, shape):
+        # type: (list[CompiledDialect], bytes) -> None
         self.dialects = dialects
+        self.has_nan = NAN.search(shape) is not None
         self.lines = []  # type: list[tuple[int, bytes]]
         self.last = (-1, b"")
         self.seen = 0
@@ -69,7 +70,7 @@ class Past(object):
             if kept is None:
                 if len(self._kept) >= MAX_SHAPES:
                     continue
-                kept = self._kept[shape] = _Kept(paced[shape])
+                kept = self._kept[shape] = _Kept(paced[shape], shape)
             if len(lines[index]) > MAX_LINE:
                 continue
             kept.last = (self._number + index, lines[index])
@@ -94,7 +95,7 @@ class Past(object):
             if len(self._before) >= MAX_WRITERS:
                 return
             before = self._before[writer] = {}
-        if ODD.search(shape) is None:
+        if not kept.has_nan:
             if shape in before or len(before) < MAX_BEFORE:
                 before[shape] = (at, line, kept.dialects)
         elif (writer, shape) not in self._onsets and len(self._onsets) < MAX_WRITERS:

@@ -3,7 +3,7 @@
 import re
 from collections import OrderedDict
 
-from .history_lines import ODD, WRITER
+from .history_lines import NAN, WRITER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Newest(object):
     def _turns(self, lines, shapes, paced, last):
         # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]], dict[bytes, int]) -> set[int]
         """Lines that are the first of their writer with a NaN, and the one that it reported before each."""
-        odd = {shape for shape in last if shape in paced and ODD.search(shape)}
+        odd = {shape for shape in last if shape in paced and NAN.search(shape)}
         found = set()  # type: set[int]
         before = {}  # type: dict[bytes, int]
         for index, shape in enumerate(shapes) if odd else ():
