@@ -18,7 +18,7 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.stream.login_facts import LoginFacts
-from gpuwatch.report.once.text import notice_text
+from gpuwatch.report.once.problem_lines import notice_text
 from gpuwatch.report.output.console import console_on
 from gpuwatch.session import Session
 from gpuwatch.shell_command import command_line

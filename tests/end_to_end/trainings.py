@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict, judge_flight
-from gpuwatch.diagnose.hang.stacks.compare import JobStacks
+from gpuwatch.diagnose.hang.stacks.groups import JobStacks
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds

@@ -104,16 +104,10 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
 
     Exit status: 0 no rank stands out, 1 a rank does, 2 wrong usage or no node could be queried.
     """
-    from gpuwatch.hosts.names import fold
-
-    unknown = [name for name in nodes if name not in {spec.name for spec in source.plan.nodes}]
-    if unknown:
-        known = fold(spec.name for spec in source.plan.nodes)
-        raise Refusal([f"--node {name}: no such node; choose from {known}" for name in unknown])
     from gpuwatch.report.hang.stacks import print_stacks, stacks_json
     from gpuwatch.session.hang.hang_query import LONGEST_S, HangQuery
 
-    chosen = set(nodes) or {spec.name for spec in source.plan.nodes}
+    chosen = chosen_nodes(source, nodes)
     with leaving_politely(), source.session() as session:
         with reporting() as report:
             unasked = wait_for_processes(session, chosen, wait_s, report)
@@ -141,6 +135,20 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
             print_stacks(hang_report, unasked, sys.stdout, seen)
     wrong = hang_report.verdict is not None and hang_report.verdict.wrong
     return exit_codes.UNHEALTHY if wrong else exit_codes.HEALTHY
+
+
+def chosen_nodes(source: Source, nodes: tuple[str, ...]) -> set[str]:
+    """The nodes that `--node` names, or all.
+
+    Raises:
+        Refusal: one of them is not in the plan.
+    """
+    known = {spec.name: None for spec in source.plan.nodes}
+    if unknown := [name for name in nodes if name not in known]:
+        from gpuwatch.hosts.names import fold
+
+        raise Refusal([f"--node {name}: no such node; choose from {fold(known)}" for name in unknown])
+    return set(nodes or known)
 
 
 def other_processes(

@@ -11,7 +11,7 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.classifier import SilentHang
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, kept
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
-from gpuwatch.diagnose.hang.stacks.compare import RankStack, main_thread
+from gpuwatch.diagnose.hang.stacks.groups import RankStack, main_thread
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import HangCheck

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence
 from gpuwatch.diagnose.hang.ras.model import Ras
 from gpuwatch.diagnose.hang.ras.verdict import NOBODY, Locate, judge_ras
-from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, judge_stacks
+from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
+from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack
 from gpuwatch.diagnose.model.confidence import LEVELS
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from gpuwatch.diagnose.hang.answer import pauses
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
-from gpuwatch.diagnose.hang.stacks.compare import RankStack, held_children, kernel_thread
+from gpuwatch.diagnose.hang.stacks.compare import held_children
+from gpuwatch.diagnose.hang.stacks.groups import RankStack, kernel_thread
 from gpuwatch.diagnose.hang.stacks.kernel_waits import STOPPED
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec

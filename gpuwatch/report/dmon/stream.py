@@ -12,7 +12,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.dmon.columns import Layout
 from gpuwatch.report.once.first_report import COLD_S, starting
 from gpuwatch.report.once.json_output import node_error
-from gpuwatch.report.once.text import notice_text
+from gpuwatch.report.once.problem_lines import notice_text
 
 HEADER_EVERY = 40
 """Rows between two headers."""

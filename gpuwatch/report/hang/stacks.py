@@ -17,7 +17,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     reasons_text,
 )
 from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, RasRank
-from gpuwatch.diagnose.hang.stacks.compare import JobStacks, RankStack, StackGroup
+from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN, plural, ranges, ranks_text
 from gpuwatch.plain import plain

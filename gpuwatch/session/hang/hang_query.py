@@ -13,7 +13,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import outlived
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
 from gpuwatch.diagnose.hang.ras.reader import read_ras
 from gpuwatch.diagnose.hang.remedies import advised
-from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import places_of

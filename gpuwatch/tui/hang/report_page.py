@@ -13,7 +13,7 @@ from gpuwatch.diagnose.hang.flight_recorder.job_dumps import (
     dumps_text,
     reasons_text,
 )
-from gpuwatch.diagnose.hang.stacks.compare import JobStacks, StackGroup
+from gpuwatch.diagnose.hang.stacks.groups import JobStacks, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import plural, ranges, ranks_text
 from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuwatch.diagnose.hang.stacks.compare import RankStack, judge_stacks
+from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.wire import ProcessStack, PythonThread, StackFrame
 from tests.diagnose.finding import Reporter, places
 

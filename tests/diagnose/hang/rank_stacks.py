@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.wire import KernelThread, ProcessStack, PythonThread, StackFrame
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuwatch.diagnose.hang.remedies import commands, on_node
-from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.wire import KernelThread, Process, ProcessStack, PythonThread, Ranks, StackFrame

@@ -8,7 +8,8 @@ import pytest
 from msgspec import structs
 
 from gpuwatch.diagnose.hang.combined_verdict import analyze, waiting_for
-from gpuwatch.diagnose.hang.stacks.compare import RankStack, judge_stacks
+from gpuwatch.diagnose.hang.stacks.compare import judge_stacks
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.model import source_verdict
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.wire import KernelThread, ProcessStack

@@ -14,7 +14,7 @@ import gpuwatch
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
 from gpuwatch.diagnose.hang.remedies import commands, on_node
-from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.incidents.placeholders import command
 from gpuwatch.diagnose.incidents.playbook import playbook

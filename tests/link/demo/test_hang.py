@@ -11,7 +11,7 @@ from gpuwatch import wire
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight
 from gpuwatch.diagnose.hang.ras.reader import read_ras
-from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.link.demo.hang import GUILTY, reply
 from gpuwatch.link.demo.links import EPOCH, DemoLink, demo_links

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence, JobDumps
 from gpuwatch.diagnose.hang.remedies import advised
-from gpuwatch.diagnose.hang.stacks.compare import RankStack
+from gpuwatch.diagnose.hang.stacks.groups import RankStack
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.report.incidents.json_output import incident_facts

@@ -3,74 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gpuwatch.diagnose.hang.stacks.groups import (
+    JobStacks,
+    RankStack,
+    StackGroup,
+    kernel_location,
+    kernel_thread,
+    main_thread,
+    stack_groups,
+)
 from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait, waits_on_socket
-from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE, line, place_of
+from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
-from gpuwatch.wire import KernelThread, ProcessStack, PythonThread
+from gpuwatch.wire import KernelThread
 
 MAX_ODD_SHARE = 0.25
 """Share of a job up to which ranks are believed to be the odd ones out."""
 STILL_PCT = 10.0
 """Of one core: a rank whose threads use less moves no data."""
 AGAIN = "the same once more in a minute: whether they are still there"
-SHOWN_FRAMES = 12
 PYTHON_STACKS = (
     'Python stacks: py-spy on the nodes (pip install py-spy), or --upload-py-spy "$(which py-spy)"'
 )
 MAX_WORLD = 1 << 16
-
-
-@dataclass(frozen=True)
-class RankStack:
-    """One rank's process, and what was received from it."""
-
-    rank: int
-    node: str
-    pid: int
-    job: str | None = None
-    gpu: int | None = None
-    world: int | None = None
-    """Ranks of the job, where all of them should be among those that are asked."""
-    stack: ProcessStack | None = None
-    missing: str | None = None
-    """Why there is none."""
-    inferred: bool = False
-    """Its rank is a guess from the order of its siblings' starts."""
-
-
-@dataclass(frozen=True)
-class StackGroup:
-    """One place, and the ranks that are there."""
-
-    what: str
-    """`in data_loader_next (train.py:9)`, `asleep (clock_nanosleep)`."""
-    frames: tuple[str, ...]
-    """Of one of them, innermost first; empty without Python stacks."""
-    ranks: tuple[RankStack, ...]
-    waits: bool
-    """For other ranks, as far as that can be seen."""
-    call: str | None = None
-    """torch's collective or send in which they wait, where the frames show one."""
-
-
-@dataclass(frozen=True)
-class JobStacks:
-    """One job."""
-
-    job: str | None
-    spots: tuple[StackGroup, ...]
-    """Those with the fewest ranks first."""
-    unseen: tuple[RankStack, ...]
-    """Ranks of which nothing was received."""
-    absent: tuple[int, ...]
-    """Ranks that the job should have and that run on no node that answered."""
-    by: str
-    """python: compared by frames; kernel: by what the kernel states."""
-    testimony: SourceVerdict
 
 
 def judge_stacks(stacks: Sequence[RankStack]) -> list[JobStacks]:
@@ -86,7 +45,7 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     seen = [each for each in ranks if each.stack is not None]
     unseen = tuple(each for each in ranks if each.stack is None)
     frames = bool(seen) and all(main_thread(each) is not None for each in seen)
-    spots = _spots(seen, frames=frames)
+    spots = stack_groups(seen, frames=frames)
     by = "python" if frames else "kernel"
     world = max((each.world or 0 for each in ranks), default=0)
     absent = tuple(sorted(set(range(min(world, MAX_WORLD))) - {each.rank for each in ranks}))
@@ -98,42 +57,6 @@ def _job(job: str | None, ranks: Sequence[RankStack]) -> JobStacks:
     if absent:
         stated = replace(stated, evidence=(*stated.evidence, f"{_numbers(absent)} on no node that answered"))
     return JobStacks(job, spots, unseen, absent, by, stated)
-
-
-def main_thread(each: RankStack) -> PythonThread | None:
-    """The thread that trains."""
-    python = each.stack.python if each.stack is not None else []
-    return next((thread for thread in python if thread.main and thread.frames), None)
-
-
-def _spots(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup, ...]:
-    found: dict[tuple[str, bool, str | None], list[RankStack]] = {}
-    for each in seen:
-        thread = main_thread(each) if frames else None
-        if thread is None:
-            found.setdefault((*_kernel_spot(each), None), []).append(each)
-            continue
-        key = place_of(thread.frames)
-        below = kernel_thread(each)
-        if below is not None and below.state in HELD_STATES:  # it does nothing there, whatever its frames are
-            key = (f"{kernel_wait(below)[0]} {key[0]}", False, None)
-        found.setdefault(key, []).append(each)
-    spots = []
-    for (what, waits, call), ranks in found.items():
-        shown = next((thread for each in ranks if (thread := main_thread(each)) is not None), None)
-        lines = [line(frame) for frame in shown.frames[:SHOWN_FRAMES]] if shown is not None else []
-        spots.append(StackGroup(what, tuple(lines), tuple(ranks), waits, call))
-    return tuple(sorted(spots, key=lambda spot: (len(spot.ranks), spot.waits, spot.ranks[0].rank)))
-
-
-def kernel_thread(each: RankStack) -> KernelThread | None:
-    """The same thread, as the kernel sees it."""
-    return each.stack.threads[0] if each.stack is not None and each.stack.threads else None
-
-
-def _kernel_spot(each: RankStack) -> tuple[str, bool]:
-    thread = kernel_thread(each)
-    return ("gone", False) if thread is None else kernel_wait(thread)
 
 
 def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str) -> SourceVerdict:
@@ -308,7 +231,7 @@ def _confidence(
 
 def _may_wait(spot: StackGroup) -> bool:
     """Whether the kernel states of all its ranks what it states about ranks that wait for each other."""
-    return all(_kernel_spot(each)[1] for each in spot.ranks)
+    return all(kernel_location(each)[1] for each in spot.ranks)
 
 
 def _evidence(spot: StackGroup, total: int) -> str:

@@ -1,0 +1,201 @@
+"""Problems, incidents and gaps in what is known, each as a line of text of `once`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.text import place, plural, ranges
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.names import fold
+from gpuwatch.plain import plain
+from gpuwatch.report.once.active import Standing
+from gpuwatch.report.once.ended_jobs import ended_sentence
+from gpuwatch.report.once.health import PlacedCondition, without_log
+from gpuwatch.report.once.pending import pending, unreadable
+from gpuwatch.report.once.unseen import busy_unseen, processes_hidden
+from gpuwatch.report.output.report_line import ReportLine, names
+from gpuwatch.wire import Notice, Severity
+
+NAMED_ALERTS = 12
+"""Kinds of alerts that are written out."""
+NAMED_REMARKS = 4
+"""Remarks of one kind that are written out."""
+
+
+def notice_lines(fleet: Fleet) -> list[ReportLine]:
+    """What the agents remark on their nodes, each sentence once. Graver notices are among the findings."""
+    holds: dict[Notice, list[str]] = {}
+    for node in fleet.nodes.values():
+        for notice in node.hello.notices if node.hello is not None else ():
+            if notice.severity == "info":
+                holds.setdefault(notice, []).append(node.name)
+    return [labelled("info", f"{fold(nodes)}: {notice_text(notice)}") for notice, nodes in holds.items()]
+
+
+def notice_text(notice: Notice) -> str:
+    """The sentence and its remedy."""
+    if not notice.remedy:
+        return notice.text
+    return f"{notice.text.rstrip('.')}. {notice.remedy[0].upper()}{notice.remedy[1:]}"
+
+
+def whereabouts(alerts: Sequence[Alert]) -> str:
+    """`ranks 0-3 (gpu-[001-002])` where several ranks state the same, else each place."""
+    ranks = {alert.rank for alert in alerts if alert.rank is not None}
+    nodes = {alert.node for alert in alerts if alert.node is not None}
+    if len(ranks) > 1 and all(alert.rank is not None for alert in alerts):
+        return f"ranks {ranges(ranks)}" + (f" ({fold(nodes)})" if nodes else "")
+    if len(nodes) > 1 and all(alert.node and alert.gpu is None and alert.rank is None for alert in alerts):
+        return fold(nodes)
+    return names(list(dict.fromkeys(place(each.rank, each.node, each.gpu) or "the job" for each in alerts)))
+
+
+# --------------------------------------------------------------------------- the end
+
+
+def finding_lines(found: list[PlacedCondition]) -> list[ReportLine]:
+    """All that is grave, and of remarks the first few of a kind: a busy cluster has hundreds."""
+    lines: list[ReportLine] = []
+    remarks: Counter[str] = Counter()
+    for finding in found:
+        condition = finding.condition
+        if condition.severity == "info":
+            remarks[condition.code] += 1
+            if remarks[condition.code] > NAMED_REMARKS:
+                continue
+        lines.append(
+            labelled(condition.severity, f"{finding.place}: {condition.text} ({condition.evidence})")
+        )
+    more = {code: count - NAMED_REMARKS for code, count in remarks.items() if count > NAMED_REMARKS}
+    return lines + [
+        labelled("info", f"and {count} more of {code} (--json has all)") for code, count in more.items()
+    ]
+
+
+def incident_sentences(stands: Standing) -> list[ReportLine]:
+    """What failed first, one line for each incident; `--json` has what they rest on."""
+    lines = []
+    for each in stands.incidents:
+        lines.append(labelled(each.severity, plain(f"incident: {each.sentence}")))
+        if each.checkpoint is not None:
+            lines.append(ReportLine(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
+    return lines
+
+
+def alert_lines(alerts: Sequence[Alert]) -> list[ReportLine]:
+    """What lines and events state that belongs to no incident, equal things of several places together."""
+    kinds: dict[tuple[Severity, str], list[Alert]] = {}
+    for alert in alerts:
+        kinds.setdefault((alert.severity, alert.text), []).append(alert)
+    lines = []
+    for (severity, text), same in list(kinds.items())[:NAMED_ALERTS]:
+        count = sum(alert.count for alert in same)
+        times = f" ({count} times)" if count > len(same) else ""
+        lines.append(labelled(severity, plain(f"{whereabouts(same)}: {text}{times}")))
+    more = len(kinds) - NAMED_ALERTS
+    if more > 0:
+        lines.append(labelled("info", f"and {more} more kinds of alerts (--json has all)"))
+    return lines
+
+
+def reported_kinds(alerts: Sequence[Alert]) -> str:
+    """`2 warnings`: the kinds of what lines and events state, by severity."""
+    kinds = {(alert.severity, alert.text) for alert in alerts}
+    counts = Counter(severity for severity, _ in kinds)
+    return ", ".join(plural(counts[each], each) for each in ORDER if counts[each])
+
+
+def unreadable_lines(fleet: Fleet) -> list[ReportLine]:
+    """Log files that may not be read, and that `--log` led to none: silence of those is no good news."""
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for node in fleet.nodes.values():
+        for file in unreadable(node):
+            reasons.setdefault(file.reason or "unreadable", []).append((node.name, file.path))
+    lines = []
+    for reason, places in reasons.items():
+        nodes = fold({name for name, _ in places})
+        files = names(sorted({path for _, path in places}))
+        lines.append(ReportLine(plain(f"{'unknown':8}  {nodes}: {files} not read: {reason}"), "warning"))
+    return lines + [
+        labelled("warning", plain(f"no log file at {option} (--log): {why}"))
+        for option, why in without_log(fleet).items()
+    ]
+
+
+def pending_lines(fleet: Fleet, now: float) -> list[ReportLine]:
+    """What is not known yet, equal things of several places together; nodes are among the findings."""
+    places: dict[str, list[str]] = {}
+    for each in pending(fleet.nodes.values(), now):
+        if each.part not in ("node", "log", "unreadable_log"):
+            waited = (
+                f" ({each.waited_s:.0f} s)" if each.part == "driver" and each.waited_s is not None else ""
+            )
+            places.setdefault(each.text + waited, []).append(each.place)
+    return [
+        ReportLine(plain(f"{'unknown':8}  {names(where)}: {text}"), "warning")
+        for text, where in places.items()
+    ]
+
+
+def unread_lines(stands: Standing) -> list[ReportLine]:
+    """The logs that were not searched to their ends: what they report is missing here."""
+    by_node: dict[str, list[str]] = {}
+    for node, file in stands.unread:
+        if file.searched_from:
+            continue  # `pending_lines` states its range
+        by_node.setdefault(node.name, []).append(file.path)
+    return [
+        ReportLine(
+            plain(f"{'unknown':8}  {name}: not searched yet: {names(paths)}; wait longer (--wait)"), "warning"
+        )
+        for name, paths in by_node.items()
+    ]
+
+
+def silent_lines(stands: Standing) -> list[ReportLine]:
+    """Jobs that may hang."""
+    return [
+        labelled("warning", plain(f"{job.text}; run gpuwatch stacks to find the rank that they wait for"))
+        for job in stands.silent
+    ]
+
+
+def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]:
+    """Jobs that ended before we connected; that none runs is stated first."""
+    cut = [node.name for node in fleet.nodes.values() if node.search_cut]
+    bounds = f"{fold(cut)}: search for ended jobs incomplete (too many files)"
+    lines = [labelled("info", bounds)] if cut else []
+    text = ended_sentence(stands.ended, stands.of_ended, time)
+    if text is None:
+        return lines
+    bad = {incident.job for incident in stands.incidents} & {job.name for job in stands.ended}
+    stated = text if job_runs(fleet) else f"No running job. {text}"
+    return [labelled("warning" if bad else "info", stated), *lines]
+
+
+def labelled(severity: Severity, text: str) -> ReportLine:
+    """The severity as a word in front, so that it never is a colour alone."""
+    return ReportLine(f"{severity:8}  {text}", severity)
+
+
+def job_runs(fleet: Fleet) -> bool:
+    """Whether a rank, or a process on a GPU, is known."""
+    nodes = fleet.nodes.values()
+    return any(process.rank is not None or process.gpus for node in nodes for process in node.processes)
+
+
+def nothing_runs(fleet: Fleet) -> list[str]:
+    """`no running job`, `no log is followed`: what an all-clear is not about."""
+    nodes, jobs = fleet.nodes.values(), job_runs(fleet)
+    logs = any(file.source != "kernel" for node in nodes for file in node.logs)
+    no_job = "no running job"
+    if busy_unseen(fleet):
+        no_job = "the processes that use the GPUs are not visible"
+    elif hidden := processes_hidden(fleet):
+        no_job = (
+            f"no running job among the visible processes (those of other users on {fold(hidden)} are not)"
+        )
+    return [no_job] * (not jobs) + ["no log followed"] * (not logs)
