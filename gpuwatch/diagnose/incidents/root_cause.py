@@ -367,6 +367,7 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             if alert.id not in seen
             and explains(alert.code, best.code)
             and _same_place(alert, best)
+            and not _is_launchers_word(alert, best)
             and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
         ]
         if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
@@ -382,6 +383,13 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             return _placed(best, alerts)
         best = min(earlier, key=lambda alert: (_weight(alert), alert.first))
         seen.add(best.id)
+
+
+def _is_launchers_word(alert: Alert, best: Alert) -> bool:
+    """Whether it states only that some rank ended, beside the exception of a known one."""
+    return (
+        best.code in UNSPECIFIC and best.rank is not None and alert.rank is None and alert.code in MILD_ENDS
+    )
 
 
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
