@@ -52,6 +52,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
+    "config": (
+        "gpuwatch.cli.config.settings",
+        "config",
+        "Show or edit your settings (theme, columns, keys, ...).",
+    ),
     "completion": (
         "gpuwatch.cli.config.completion",
         "completion",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual._context import active_message_pump
 from textual.actions import ActionParseResult
@@ -20,19 +21,21 @@ from textual.theme import ThemeProvider
 from textual.timer import Timer
 from textual.widget import AwaitMount, Widget
 
+from gpuwatch.hosts.errors import HostsError
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.command_provider import PlaceProvider
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.model.node_summary import Overview, Totals
+from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.session_protocol import Watched
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.navigation import Navigation
 from gpuwatch.tui.terminal_driver import TerminalDriver
-from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit import keys, terminal_notices
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
-from gpuwatch.tui.toolkit.refresh_rate import FASTEST_HZ, RefreshRate
+from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, wants_ascii
 from gpuwatch.tui.toolkit.themes import THEMES, Colourless
 
@@ -54,17 +57,18 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
-        hz: float = FASTEST_HZ,
+        hz: float | None = None,
         ascii_only: bool | None = None,
         no_color: bool = False,
-        bell: bool = False,
-        state_folder: Path | None = None,
+        preferences: Preferences | None = None,
+        keep: Callable[[str, object], None] | None = None,
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.scene = ViewState(session, clock, wall)
-        self.state_folder = state_folder
+        self.state_folder: Path | None = None
         self.overview = Overview()
-        self.pace = RefreshRate(hz)
+        self.preferences = preferences or Preferences()
+        self.pace = RefreshRate(hz or self.preferences.refresh)
         self.asked_hz = self.pace.hz
         self.faults = FaultLog(fault_file(), wall)
         self.crash: Exception | None = None
@@ -73,12 +77,15 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         self.started = False
         """Whether the links were started, which is after the first paint."""
         self._timer: Timer | None = None
-        self._bell = bell
+        self._keep = keep
+        """Writes a setting into the person's file; None: it holds for this session alone."""
+        self._titled = False
+        """Whether the terminal's title is ours."""
         self._announced: set[str] = set()
         """Incidents that were reported in a toast."""
         for own in THEMES:
             self.register_theme(own)
-        self.theme = THEMES[0].name
+        self.theme = self.preferences.theme
         self.look: StyleSet = self._make_look()
         self.totals: Totals = self.overview.totals()
 
@@ -94,7 +101,22 @@ class GpuwatchApp(ErrorBoundary, Navigation):
 
     def _restyle(self) -> None:
         self.look = self._make_look()
+        self.prefer("theme", self.theme)
         self.pump()
+
+    def prefer(self, name: str, value: object) -> None:
+        """Take a setting that was changed in the screen, and keep it in the person's file."""
+        if getattr(self.preferences, name) == value:
+            return
+        changed: dict[str, Any] = {name: value}
+        self.preferences = replace(self.preferences, **changed)
+        if self._keep is None:
+            return
+        try:
+            self._keep(name, value)
+        except (HostsError, OSError) as error:
+            reason = error.problems[0] if isinstance(error, HostsError) else str(error)
+            self.notify(f"{name} is not kept: {reason}", severity="warning", timeout=8)
 
     def get_line_filters(self) -> list[LineFilter]:
         """NO_COLOR means no colour at all, not shades of grey; bold and reverse stay.
@@ -113,6 +135,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
     def on_mount(self) -> None:
         """Paint what is known (nothing is connected yet), then start the links."""
         self.look = self._make_look()  # a theme may have been chosen since
+        self.set_keymap(dict(self.preferences.keys))
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self.app_resume_signal.subscribe(self, lambda _app: self._repaint_all())
         self._look_at_fleet()
@@ -162,11 +185,27 @@ class GpuwatchApp(ErrorBoundary, Navigation):
             self._announced.add(incident.id)
             if incident.over or incident.acknowledged:
                 continue
-            if self._bell:
+            if self.preferences.bell:
                 self.bell()
+            self._tell_terminal(f"gpuwatch incident {incident.number}: {incident.sentence}")
             if self.where != "incidents":
                 notice = f"incident {incident.number} is new: 4 opens it"  # the banner has its sentence
                 self.notify(notice, severity="error", timeout=10)
+
+    def _tell_terminal(self, text: str) -> None:
+        """Send what the person wants to see outside of the screen."""
+        codes = terminal_notices.notification(text) if self.preferences.notify else ""
+        if self.preferences.title:
+            codes += "" if self._titled else terminal_notices.KEEP_TITLE
+            codes += terminal_notices.title(text)
+            self._titled = True
+        if codes and self._driver is not None:
+            self._driver.write(codes)
+
+    def on_unmount(self) -> None:
+        """Give the terminal its title back."""
+        if self._titled and self._driver is not None:
+            self._driver.write(terminal_notices.RESTORE_TITLE)
 
     def notify(
         self,
@@ -274,12 +313,14 @@ class GpuwatchApp(ErrorBoundary, Navigation):
     def action_faster(self) -> None:
         """Repaint more often."""
         self.pace.faster()
+        self.prefer("refresh", self.pace.hz)
         self._retime()
         self.pump()
 
     def action_slower(self) -> None:
         """Repaint less often."""
         self.pace.slower()
+        self.prefer("refresh", self.pace.hz)
         self._retime()
         self.pump()
 

@@ -16,6 +16,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.evidence_location import LogLocation, location_after, location_of, ranks_of
+from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
@@ -29,6 +30,7 @@ class Navigation(App[None]):
     """An app that knows its screens and how to get there. `scene` states what is there."""
 
     scene: ViewState
+    preferences: Preferences
     state_folder: Path | None
     """Where what the person marks is kept; None: nowhere."""
     _last_node: str | None = None
@@ -62,6 +64,16 @@ class Navigation(App[None]):
     def where(self) -> str:
         """Which screen is shown."""
         return self.screen.kind if isinstance(self.screen, LiveScreen) else ""
+
+    def prefer_of(self, name: str, table: str, value: object) -> None:
+        """Take a setting of a table that was changed in the screen, and keep it; empty: the default."""
+        known = dict(getattr(self.preferences, name))
+        known.pop(table, None)
+        self.prefer(name, {**known, table: value} if value else known)
+
+    def prefer(self, name: str, value: object) -> None:
+        """Take a setting that was changed in the screen, and keep it."""
+        raise NotImplementedError
 
     def show_node(self, name: str, uuid: str | None = None) -> None:
         """Open a node, with the cursor on a GPU."""
@@ -257,6 +269,22 @@ class Navigation(App[None]):
             self.pop_screen()
         else:
             self.exit()
+
+    def action_columns(self) -> None:
+        """The columns of the table on this screen."""
+        from gpuwatch.tui.chrome.columns_screen import ColumnsScreen
+        from gpuwatch.tui.preferences.shape import COLUMNS, USUAL
+
+        table = self.screen.column_table if isinstance(self.screen, LiveScreen) else None
+        if table is None:
+            self.notify("no table with columns here; screens 1, 2 and 6 have one", timeout=3)
+            return
+        wanted, usual = self.preferences.columns.get(table) or USUAL[table], list(USUAL[table])
+
+        def take(names: list[str]) -> None:
+            self.prefer_of("columns", table, [] if names == usual else names)
+
+        self.push_screen(ColumnsScreen(table, COLUMNS[table], wanted, take))
 
     def action_help(self) -> None:
         """The keys, and back."""

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,18 +29,20 @@ if TYPE_CHECKING:
 @source_options
 @lend_option
 @click.option(
-    "--hz", type=click.FloatRange(1, 30), default=8.0, show_default=True, help="Maximum repaints per second."
+    "--hz",
+    type=click.FloatRange(1, 30),
+    help="Maximum repaints per second. [default: 8, or refresh of the settings]",
 )
 @click.option("--theme", metavar="NAME", help="Theme: gpuwatch, gpuwatch-light, or any Textual theme.")
 @click.option(
     "--ascii", "ascii_only", is_flag=True, default=None, help="Use ASCII instead of symbols and braille."
 )
 @click.option("--no-color", is_flag=True, help="Use no colors (same as NO_COLOR=1).")
-@click.option("--bell", is_flag=True, help="Ring the terminal bell on each new incident.")
+@click.option("--bell", is_flag=True, default=None, help="Ring the terminal bell on each new incident.")
 @click.option("--no-mouse", is_flag=True, help="Do not capture the mouse.")
 def watch(
-    source: Source, hz: float, theme: str | None, ascii_only: bool | None, no_color: bool, no_mouse: bool,
-    bell: bool,
+    source: Source, hz: float | None, theme: str | None, ascii_only: bool | None, no_color: bool,
+    no_mouse: bool, bell: bool | None,
 ) -> int:  # fmt: skip
     """Open the screens: a heat map of all GPUs, a table of all nodes; `?` lists the keys.
 
@@ -50,14 +53,25 @@ def watch(
 
         click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch once`", err=True)
         return report_once(source)
+    from gpuwatch.cli.config.settings import loaded
     from gpuwatch.own_folders import state_folder
     from gpuwatch.tui.app import GpuwatchApp
+    from gpuwatch.tui.preferences.file import keep, settings_file
 
+    preferred = loaded().values
+    if bell is not None:
+        preferred = replace(preferred, bell=bell)
     session = source.session()
     try:
         app = GpuwatchApp(
-            session, hz=hz, ascii_only=ascii_only, no_color=no_color, bell=bell, state_folder=state_folder()
+            session,
+            hz=hz,
+            ascii_only=ascii_only,
+            no_color=no_color,
+            preferences=preferred,
+            keep=partial(keep, settings_file()),
         )
+        app.state_folder = state_folder()
         choose_theme(app, theme)
         return run(app, session, mouse=not no_mouse)
     finally:

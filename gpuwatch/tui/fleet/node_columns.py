@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,6 +31,8 @@ class NodeColumn:
     falling: bool = True
     """Whether the first sorting puts the largest first."""
     right: bool = True
+    optional: bool = False
+    """Shown only where it is asked for."""
 
 
 def _number(
@@ -84,6 +86,14 @@ def _trouble(view: NodeView, now: float) -> Cell:
     return since + view.trouble, worst.severity
 
 
+def _jobs(view: NodeView, _now: float) -> Cell:
+    return ",".join(sorted({each.job for each in view.node.processes if each.job})) or UNKNOWN, None
+
+
+def _users(view: NodeView, _now: float) -> Cell:
+    return ",".join(sorted({each.user for each in view.node.processes if each.user})) or UNKNOWN, None
+
+
 def _network(view: NodeView) -> float | None:
     known = [rate for rate in (view.rx_bps, view.tx_bps) if rate is not None]
     return sum(known) if known else None
@@ -119,6 +129,20 @@ COLUMNS: tuple[NodeColumn, ...] = (
     _number("hostmem", "RAM", 5, 50, q.PERCENT, lambda v: v.host_memory_pct),
     _number("net", "net B/s", 7, 60, q.RATE, _network),
     NodeColumn("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
+    NodeColumn(
+        "job", "job", 12, 65, _jobs, lambda v, n: _jobs(v, n)[0], falling=False, right=False, optional=True
+    ),
+    NodeColumn(
+        "user",
+        "user",
+        10,
+        64,
+        _users,
+        lambda v, n: _users(v, n)[0],
+        falling=False,
+        right=False,
+        optional=True,
+    ),
     NodeColumn("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
 )
 """In the order of the screen; the last one takes the room that is left."""
@@ -127,18 +151,26 @@ PROBLEM_EXTRA_COLUMNS = 16
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")
 
 
-def choose(width: int, name_width: int) -> list[tuple[NodeColumn, int]]:
-    """The columns that fit `width` cells, with their widths; one cell lies between two."""
+def choose(width: int, name_width: int, wanted: Sequence[str] = ()) -> list[tuple[NodeColumn, int]]:
+    """The columns that fit `width` cells, with their widths; one cell lies between two.
+
+    Args:
+        width: Of the table.
+        name_width: Of the longest name of a node.
+        wanted: Names of columns in the order of the screen; none: the usual ones.
+    """
+    order = [by_name for name in wanted for by_name in COLUMNS if by_name.name == name]
+    order = order or [column for column in COLUMNS if not column.optional]
     chosen: list[tuple[NodeColumn, int]] = []
     left = width - 2
-    for column in sorted(COLUMNS, key=lambda c: -c.keep):
+    for column in sorted(order, key=lambda c: -c.keep):
         need = (name_width if column.name == "node" else column.width) + 1
-        if column.name == "state" and left < need + PROBLEM_EXTRA_COLUMNS:
+        if column.name == "state" and not wanted and left < need + PROBLEM_EXTRA_COLUMNS:
             continue  # a sentence about the trouble states more than the word for the state
         if need <= left or not chosen:
             chosen.append((column, min(need, max(2, left)) - 1))
             left -= need
-    chosen.sort(key=lambda pair: COLUMNS.index(pair[0]))
+    chosen.sort(key=lambda pair: order.index(pair[0]))
     if chosen[-1][0].name == "trouble":
         chosen[-1] = (chosen[-1][0], chosen[-1][1] + max(0, left))
     return chosen

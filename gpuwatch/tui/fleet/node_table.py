@@ -20,6 +20,7 @@ class NodeTable(SelectableLines):
 
     DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
     pinned = 1
+    table = "nodes"
 
     def __init__(self, shown: Shown) -> None:
         super().__init__(id="nodes")
@@ -29,7 +30,7 @@ class NodeTable(SelectableLines):
         self.falling = False
         self.views: list[NodeView] = []
         self._columns: list[tuple[NodeColumn, int]] = []
-        self._chosen_for: tuple[tuple[str, ...], int] | None = None
+        self._chosen_for: object = None
         self._node = ""
 
     def prepare(self) -> None:
@@ -39,10 +40,11 @@ class NodeTable(SelectableLines):
             column = next(c for c in COLUMNS if c.name == self.sort_name)
             views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
         self.views = views
-        if (self.shown.names, self.columns) != self._chosen_for:
-            self._chosen_for = self.shown.names, self.columns
+        wanted = self.cockpit.preferences.columns.get("nodes", ())
+        if (self.shown.names, self.columns, wanted) != self._chosen_for:
+            self._chosen_for = self.shown.names, self.columns, wanted
             names = max((cell_len(clean(name)) for name in self.shown.names), default=4)
-            self._columns = choose(self.columns, min(24, max(6, names)))
+            self._columns = choose(self.columns, min(24, max(6, names)), wanted)
         self.at = max(0, min(self.at, len(views) - 1))
         if views and views[self.at].name != self._node:
             self.at = next((index for index, view in enumerate(views) if view.name == self._node), self.at)
@@ -53,7 +55,7 @@ class NodeTable(SelectableLines):
 
     def key(self, line: int) -> Hashable:
         """A line depends on its node, on the second (ages), and on the cursor."""
-        columns = (len(self._columns), self.columns)
+        columns = (tuple(column.name for column, _ in self._columns), self.columns)
         if line == 0:
             return (columns, self.sort_name, self.falling, self.shown.version, len(self.views))
         view = self.views[line - 1]
@@ -127,13 +129,29 @@ class NodeTable(SelectableLines):
             self.falling = not self.falling
         else:
             self.sort_name = name
-            self.falling = next((c.falling for c in COLUMNS if c.name == name), False)
+            self.falling = self._falls(name)
+        self._keep_order()
+
+    @staticmethod
+    def _falls(name: str | None) -> bool:
+        """Which way round a column is ordered at first."""
+        return next((c.falling for c in COLUMNS if c.name == name), False)
+
+    def take_order(self, text: str) -> None:
+        """Order as the settings have it: the name of a column, with `-` before it the other way round."""
+        name = text.removeprefix("-") or None
+        self.sort_name, self.falling = name, self._falls(name) != text.startswith("-")
+
+    def _keep_order(self) -> None:
+        turned = self.falling != self._falls(self.sort_name)
+        order = ("-" if turned else "") + self.sort_name if self.sort_name else ""
+        self.cockpit.prefer_of("sort", self.table, order)
         self.repaint()
 
     def reverse(self) -> None:
         """Turn the order round."""
         self.falling = not self.falling
-        self.repaint()
+        self._keep_order()
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
         """A click on a title sorts by it; elsewhere it moves the cursor."""

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Label
 
+from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.fleet.attention import ActiveProblems
 from gpuwatch.tui.fleet.heat_map import HeatMap
@@ -43,6 +44,7 @@ class FleetScreen(LiveScreen):
     """The fleet."""
 
     kind = "fleet"
+    column_table = "nodes"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.FLEET]
 
     def __init__(self) -> None:
@@ -82,6 +84,9 @@ class FleetScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the map."""
+        preferred = self.cockpit.preferences
+        self.heat.metric = METRICS[preferred.metric]
+        self.table.take_order(preferred.sort.get("nodes", ""))
         self.filter_bar.display = False
         self.heat.focus()
 
@@ -209,6 +214,7 @@ class FleetScreen(LiveScreen):
     def action_next_mode(self, step: int) -> None:
         """The next metric of the map."""
         self.heat.cycle_metric(step)
+        self.cockpit.prefer("metric", self.heat.metric.name)
         self.pull()
 
     def action_zoom(self) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias
 
 from rich.segment import Segment
+from rich.style import Style
 
 from gpuwatch.diagnose.health.remedies import remedy_for
 from gpuwatch.fleet.nodes.units import MEMORY, RATE, UNKNOWN, seconds_text
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.node.process_columns import choose
 from gpuwatch.tui.toolkit.charts import bar
 from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, note, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -20,10 +22,6 @@ from gpuwatch.wire import Disk, Event, IbPort, Nic, Process
 Builder: TypeAlias = "Callable[[NodeView, int, StyleSet, float], list[Row]]"
 
 
-def _rank_text(process: Process) -> str:
-    return f"~{process.rank}" if process.inferred else _text(process.rank)
-
-
 def _text(value: object) -> str:
     return UNKNOWN if value is None else str(value)
 
@@ -31,46 +29,32 @@ def _text(value: object) -> str:
 # --------------------------------------------------------------------------- processes
 
 
-def _held(process: Process, view: NodeView) -> tuple[str, float | None, float | None]:
-    """GPU numbers, memory and SM share over all GPUs that a process holds."""
-    index = {gpu.info.uuid: gpu.info.index for gpu in view.gpus}
-    numbers = ",".join(str(n) for n in sorted(index[h.uuid] for h in process.gpus if h.uuid in index))
-    memory = [h.memory_bytes for h in process.gpus if h.memory_bytes is not None]
-    shares = [h.sm_pct for h in process.gpus if h.sm_pct is not None]
-    return numbers or UNKNOWN, float(sum(memory)) if memory else None, max(shares, default=None)
-
-
 def _process_order(process: Process) -> tuple[int, int]:
     return (1 << 30 if process.rank is None else process.rank, process.pid)
 
 
-def processes(view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:
-    """Who holds the GPUs, by rank."""
-    node = view.node
-    heading = f" {'rank':>5} {'pid':>8} {'user':<10} {'GPU':<5} {'memory':>7} {'SM':>5} {'CPU':>5} S "
-    job_width = 18 if width >= 110 else 0
-    heading += f"{'job or container':<18} " if job_width else ""
-    rows: list[Row] = [(Segment(fit(heading + "command", width), look.dim),)]
+def _process_style(column: str, process: Process, look: StyleSet) -> Style:
+    if column == "state":
+        return look.severity["critical"] if process.state in ("D", "Z") else look.dim
+    if column == "job":
+        return look.dim
+    named = column in ("rank", "pid", "user", "gpus") and process.rank is not None
+    return look.strong if named else look.text
+
+
+def processes(
+    view: NodeView, width: int, look: StyleSet, now: float, wanted: Sequence[str] = ()
+) -> list[Row]:
+    """Who holds the GPUs, by rank; `wanted` names columns."""
+    node, columns = view.node, choose(width, wanted)
+    titles = " ".join(fit(column.title, cells, ">" if column.right else "<") for column, cells in columns)
+    rows: list[Row] = [(Segment(fit(f" {titles}", width), look.dim),)]
     for process in sorted(node.processes, key=_process_order):
-        gpus, memory, share = _held(process, view)
-        sm, cpu = (UNKNOWN if v is None else f"{v:.0f}%" for v in (share, process.cpu_pct))
-        dead = process.state in ("D", "Z")
-        head = (
-            f" {_rank_text(process):>5} {process.pid:>8} {fit(process.user or UNKNOWN, 10)} {fit(gpus, 5)} "
-        )
-        numbers = f"{MEMORY.format(memory).strip():>7} {sm:>5} {cpu:>5} "
-        job = fit(process.job or process.container or UNKNOWN, 18) + " " if job_width else ""
-        command = clean(process.command or process.name)
-        room = width - len(head) - len(numbers) - 2 - job_width - bool(job_width)
-        rows.append(
-            (
-                Segment(head, look.strong if process.rank is not None else look.text),
-                Segment(numbers, look.text),
-                Segment(fit(process.state or "-", 1) + " ", look.severity["critical"] if dead else look.dim),
-                Segment(job, look.dim),
-                Segment(fit(command, room), look.text),
-            )
-        )
+        row = [Segment(" ")]
+        for column, cells in columns:
+            text = fit(column.text(process, view), cells, ">" if column.right else "<") + " "
+            row.append(Segment(text, _process_style(column.name, process, look)))
+        rows.append(tuple(row))
     if not node.processes:
         stated = "no process uses a GPU" if node.processes_at is not None else "no process list yet"
         rows.append(note(stated, look))
@@ -290,3 +274,19 @@ class NodePane(RebuiltPage):
         """The lines that the builder makes."""
         view = self.cockpit.overview.views.get(self.node_name)
         return [] if view is None else self._builder(view, width, self.look, self.scene.now)
+
+
+class ProcessPane(NodePane):
+    """The processes, with the columns that the person wants."""
+
+    table = "processes"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, processes, id="pane-processes", titled=True)
+
+    def build(self, width: int) -> list[Row]:
+        """A line a process."""
+        view, wanted = self.cockpit.overview.views.get(self.node_name), self.cockpit.preferences.columns
+        if view is None:
+            return []
+        return processes(view, width, self.look, self.scene.now, wanted.get(self.table, ()))

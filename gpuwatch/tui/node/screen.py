@@ -15,7 +15,17 @@ from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.node.alerts_pane import NodeAlerts
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.header import NodeHeader
-from gpuwatch.tui.node.panes import Builder, NodePane, digest, events, host, notices, processes, topology
+from gpuwatch.tui.node.panes import (
+    Builder,
+    NodePane,
+    ProcessPane,
+    digest,
+    events,
+    host,
+    notices,
+    processes,
+    topology,
+)
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.key_hints import KeysLine
 from gpuwatch.tui.toolkit.line_view import SelectableLines
@@ -42,6 +52,7 @@ class NodeScreen(LiveScreen):
     """A node by name, with the cursor on a GPU."""
 
     kind = "node"
+    column_table = "processes"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.NODE]
 
     def __init__(self, name: str, uuid: str | None = None) -> None:
@@ -52,7 +63,8 @@ class NodeScreen(LiveScreen):
         self.tabs = TabbedContent(id="lower")
         self.side = NodePane(name, digest, id="side")
         self.panes = [
-            NodePane(name, builder, id=f"pane-{id_}", titled=id_ == "processes") for id_, _, builder in PANES
+            ProcessPane(name) if id_ == "processes" else NodePane(name, builder, id=f"pane-{id_}")
+            for id_, _, builder in PANES
         ]
         self.panes.insert(ALERTS_AT, NodeAlerts(name, id="pane-alerts"))
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.node_summary import Overview, Totals
+from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.faults import FaultLog
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
@@ -24,6 +25,15 @@ class Cockpit(Protocol):
     pace: RefreshRate
     asked_hz: float
     faults: FaultLog
+    preferences: Preferences
+
+    def prefer(self, name: str, value: object) -> None:
+        """Take a setting that was changed in the screen, and keep it."""
+        ...
+
+    def prefer_of(self, name: str, table: str, value: object) -> None:
+        """The same of a setting that each table has; an empty value is the default."""
+        ...
 
     @property
     def where(self) -> str:

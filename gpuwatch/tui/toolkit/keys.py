@@ -79,6 +79,8 @@ EVERYWHERE = [
         tooltip="copy the incident as Markdown, for a chat or a ticket (OSC 52)"),
     row("app.save", "ctrl+o", "save_screen", "Save screen",
         tooltip="save the screen as SVG and as text, in the working folder"),
+    row("app.columns", "C", "columns", "Columns",
+        tooltip="choose the columns of the table on this screen; they are kept"),
     row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 8 times a second"),
     row("app.slower", "underscore", "slower", "Slower", "repaint less often, down to once a second"),
     row("app.retry", "ctrl+r", "retry", "Reconnect",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.screen import Screen
 from textual.widget import Widget
 
+from gpuwatch.tui.model.preferences import Table
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
@@ -34,6 +35,8 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.PANES]
     kind: ClassVar[str]
     """Which screen it is, for those who do not import it."""
+    column_table: ClassVar[Table | None] = None
+    """The table whose columns `C` chooses."""
     _idle: frozenset[str] = frozenset()
     """For which actions the line of key hints was made."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-vast")]  # noqa: RUF012 - textual types it so

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -94,11 +94,17 @@ def trend_width(left: int) -> int:
     return min(TREND_MOST, each) if each >= TREND_LEAST else 0
 
 
-def choose(width: int) -> tuple[list[RankColumn], int]:
-    """The columns that fit `width` cells, a cell for the flag behind each, and how many cells are left."""
-    left, chosen = width, []
-    for column in sorted(COLUMNS, key=lambda each: -each.keep):
+def choose(width: int, wanted: Sequence[str] = ()) -> tuple[list[RankColumn], int]:
+    """The columns that fit `width` cells, a cell for the flag behind each, and how many cells are left.
+
+    Args:
+        width: What rank and place leave of the table.
+        wanted: Names of columns in the order of the screen; none: all.
+    """
+    left, chosen = width, list[RankColumn]()
+    order = [column for name in wanted for column in COLUMNS if column.name == name] or list(COLUMNS)
+    for column in sorted(order, key=lambda each: -each.keep):
         if column.width + 1 <= left:
             chosen.append(column)
             left -= column.width + 1
-    return sorted(chosen, key=COLUMNS.index), left
+    return sorted(chosen, key=order.index), left

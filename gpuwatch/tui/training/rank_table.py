@@ -40,6 +40,7 @@ WIDE_COLUMNS = 70
 class RankTable(SelectableLines):
     """A line a rank. The cursor stays on its rank when the order changes."""
 
+    table = "ranks"
     DEFAULT_CSS: ClassVar[str] = "RankTable { height: 1fr; min-height: 3; }"
 
     def __init__(self, view: TrainingView) -> None:
@@ -63,7 +64,8 @@ class RankTable(SelectableLines):
         self.pinned = 1 + self.statistics
         self._width = self.columns
         self._place = PLACE + max(0, min(9, (self._width - WIDE_COLUMNS) // 8))
-        self._columns, left = choose(self._width - 3 - RANK - self._place)
+        wanted = self.cockpit.preferences.columns.get(self.table, ())
+        self._columns, left = choose(self._width - 3 - RANK - self._place, wanted)
         self._trend = trend_width(left)
         if made_for == self._made_for:
             return
@@ -90,7 +92,13 @@ class RankTable(SelectableLines):
     def key(self, line: int) -> Hashable:
         """All lines change when the job was worked out anew, and with the cursor."""
         here = line - self.pinned == self.at
-        return (self._made_for, len(self._columns), self._width, self.pinned, here and (1, self.has_focus))
+        return (
+            self._made_for,
+            tuple(each.name for each in self._columns),
+            self._width,
+            self.pinned,
+            here and (1, self.has_focus),
+        )
 
     def row(self, line: int, width: int) -> Row:
         """A line."""
@@ -210,7 +218,22 @@ class RankTable(SelectableLines):
             self.falling = not self.falling
         else:
             self.sort_name = name
-            self.falling = next((c.falling for c in COLUMNS if c.name == name), False)
+            self.falling = self._falls(name)
+        self._keep_order()
+
+    @staticmethod
+    def _falls(name: str) -> bool:
+        """Which way round a column is ordered at first."""
+        return next((c.falling for c in COLUMNS if c.name == name), False)
+
+    def take_order(self, text: str) -> None:
+        """Order as the settings have it: the name of a column, with `-` before it the other way round."""
+        name = text.removeprefix("-") or WORST
+        self.sort_name, self.falling = name, self._falls(name) != text.startswith("-")
+
+    def _keep_order(self) -> None:
+        turned = self.falling != self._falls(self.sort_name)
+        self.cockpit.prefer_of("sort", self.table, ("-" if turned else "") + self.sort_name)
         self.repaint()
 
     def sort_next(self) -> None:
@@ -222,7 +245,7 @@ class RankTable(SelectableLines):
     def reverse(self) -> None:
         """Turn the order round."""
         self.falling = not self.falling
-        self.repaint()
+        self._keep_order()
 
     def click(self, line: int, x: int, *, twice: bool) -> None:
         """A click on a title sorts by it; elsewhere it moves the cursor."""

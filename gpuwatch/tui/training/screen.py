@@ -30,6 +30,7 @@ class TrainingScreen(LiveScreen):
     """One job at a time."""
 
     kind = "training"
+    column_table = "ranks"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.TRAINING,
         *(binding for binding in keys.FLEET if binding.id in BORROWED),
@@ -54,6 +55,7 @@ class TrainingScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the ranks."""
+        self.ranks.take_order(self.cockpit.preferences.sort.get("ranks", ""))
         self.view.refresh()
         self.ranks.focus()
 

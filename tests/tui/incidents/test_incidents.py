@@ -19,6 +19,7 @@ from gpuwatch.tui.incidents.evidence_location import location_after, location_of
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.alert_snapshot import bundles, take_snapshot
+from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.toolkit.styles import build_styles
 from tests.tui.screen_text import text_on
@@ -208,7 +209,7 @@ async def test_without_an_incident_it_says_what_that_is_worth() -> None:
 async def test_a_new_incident_is_told_once_and_rings_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for bell in (False, True):
         session = demo_session(95)
-        app = GpuwatchApp(session, clock=lambda: NOW, bell=bell)
+        app = GpuwatchApp(session, clock=lambda: NOW, preferences=Preferences(bell=bell))
         rings: list[bool] = []
         monkeypatch.setattr(app, "bell", lambda rings=rings: rings.append(True))
         async with app.run_test(size=(120, 40)) as pilot:

@@ -1,0 +1,114 @@
+"""`gpuwatch config`: the person's settings file."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
+
+if TYPE_CHECKING:
+    from gpuwatch.tui.preferences.file import Settings
+
+TEMPLATE = """\
+# gpuwatch settings; `gpuwatch config schema` prints what may stand here, `gpuwatch config show` what holds.
+# theme: gpuwatch-light
+# metric: temp
+# sort: {nodes: temp}
+# columns: {nodes: [node, gpus, util, mem, job, user, trouble]}
+# refresh: 4
+# bell: on
+# notify: on
+# keys: {app.freeze: f5}
+"""
+
+
+@click.group()
+def config() -> None:
+    """Show or edit your settings: theme, columns, sort, keys, refresh, bell."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def show(as_json: bool) -> int:
+    """Print every setting, its value, and where the value comes from."""
+    from gpuwatch.tui.preferences.file import as_lines
+
+    settings = loaded()
+    lines = as_lines(settings)
+    with writing():
+        if as_json:
+            import yaml
+
+            found = {name: {"value": yaml.safe_load(text), "home": home} for name, text, home in lines}
+            click.echo(json.dumps(found, indent=2))
+        else:
+            names, values = (max(len(line[at]) for line in lines) for at in (0, 1))
+            for name, text, home in lines:
+                click.echo(f"{name:<{names}}  {text:<{values}}  {home}")
+    return exit_codes.HEALTHY
+
+
+@config.command()
+def path() -> int:
+    """Print the path of the settings file."""
+    from gpuwatch.tui.preferences.file import settings_file
+
+    with writing():
+        click.echo(str(settings_file()))
+    return exit_codes.HEALTHY
+
+
+@config.command()
+def schema() -> int:
+    """Print the JSON Schema of the settings file, for editors."""
+    from gpuwatch.tui.preferences.shape import json_schema
+
+    with writing():
+        click.echo(json.dumps(json_schema(), indent=2))
+    return exit_codes.HEALTHY
+
+
+@config.command()
+def edit() -> int:
+    """Open the settings file in $VISUAL or $EDITOR, then check it."""
+    from gpuwatch.own_folders import make_own
+    from gpuwatch.tui.preferences.file import settings_file
+
+    file = settings_file()
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    try:
+        make_own(file.parent)
+        if not file.exists():
+            file.write_text(TEMPLATE, encoding="utf-8")
+        status = subprocess.run([*command, str(file)], check=False).returncode
+    except OSError as error:
+        raise click.UsageError(f"{error.filename}: {error.strerror}; set EDITOR") from error
+    if status:
+        raise click.UsageError(f"{command[0]} ended with status {status}; {file} was not checked")
+    loaded()
+    return exit_codes.HEALTHY
+
+
+def loaded() -> Settings:
+    """The settings that hold.
+
+    Raises:
+        Refusal: with every problem of the settings file.
+    """
+    from gpuwatch.cli.shared.source import Refusal
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.tui.preferences.file import load, settings_file
+
+    try:
+        return load(settings_file())
+    except HostsError as error:
+        raise Refusal(list(error.problems)) from error

@@ -1,0 +1,1 @@
+"""The person's settings file: what may stand in it, how it is read and changed."""

@@ -1,0 +1,147 @@
+"""Read the settings file, lay GPUWATCH_* variables over it, and change one setting in it in place."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import yaml
+
+from gpuwatch.hosts.document import compose
+from gpuwatch.hosts.errors import HostsError, Problems
+from gpuwatch.hosts.structures import ReadMapping
+from gpuwatch.own_folders import config_folder, make_own
+from gpuwatch.tui.model.preferences import Preferences
+
+Home: TypeAlias = Literal["default", "config.yaml", "variable"]
+"""Where a value comes from."""
+MOST_BYTES = 1 << 20
+BY_VARIABLE = ("theme", "metric", "refresh", "bell", "notify", "title")
+
+
+def settings_file() -> Path:
+    """`$XDG_CONFIG_HOME/gpuwatch/config.yaml`, by default below `~/.config`."""
+    return config_folder() / "config.yaml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that hold, and the home of each."""
+
+    values: Preferences
+    homes: Mapping[str, Home]
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a file, of GPUWATCH_* variables over it, and of defaults; the file may be missing.
+
+    Raises:
+        HostsError: every problem, with file, line, column and remedy.
+    """
+    found: dict[str, Any] = {}
+    homes: dict[str, Home] = {each.name: "default" for each in fields(Preferences)}
+    for name, value in _parsed(_text_of(path), str(path)).items():
+        found[name], homes[name] = value, "config.yaml"
+    for name in BY_VARIABLE:
+        variable = f"GPUWATCH_{name.upper()}"
+        if environ.get(variable):
+            found |= _parsed(f"{name}: {environ[variable]}\n", variable)
+            homes[name] = "variable"
+    return Settings(replace(Preferences(), **found), homes)
+
+
+def keep(path: Path, name: str, value: object) -> None:
+    """Change one setting of the file and leave the rest as the person wrote it, comments included.
+
+    Raises:
+        HostsError: the file has problems; it is left as it is.
+        OSError: it cannot be written.
+    """
+    text = _text_of(path)
+    _parsed(text, str(path))
+    written = f"{name}: {_flow(value)}"
+    changed = _replaced(text, name, written)
+    _parsed(changed, str(path))
+    make_own(path.parent)
+    target = path.resolve()  # a settings file may be a link into a folder of dotfiles
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    number, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name)
+    with open(number, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+        file.write(changed)
+    os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp gives a string
+    os.replace(temporary, target)  # noqa: PTH105 - likewise
+
+
+def as_lines(settings: Settings) -> list[tuple[str, str, Home]]:
+    """Every setting: its name, its value as YAML, and the home of it."""
+    values = asdict(_plain(settings.values))
+    return [(name, _flow(value), settings.homes[name]) for name, value in values.items()]
+
+
+def _plain(values: Preferences) -> Preferences:
+    columns = {table: list(names) for table, names in values.columns.items()}
+    return replace(values, sort=dict(values.sort), columns=columns, keys=dict(values.keys))
+
+
+def _flow(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise HostsError([f"{path}: {error.strerror}"]) from error
+    if len(data) > MOST_BYTES:
+        raise HostsError([f"{path}: larger than {MOST_BYTES >> 10} KiB, which no settings file is"])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise HostsError([f"{path}: not UTF-8 text"]) from None
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    """The settings that a text holds, by name.
+
+    Raises:
+        HostsError: with every problem.
+    """
+    if not text:
+        return {}
+    from gpuwatch.tui.preferences.shape import FILE  # noqa: PLC0415 - it needs every screen's tables
+
+    problems = Problems(source)
+    root = compose(text, problems)
+    entry = FILE.read(root, problems) if root is not None else None
+    problems.raise_any()
+    return {} if entry is None else {name: _value(value) for name, value in entry.values.items()}
+
+
+def _value(value: object) -> object:
+    return dict(value.values) if isinstance(value, ReadMapping) else value
+
+
+def _replaced(text: str, name: str, written: str) -> str:
+    """A setting's key and value replaced where they stand, else added at the end."""
+    root = compose(text, Problems(name))
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        if key.value == name:
+            begin, end = key.start_mark.index, value.end_mark.index
+            whole = text[begin:end]
+            kept = len(whole.rstrip())  # a block ends where the next key begins
+            return text[:begin] + written + text[begin + kept :]
+    if root is not None and not text.endswith("\n"):
+        text += "\n"
+    return f"{text}{written}\n"

@@ -1,0 +1,84 @@
+"""Every key of the settings file and what may stand there: the table of the reader and of the JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.theme import BUILTIN_THEMES
+
+from gpuwatch.fleet.nodes.metrics import HEAT_METRICS
+from gpuwatch.hosts.shapes import Keyword, Number, Schema, Switch, Text
+from gpuwatch.hosts.structures import Key, ListOf, Record
+from gpuwatch.tui.fleet import node_columns
+from gpuwatch.tui.node import process_columns
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.themes import THEMES
+from gpuwatch.tui.training import rank_columns
+
+COLUMNS = {
+    "nodes": tuple(column.name for column in node_columns.COLUMNS),
+    "ranks": tuple(column.name for column in rank_columns.COLUMNS),
+    "processes": tuple(column.name for column in process_columns.COLUMNS),
+}
+"""Table -> its columns."""
+USUAL = {
+    **COLUMNS,
+    "nodes": tuple(column.name for column in node_columns.COLUMNS if not column.optional),
+}
+"""Table -> the columns that it shows where nobody chose."""
+SORTS = {"nodes": node_columns.SORTS, "ranks": ("worst", *rank_columns.SORTS)}
+"""Table -> what orders it."""
+_KEY_TEXT = Text(
+    "a key such as f5, x or ctrl+x, or several with commas between them", r"[^\s,]+(?:,[^\s,]+)*"
+)
+
+
+def _sort(names: Iterable[str]) -> Keyword:
+    shape = Keyword([way + name for name in names for way in ("", "-")])
+    shape.what = "the name of a column, with - before it the other way round"
+    return shape
+
+
+def _bindings() -> Record:
+    ids = {each.id: keys.meaning(each) for _, some in keys.SECTIONS for each in some if each.id}
+    return Record("keys", [Key(name, _KEY_TEXT, meaning) for name, meaning in ids.items()])
+
+
+FILE = Record(
+    "the settings file",
+    (
+        Key("theme", Keyword(sorted({*(own.name for own in THEMES), *BUILTIN_THEMES})), "Colours."),
+        Key("metric", Keyword(HEAT_METRICS), "What the heat map shows first."),
+        Key(
+            "sort",
+            Record("sort", [Key(table, _sort(names), f"Of the {table}.") for table, names in SORTS.items()]),
+            "The column that orders a table; with - before it the other way round.",
+        ),
+        Key(
+            "columns",
+            Record(
+                "columns",
+                [
+                    Key(table, ListOf(Keyword(names), "a list of columns"), f"Of the {table}.")
+                    for table, names in COLUMNS.items()
+                ],
+            ),
+            "Columns of a table, from left to right; where room is short some are left out.",
+        ),
+        Key("refresh", Number(1, 30, "repaints per second"), "Repaints per second at most."),
+        Key("bell", Switch(), "Ring the terminal's bell on each new incident."),
+        Key("notify", Switch(), "Send a desktop notification (OSC 9 and 777) on each new incident."),
+        Key("title", Switch(), "Write the newest incident into the terminal's title."),
+        Key("keys", _bindings(), "Other keys: the id of a binding (see `?`), and its keys."),
+    ),
+)
+
+
+def json_schema() -> Schema:
+    """The JSON Schema (draft 2020-12) of the settings file, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gpuwatch settings",
+        "description": "What a person prefers of gpuwatch's screens.",
+        **FILE.schema(),
+    }

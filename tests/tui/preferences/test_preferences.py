@@ -1,0 +1,158 @@
+"""The settings file: read, refused with place and remedy, laid under variables, changed in place."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from textual.widgets import SelectionList
+from textual.widgets._footer import FooterKey
+
+from gpuwatch.cli.config.settings import config
+from gpuwatch.hosts.errors import HostsError
+from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.model.preferences import Preferences
+from gpuwatch.tui.preferences.file import keep, load
+from gpuwatch.tui.preferences.shape import COLUMNS
+from tests.tui.screen_text import fleet_of, text_on
+from tests.tui.still import NOW, demo_session
+
+WRITTEN = """\
+# mine
+metric: temp   # hot ones first
+columns:
+  nodes: [node, util]
+
+  # and these
+  ranks: [step, lag]
+bell: on
+"""
+
+
+def test_a_file_is_read_and_variables_lie_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    assert load(file, {}).values == Preferences()
+    file.write_text(WRITTEN)
+    found = load(file, {"GPUWATCH_METRIC": "mem", "GPUWATCH_BELL": "off"})
+    assert (found.values.metric, found.values.bell, found.values.columns["ranks"]) == (
+        "mem",
+        False,
+        ["step", "lag"],
+    )
+    assert (found.homes["metric"], found.homes["columns"], found.homes["theme"]) == (
+        "variable",
+        "config.yaml",
+        "default",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ("metrik: temp", "1:1", "'metric'"),
+        ("bell: on\nmetric: tmep", "2:9", "'temp'"),
+        ("columns:\n  nodes: [node, utl]", "2:17", "'util'"),
+        ("keys: {app.freze: f5}", "1:8", "'app.freeze'"),
+        ("theme: gpuwatch-ligth", "1:8", "'gpuwatch-light'"),
+        ("sort: {nodes: -tmp}", "1:15", "'-temp'"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_the_nearest_word(
+    tmp_path: Path, text: str, place: str, hint: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(HostsError) as refused:
+        load(file, {})
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"{file}:{place}:")
+    assert f"did you mean {hint}?" in problem
+
+
+def test_a_change_leaves_the_rest_of_the_file_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "gpuwatch" / "config.yaml"
+    keep(file, "refresh", 4.0)
+    assert file.read_text() == "refresh: 4\n"
+    file.write_text(WRITTEN)
+    keep(file, "metric", "mem")
+    keep(file, "columns", {"nodes": ["node", "job"]})
+    keep(file, "notify", True)
+    text = file.read_text()
+    assert text.startswith("# mine\nmetric: mem   # hot ones first\n")
+    assert "bell: on\nnotify: on\n" in text
+    values = load(file, {}).values
+    assert (values.metric, values.columns, values.bell, values.notify) == (
+        "mem",
+        {"nodes": ["node", "job"]},
+        True,
+        True,
+    )
+    file.write_text("metrik: x\n")
+    with pytest.raises(HostsError):
+        keep(file, "metric", "mem")
+    assert file.read_text() == "metrik: x\n"
+
+
+async def test_what_is_changed_in_the_screen_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("keys: {app.freeze: f5}\n")
+
+    def app() -> GpuwatchApp:
+        return GpuwatchApp(
+            demo_session(14),
+            clock=lambda: NOW,
+            preferences=load(file, {}).values,
+            keep=partial(keep, file),
+        )
+
+    first = app()
+    async with first.run_test(size=(160, 45)) as pilot:
+        await pilot.press("m", "s", "s", "S", "underscore", "f5")
+        assert first.scene.frozen
+        assert "f5" in {each.key_display for each in first.screen.query(FooterKey)}
+        first.theme = "nord"
+        await pilot.press("C")
+        await pilot.pause()
+        choice = first.screen.query_one(SelectionList)
+        choice.deselect("power")
+        choice.select("user")
+        await pilot.press("escape")
+        await pilot.pause()
+        chosen = fleet_of(first).table.sort_name, fleet_of(first).table.falling
+        assert "demo-ada" in text_on(first)
+    second = app()
+    async with second.run_test(size=(160, 45)) as pilot:
+        await pilot.pause()
+        fleet = fleet_of(second)
+        assert (fleet.heat.metric.name, second.theme, second.pace.hz) == ("mem", "nord", 4.0)
+        assert (fleet.table.sort_name, fleet.table.falling) == chosen
+        heading = next(line for line in text_on(second).splitlines() if line.startswith("  node"))
+        assert "user" in heading
+        assert "power" not in heading
+        await pilot.press("6", "C")
+        await pilot.pause()
+        assert second.screen.query_one(SelectionList).option_count == len(COLUMNS["ranks"])
+        await pilot.press("escape", "3", "C")
+        await pilot.pause()
+        assert second.where == "logs"
+
+
+def test_the_command_shows_every_value_with_its_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("GPUWATCH_THEME", "nord")
+    monkeypatch.setenv("EDITOR", 'sh -c \'printf "metric: temp\\n" > "$0"\'')
+    run = CliRunner().invoke
+    assert run(config, ["path"]).output.strip() == str(tmp_path / "gpuwatch" / "config.yaml")
+    assert run(config, ["edit"]).exit_code == 0
+    shown = run(config, ["show"]).output
+    assert re.search(r"^theme +nord +variable$", shown, re.MULTILINE)
+    assert re.search(r"^metric +temp +config.yaml$", shown, re.MULTILINE)
+    assert re.search(r"^bell +off +default$", shown, re.MULTILINE)
+    assert '"additionalProperties": false' in run(config, ["schema"]).output
+    monkeypatch.setenv("EDITOR", 'sh -c \'printf "metrik: temp\\n" > "$0"\'')
+    refused = run(config, ["edit"])
+    assert refused.exit_code == 2
+    assert "config.yaml:1:1" in refused.output
