@@ -12,6 +12,7 @@ FORM_SIGNS = (
     "aiza", "eyj", "wandb", "nvapi-", "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "k_live_", "k_test_",
     "hvs.", "hvb.", "gsk_", "xai-", "r8_", "dapi", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-",
     "tskey-", "mii", "b3blbnnzac1rzxktdj",
+    "gocspx-", "1//0", "q~", "fwogzxivyxdz", "iqojb3jpz2lu",
 )  # fmt: skip
 """One of these words stands in every text with such a token, in lower case."""
 _FORMS = re.compile(
@@ -26,16 +27,28 @@ _FORMS = re.compile(
     r"|\bATATT3x[\w=-]{20,255}|\bAGE-SECRET-KEY-1[A-Z0-9]{20,255}|\btskey-[a-z]{1,20}-[\w-]{10,255}"
     r"|\b(?:MII[A-Z]|b3BlbnNzaC1rZXktdj)[A-Za-z0-9+/]{28,8192}={0,2}"  # how the body of a private key begins
 )
+_MARKED_FORMS = (
+    ("eyJ", re.compile(r"(?<![\w.-])eyJ[\w-]{10,8000}(?:\.[\w-]{0,8000}){2,4}")),
+    ("GOCSPX-", re.compile(r"\bGOCSPX-[\w-]{20,64}")),
+    ("1//0", re.compile(r"\b1//0[\w-]{30,256}")),
+    ("Q~", re.compile(r"(?<![\w~.-])[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}(?![\w~-])")),
+    ("FwoGZXIvYXdz", re.compile(r"\bFwoGZXIvYXdz[A-Za-z0-9+/=%]{20,4096}")),
+    ("IQoJb3JpZ2lu", re.compile(r"\bIQoJb3JpZ2lu[A-Za-z0-9+/=%]{20,4096}")),
+)
+"""A literal of each, and the form: long signed tokens, Google's and Azure's secrets, AWS session tokens."""
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|/api/webhooks/)([\w/-]{8,255})")
-_KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,76}={0,2}(?=\s{0,3}$)")
+_KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,86}={0,2}(?=\s{0,3}$)")
 _KEY_LINE_WIDTH = 64
-"""Characters in a line of a PEM file (RFC 7468); OpenSSH writes 70, MIME 76."""
+"""Characters in a line of a PEM file (RFC 7468); OpenSSH writes 70, MIME 76, Azure's keys 88."""
 _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
 
 
 def without_known_forms(text):
     # type: (str) -> str
     """The text without tokens whose issuer is known by their form."""
+    for mark, form in _MARKED_FORMS:
+        if mark in text:
+            text = form.sub(MASK, text)
     return _WEBHOOK.sub(r"\1" + MASK, _FORMS.sub(MASK, text))
 
 

@@ -8,16 +8,17 @@ A secret that stands without any of these signs cannot be distinguished from oth
 import re
 
 from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms
+from .secret_phrases import PHRASE_SIGNS, without_phrases
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Match  # noqa: F401 - used in type comments
 
 MAX_SECRET = 4096
-_SIGNS = FORM_SIGNS + (
+_SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "passw", "passphrase", "secret", "token", "apikey", "api_key", "api-key", "access_key",
     "access-key", "accesskey", "auth", "bearer", "://", "private", "credential", "-pass", "_pass",
-    "pwd", "sig=", "signature=", "accountkey", "curl", "pass=", "pass:", "sshpass", "mysql", "mariadb",
+    "pwd", "-pw", "sig=", "signature=", "accountkey", "curl", "pass=", "pass:", "sshpass", "mysql", "mariadb",
     "redis-cli", "_key", "-key", "key:", 'key"', "key'", "--key", "pw=", "jwt", "cookie", "@",
     "session",
 )  # fmt: skip
@@ -57,13 +58,13 @@ _SIGNED = re.compile(
 )
 """Signatures in URLs, and keys of connection strings."""
 _OPTION = re.compile(
-    r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:pass|pwd|auth)(?:=|[ \t]{1,8}|[\"'],[ \t]{0,3})"
+    r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:pass|pwd|pw|auth)(?:=|[ \t]{1,8}|[\"'],[ \t]{0,3})"
     r"[\"']?)"
     r"([^\s\"',;&<>-][^\s\"']{3,4095})",
     re.IGNORECASE,
 )
 _CURL_USER = re.compile(
-    r"((?:^|(?<=[\s\"']))(?:-u|--user|--proxy-user)(?:[= ]{0,3}|[\"'], {0,3})[\"']?[^\s:\"']{1,256}:)"
+    r"((?:^|(?<=[\s\"']))(?:-u|-U|--user)(?:[= ]{0,3}|[\"'], {0,3})[\"']?[^\s:\"']{1,256}:)"
     r"([^\s\"']{1,4096})"
 )
 _CLIENT = re.compile(
@@ -80,16 +81,16 @@ _USER_AT = re.compile(
     r"(?<![\w@/.:%+-])([A-Za-z_][\w.-]{0,63}:)([^\s@\"'/:,;()]{6,256})(?=@[A-Za-z0-9][\w-]{0,62}(?:[.:/]|$))"
 )
 """`user:password@host` without a scheme."""
-_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)([^-]{1,16384})")
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)([^-]{1,16384})")
 _METHODS = frozenset(
     ("basic", "digest", "gssapi", "kerberos", "ldap", "munge", "auth/munge", "oauth", "oauth2")
 )
 """Ways to log in, which `--auth` may name."""
-_WANDB = re.compile(r"(wandb login (?:--?[\w-]{1,20} )?)([0-9a-f]{40})", re.IGNORECASE)
 _NO_SECRETS = frozenset((
     "none", "null", "true", "false", "nil", "undefined", "required", "missing", "invalid", "expired",
     "is", "for", "was", "not", "and", "or", "in", "of", "to", "the", "id", "error", "found", "unset",
     "empty", "default", "session", "password", "token", "secret", "key", "str", "string", "bytes",
+    "|", "|-", "|+",
 ))  # fmt: skip
 _TEXT_TOKEN = re.compile(
     r"(?:pad|eos|bos|eot|unk|mask|sep|cls|image|next|last|first|special|stop|end|start)[_ -]$", re.IGNORECASE
@@ -131,11 +132,10 @@ def masked(text):
     text = _URL_SLASH.sub(_url_with_slash, _URL.sub(_url, text))
     text = _BEARER.sub(r"\1" + MASK, text)
     text = _HEADER.sub(_header, text)
-    text = _WANDB.sub(r"\1" + MASK, text)
     text = _PRIVATE_KEY.sub(r"\1" + MASK, text)
     text = _SIGNED.sub(r"\1" + MASK, text)
     text = _OPTION.sub(_option, text)
-    text = _CLIENT.sub(r"\1" + MASK, text)
+    text = without_phrases(_CLIENT.sub(r"\1" + MASK, text), lower)
     if "curl" in lower:
         text = _CURL_USER.sub(r"\1" + MASK, text)
     if "@" in text:
@@ -210,13 +210,21 @@ def _weak(found):
     before = _word_before(found)
     if name in ("pass", "pwd", "pw"):
         is_pair = before != "" and before not in _PASSES and ":" not in found.group("between")
-        named = is_pair or before in _SECRET_KEYS
+        named = is_pair or before in _SECRET_KEYS or (name != "pass" and _is_bare_password(found, before))
         secret = named or (found.group("name") == "PASS" and "=" in found.group("between"))
         secret = secret and len(value) >= _WEAK_LEAST and "/" not in value and not value.startswith("-")
     else:
         secret = name == "key" and before in _SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
     secret = secret and not found.group("odd")
     return _masked_value(found) if secret or is_random(value, _RANDOM_LEAST) else found.group(0)
+
+
+def _is_bare_password(found, before):
+    # type: (Match[str], str) -> bool
+    """`pwd=` and `pw=` alone: no path, as in the shell's PWD, and where a colon follows with a digit."""
+    value, is_assigned = _value(found), "=" in found.group("between")
+    mixed = any(each in value for each in "0123456789") and not value.isdigit()
+    return before == "" and value[:1] not in ("~", ".") and "/" not in value and (is_assigned or mixed)
 
 
 def _word_before(found):

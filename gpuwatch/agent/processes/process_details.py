@@ -17,6 +17,7 @@ MAX_LOGS = 8
 MAX_DESCRIPTORS = 256
 
 _LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)([.-](\d+|old|bak))?$")
+_ASSIGNED = re.compile(r"[\w.+-]{1,64}=")
 _DELETED = " (deleted)"
 _NEVER_NAMED = re.compile(r"/#\d+ \(deleted\)$")
 """A temporary file (O_TMPFILE): it is nobody's log."""
@@ -68,10 +69,11 @@ def command_line(cmdline):
 
 def _quoted(argument):
     # type: (str) -> str
-    """An option's value with blanks in quotes: it is one argument, and as a secret it is masked whole."""
-    name, equals, value = argument.partition("=") if argument.startswith("-") else ("", "", argument)
-    if '"' in value or " " not in value or " " in name:
+    """A value with blanks in quotes: it is one argument, and as a secret it is masked whole."""
+    name, equals, value = argument.partition("=") if _ASSIGNED.match(argument) else ("", "", argument)
+    if not any(each.isspace() for each in value):
         return argument
+    value = " ".join(value.replace("\\", "\\\\").replace('"', '\\"').splitlines())
     return '{}{}"{}"'.format(name, equals, value)
 
 

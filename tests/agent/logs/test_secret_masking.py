@@ -46,6 +46,12 @@ ISSUED = [
     "r8_" + "aB3x" * 9,
     "dapi" + "0123456789abcdef" * 2,
     "wandb_v1_" + "aB3x" * 15,
+    "GOCSPX-" + "aB3_" * 7,
+    "1//0" + "aB3_" * 12,
+    "aB3" + "8Q~" + "aB3x" * 8,
+    "IQoJb3JpZ2luX2Vj" + "aB3x" * 20,
+    "eyJhbGciOiJIUzI1NiJ9." + "aB3x" * 1500 + ".c2ln",
+    "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4In0..aB3xaB3x.aB3xaB3x.aB3x",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2ln",
 ]
 PLACES = [
@@ -120,6 +126,29 @@ PLACES = [
     "curl -b x -H 'Cookie: session={}'",
     "Set-Cookie: sid={}",
     "hooks.slack.com/services/T000/B000/{}",
+    "pwd={}",
+    "serve --pw={}",
+    "serve --pw {}",
+    "password: [{}]",
+    'passwords = ["{}"]',
+    '{{"token": {{"value": "{}"}}}}',
+    '{{"secret": {{"name": "x", "data": "{}"}}}}',
+    "{{'password': {{'value': '{}'}}}}",
+    "wandb login {}",
+    "wandb login --relogin --host=https://x {}",
+    "['wandb', 'login', '{}']",
+    "openssl rsa -passin pass:{} -in x",
+    "openssl enc -pass pass:{}",
+    "fetch --proxy-user bob:{} x",
+    "export HF_TOKEN {}",
+    "setenv WANDB_API_KEY {}",
+    "fish: set -gx HF_TOKEN {}",
+    "docker login -u bob -p {} registry",
+    "machine api.host login bob password {}",
+    "default login bob password {}",
+    "  login bob password {}",
+    "  password {}",
+    "KEY='-----BEGIN PGP PRIVATE KEY BLOCK-----{}-----END PGP PRIVATE KEY BLOCK-----'",
     "KEY='-----BEGIN RSA PRIVATE KEY-----{}-----END RSA PRIVATE KEY-----'",
 ]
 PLAIN = [
@@ -159,6 +188,20 @@ PLAIN = [
     "password=${DB_PASSWORD} secret=$(cat /run/x) token=<hidden> password=********",
     "step=100,loss=2.1,acc=0.5,lr=3e-4 cookie recipe",
     "/data/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/shard0001",
+    "pwd=/home/user pwd=~/x pwd=./run pw=5 pwd: checkpoints",
+    "max_tokens=5 tokenizer=x num_tokens: 12 tokens: [1024, 2048] tokens=['the', 'cat', 'themselves']",
+    '{"token": {"text": "themselves", "logprob": -0.3, "id": 1234}, "tokens": {"total": 4096}}',
+    "{'pad_token': {'content': '<pad>', 'lstrip': False}}",
+    "wandb login required; run wandb login first, wandb login succeeded",
+    "export TOKEN limit",
+    "export PYTHONPATH=/x ENV TOKENIZERS_PARALLELISM false",
+    "set -e TOKEN none",
+    "machine gpu-001 login node ready",
+    "password incorrect",
+    "password: [hidden] secret=[REDACTED]",
+    "docker login failed -p",
+    "openssl version pass:1",
+    "===== step 12 == 12 =====",
     "NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>",
 ]
 
@@ -202,7 +245,7 @@ def test_random_text_behind_a_name_is_masked(place: str, secret: str) -> None:
     assert MIXED not in masked(place.format(secret))
 
 
-@pytest.mark.parametrize("width", [64, 70, 76])
+@pytest.mark.parametrize("width", [64, 70, 76, 86])
 def test_a_line_of_the_body_of_a_private_key_is_masked(width: int) -> None:
     body = (base64.b64encode(random.Random(7).randbytes(100)).decode().replace("=", ""))[:width]
     for line in (body, f"[rank0]: {body}", body + "\r"):
@@ -250,6 +293,17 @@ def test_lines_of_a_file_come_masked() -> None:
         "sk-",
         "hf_a",
         "wandb login ",
+        "wandb login --a ",
+        "docker login ",
+        "export A_TOKEN ",
+        "machine a login b password ",
+        "token:[a",
+        "token:{value:a,",
+        "--proxy-user a:",
+        "1//0",
+        "aQ~",
+        "eyJa.",
+        "=",
         "a:",
     ],
 )
@@ -288,3 +342,82 @@ def test_a_secret_of_several_words_is_masked_whole() -> None:
     for text in ("--token 'abc def tr0ub4dor'", '"password":\t"tr0ub4dor"'):
         assert "tr0ub4dor" not in masked(text)
     assert masked("the token 'hello world' is") == "the token 'hello world' is"
+
+
+@pytest.mark.parametrize(
+    ("above", "value"),
+    [
+        ("--password=", SECRET),
+        ("secret: >", f"  {SECRET}"),
+        ("  api_key: |-", f"    {SECRET}"),
+        ("[rank0]: db_password:", f"[rank0]:   {SECRET}"),
+        ('"token":', f'"{SECRET}",'),
+        ("train.py --hf-token=\\", SECRET),
+    ],
+)
+def test_a_secret_below_its_name_is_masked(above: str, value: str) -> None:
+    rows = Splitter().feed(f"{above}\n{value}\nstep 3\n".encode(), 0)
+    assert [SECRET in text for *_, text in rows] == [False] * 3
+    assert MASK in rows[1][2]
+    assert rows[2][2] == "step 3"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Invalid token:", "themselves"],
+        ["secret:", "the next line is a sentence"],
+        ["missing ranks:", SECRET],
+        ["password:", "username: bob"],
+        ["token:", "  value: 12"],
+        ["secret =", "  None"],
+        ["-----BEGIN CERTIFICATE-----", "abcd"],
+    ],
+)
+def test_a_line_below_another_name_stays(lines: list[str]) -> None:
+    rows = Splitter().feed("".join(f"{line}\n" for line in lines).encode(), 0)
+    assert [text for *_, text in rows] == lines
+
+
+def test_the_whole_body_of_a_private_key_is_masked() -> None:
+    body = [base64.b64encode(random.Random(seed).randbytes(48)).decode() for seed in range(3)]
+    lines = ["-----BEGIN PRIVATE KEY-----", *body, "aB3xYz==", "-----END PRIVATE KEY-----", "step 3"]
+    rows = [text for *_, text in Splitter().feed("".join(f"[r0] {line}\n" for line in lines).encode(), 0)]
+    assert [MASK in text for text in rows] == [False, True, True, True, True, False, False]
+    assert rows[-1] == "[r0] step 3"
+
+
+def generated(chance: random.Random) -> str:
+    """A secret with at least a digit and a letter, some with signs, blanks or quotes inside."""
+    letters = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+    word = "".join(chance.choice(letters) for _ in range(chance.randint(8, 40)))
+    return f"Q7{word}x9"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_generated_secret_stands_in_an_argument_or_a_line(seed: int) -> None:
+    chance = random.Random(seed)
+    for place in PLACES:
+        secret = generated(chance)
+        text = place.format(secret)
+        assert secret not in masked(text), text
+        argv = [f"{chance.choice(('--password', '--hf-token', '--api_key'))}", f"a \"{secret} b'c {secret}"]
+        joined = chance.random() < 0.5
+        whole = ["t.py", "=".join(argv)] if joined else ["t.py", *argv]
+        assert secret not in (command_line("\0".join(whole).encode() + b"\0") or ""), whole
+
+
+def test_no_generated_secret_stands_in_the_reports_of_a_scan(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    secrets = [generated(chance) for _ in range(len(PLACES) + 2)]
+    lines = ["2026-11-22 10:00:00 step 1 loss 2.0"]
+    for number, place in enumerate(PLACES):
+        lines.append(f"2026-11-22 10:{number // 60:02d}:{number % 60:02d} ERROR {number} failed: ")
+        lines[-1] += place.format(secrets[number])
+    lines += ["ERROR no login with --password=", secrets[-1], "RuntimeError: secret:", f"  {secrets[-2]}"]
+    (tmp_path / "rank_0.log").write_text("\n".join(lines) + "\n")
+    for more in ([], ["--json"], ["-v"]):
+        scan = [sys.executable, "-m", "gpuwatch", "scan", str(tmp_path), *more]
+        found = subprocess.run(scan, capture_output=True, text=True, check=False)
+        assert found.returncode == 1
+        assert [each for each in secrets if each in found.stdout + found.stderr] == []

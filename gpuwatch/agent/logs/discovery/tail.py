@@ -5,6 +5,7 @@ import os
 import re
 import time
 
+from ...base.secret_phrases import masked_lines
 from ..files.regular_file import open_regular
 from ..lines.splitter import shown
 from ..lines.timestamps import time_of
@@ -47,7 +48,7 @@ class LogTail(object):
             self.modified = status.st_mtime
         finally:
             os.close(descriptor)
-        texts = [shown(line) for line in re.split(b"[\r\n]", self.data) if line.strip()]
+        texts = masked_lines([shown(line) for line in re.split(b"[\r\n]", self.data) if line.strip()])
         self.lines = [text[:LAST_CHARACTERS] for text in texts[-LAST_LINES:]]
         self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
 

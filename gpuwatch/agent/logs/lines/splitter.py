@@ -1,8 +1,10 @@
 """Log bytes as lines: ended by line feed or carriage return, without escapes, of a bar its last state."""
 
 import re
+from copy import copy
 
 from ...base.secret_masking import masked
+from ...base.secret_phrases import SecretLines
 
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept; what is longer is cut."""
@@ -83,6 +85,7 @@ class Splitter(object):
         self._length = 0
         self._bar = None  # type: tuple[int, int, str] | None
         self._held_cr = False
+        self._secrets = SecretLines()
 
     def feed(self, data, offset):
         # type: (bytes, int) -> list[tuple[int, int, str]]
@@ -108,13 +111,14 @@ class Splitter(object):
         # type: () -> tuple[int, int, str] | None
         """What has no line end yet, or a bar's newest state; it stays, and comes again when it has grown."""
         if self._length:
-            return self._start, self._start + self._length, shown(self._kept)
+            return self._start, self._start + self._length, copy(self._secrets).masked(shown(self._kept))
         return self._bar
 
     def forget(self):
         # type: () -> None
         """The file was truncated or replaced."""
         self._kept, self._length, self._bar, self._held_cr = b"", 0, None, False
+        self._secrets = SecretLines()
 
     def _keep(self, data, at, end):
         # type: (bytes, int, int) -> None
@@ -131,7 +135,7 @@ class Splitter(object):
             rows.append((start, start + cut, shown(line[:cut])))
             self._bar = None
             start, line = start + cut, line[cut:]
-        text = shown(line)
+        text = self._secrets.masked(shown(line))
         if is_bar(text):
             self._bar = (start, end, text)
             if not overwritten:

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from itertools import islice
 
+from ...base.secret_phrases import masked_lines
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
 from ..lines.splitter import MAX_LINE, scrubbed, shown
@@ -154,7 +155,7 @@ class Chunk(object):
             above = self._traceback(start, by)
         if not above:
             above = [shown(line) for line in self.above(start, 2)]
-        return [*above, self.text(start, end)], len(above)
+        return masked_lines([*above, self.text(start, end)]), len(above)
 
     def start_above(self, start):
         # type: (int) -> int

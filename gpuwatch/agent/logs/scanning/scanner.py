@@ -1,5 +1,6 @@
 """One log file on its way through the rules: bytes in, findings out."""
 
+from ...base.secret_phrases import masked_lines
 from ..lines.levels import is_fatal
 from ..lines.normalise import broken_end
 from ..lines.programs import is_about
@@ -362,7 +363,7 @@ class Scanner(object):
             left, by = known.waiting
             done = False
             for text in chunk.texts_below(end, left, by):
-                known.finding["lines"].append(text)
+                known.finding["lines"].append(masked_lines([known.finding["lines"][-1], text])[-1])
                 left -= 1
                 if self._search.ends_block(rule, text):
                     done = True

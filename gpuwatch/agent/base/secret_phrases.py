@@ -1,0 +1,172 @@
+"""Secrets in phrases of commands, netrc files and records, and those whose name is on the line above."""
+
+import re
+
+from .secret_forms import MASK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Match  # noqa: F401 - used in type comments
+
+PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "token", "login")
+"""One of these stands in every text with such a phrase, in lower case."""
+_GAP = r"[\"']?,?[ \t]{1,3}[\"']?"
+_WANDB = re.compile(
+    r"(\bwandb" + _GAP + r"login(?:" + _GAP + r"--?[\w-]{1,20}(?:=[^\s\"']{1,200})?){0,4}" + _GAP + r")"
+    r"([A-Za-z0-9_-]{8,256})(?![\w/=-])",
+    re.IGNORECASE,
+)
+_OPENSSL = re.compile(r"(-pass(?:in|out)?(?:=|" + _GAP + r")pass:)([^\s\"']{1,4096})")
+_PROXY_USER = re.compile(
+    r"(--proxy-(?:user|auth)(?:=|" + _GAP + r")[\"']?[^\s:\"']{1,256}:)([^\s\"']{1,4096})"
+)
+_REGISTRY = re.compile(
+    r"(\b(?:docker|podman|nerdctl|helm|skopeo|buildah|oras)[\"']?,?[ \t][^\n|;]{0,60}?\blogin\b"
+    r"[^\n|;]{0,120}?[\s\"']-p(?:=|" + _GAP + r"))([^\s\"'-][^\s\"']{0,4095})"
+)
+_EXPORT = re.compile(
+    r"(\b(?:export|setenv|ENV|ARG|set(?: -[a-zA-Z]{1,4}){1,2})[ \t]{1,3}[A-Z0-9_]{0,64}?"
+    r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY)"
+    r"[ \t]{1,3}[\"']?)([^\s\"'=$<][^\s\"']{3,4095})"
+)
+_NETRC = re.compile(
+    r"((?:\bmachine[ \t]{1,8}[^\s]{1,256}|\bdefault)[ \t]{1,8}(?:login[ \t]{1,8}[^\s]{1,256}[ \t]{1,8})?"
+    r"(?:account[ \t]{1,8}[^\s]{1,256}[ \t]{1,8})?password[ \t]{1,8}"
+    r"|^[ \t]{0,16}login[ \t]{1,8}[^\s]{1,256}[ \t]{1,8}password[ \t]{1,8})([^\s]{1,4096})"
+)
+_NETRC_LINE = re.compile(r"(^[ \t]{0,16}password[ \t]{1,8})([^\s:=]{4,4096})(?=[ \t]{0,8}$)")
+_NAME = (
+    r"(?:passw(?:or)?ds?|passphrases?|secrets?|tokens?|api[-_]?keys?|access[-_]?keys?|secret[-_]?keys?"
+    r"|private[-_]?keys?|auth[-_]?keys?|credentials?)"
+)
+_QUOTE = r"\\{0,3}[\"']"
+_OPENS = r"(" + _NAME + r")((?:" + _QUOTE + r")?[ \t]{0,3}[:=][ \t]{0,3}"
+_LIST = re.compile(_OPENS + r"\[)([^\[\]\n]{4,4096})(?=\])", re.IGNORECASE)
+_NESTED = re.compile(_OPENS + r"\{)([^{}\n]{4,4096})(?=\})", re.IGNORECASE)
+_ASSIGNED_GROUP = re.compile(r"[:=][ \t]{0,3}[\[{]")
+_ITEM = re.compile(r"[^\s\"',\\]{4,4096}")
+_ENTRY = re.compile(
+    r"(" + _QUOTE + r"?\b(?:value|secret|key|token|data|plaintext|plain|raw|access|refresh|password|private)"
+    r"(?:" + _QUOTE + r")?[ \t]{0,3}[:=][ \t]{0,3}(?:" + _QUOTE + r")?)([^\s\"',\\]{4,4096})",
+    re.IGNORECASE,
+)
+_PLACEHOLDERS = frozenset((
+    "none", "null", "true", "false", "hidden", "redacted", "masked", "secure", "filtered", "secret",
+    "removed", "required", "optional", "string", "str", "sensitive", "default", "error", "failed",
+    "file", "env",
+))  # fmt: skip
+_NAME_ENDS = re.compile(
+    r"(?:^|[\s\"'{,;(._-])(?:[A-Za-z0-9]{1,24}[_-]){0,4}(?:passw(?:or)?d|passphrase|secret|api[-_]?key"
+    r"|access[-_]?key|private[-_]?key|auth[-_]?key|token|credentials?)[\"']?[ \t]{0,3}[:=]"
+    r"[ \t]{0,3}[>|]?[-+]?[ \t]{0,3}\\?$",
+    re.IGNORECASE,
+)
+"""A line that ends with a secret's name: YAML's `secret: >`, `--password=` before a line end."""
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----\W{0,8}$")
+_LAST_SIGNS = (":", "=", ">", "|", "-", "+", "\\")
+"""One of these ends a line whose value, or whose private key, follows."""
+_PREFIX = re.compile(r"^(?:\[[^\]\n]{1,64}\]:?[ \t]|[\w.-]{1,64}:[ \t]|[ \t]{1,64}){0,4}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=]{4,128}[ \t]{0,8}$|\[masked\]|Proc-Type:|DEK-Info:|$")
+_VALUE_LINE = re.compile(r"[\"']?([^\s\"':=]{4,4096})[\"']?,?[ \t]{0,8}$")
+
+
+def without_phrases(text, lower):
+    # type: (str, str) -> str
+    """The text without the secrets of such phrases. `lower`: the text in lower case."""
+    if "wandb" in lower:
+        text = _WANDB.sub(_mixed, text)
+    if "-pass" in lower:
+        text = _OPENSSL.sub(r"\1" + MASK, text)
+    if "--proxy" in lower:
+        text = _PROXY_USER.sub(r"\1" + MASK, text)
+    if "login" in lower:
+        text = _REGISTRY.sub(r"\1" + MASK, text)
+    if "password" in lower:
+        text = _NETRC_LINE.sub(_mixed, _NETRC.sub(_named, text))
+    if any(verb in text for verb in ("export", "setenv", "ENV", "ARG", "set -")):
+        text = _EXPORT.sub(_mixed, text)
+    if _ASSIGNED_GROUP.search(text):
+        text = _NESTED.sub(_nested, _LIST.sub(_listed, text))
+    return text
+
+
+class SecretLines(object):
+    """Masks values whose name is on the line above, and the lines of private keys, line by line."""
+
+    def __init__(self):
+        # type: () -> None
+        self._above = ""
+        self._in_key = False
+
+    def masked(self, line):
+        # type: (str) -> str
+        """The next line, without such a secret; only a line of one word is a value."""
+        above, self._above = self._above, line
+        if not self._in_key and above.rstrip()[-1:] not in _LAST_SIGNS:
+            return line
+        self._in_key = (self._in_key or _KEY_BEGINS.search(above) is not None) and "-----" not in line
+        at = _PREFIX.match(line).end()  # type: ignore[union-attr]
+        rest = line[at:]
+        if self._in_key:
+            self._in_key = _BASE64.match(rest) is not None
+            return line[:at] + MASK if self._in_key else line
+        value = _VALUE_LINE.match(rest) if _NAME_ENDS.search(above[-128:]) else None
+        if value is None or not _has_digit(value.group(1)) or not _is_secret(value.group(1)):
+            return line
+        return line[:at] + rest.replace(value.group(1), MASK)
+
+
+def masked_lines(lines):
+    # type: (list[str]) -> list[str]
+    """Lines that follow each other, each without its secret, as `SecretLines`."""
+    secrets = SecretLines()
+    return [secrets.masked(line) for line in lines]
+
+
+def _mixed(found):
+    # type: (Match[str]) -> str
+    """A value of letters and digits: no word of a sentence is one."""
+    value = found.group(2)
+    return found.group(1) + MASK if _has_digit(value) and _is_secret(value) else found.group(0)
+
+
+def _named(found):
+    # type: (Match[str]) -> str
+    return found.group(1) + MASK if _is_secret(found.group(2)) else found.group(0)
+
+
+def _listed(found):
+    # type: (Match[str]) -> str
+    is_token = found.group(1).lower().startswith("token")
+    items = _ITEM.sub(lambda item: _item(item.group(0), is_token), found.group(3))
+    return found.group(1) + found.group(2) + items
+
+
+def _nested(found):
+    # type: (Match[str]) -> str
+    is_token = found.group(1).lower().startswith("token")
+    entries = _ENTRY.sub(lambda entry: entry.group(1) + _item(entry.group(2), is_token), found.group(3))
+    return found.group(1) + found.group(2) + entries
+
+
+def _item(value, is_token):
+    # type: (str, bool) -> str
+    """A piece of text of a language model is called a token, too: a credential has digits."""
+    plain = is_token and (len(value) < 8 or not _has_digit(value))
+    return value if plain or not _is_secret(value) else MASK
+
+
+def _is_secret(value):
+    # type: (str) -> bool
+    bare = value.strip("\"'[]<>*.,;").lower()
+    return bare != "" and bare not in _PLACEHOLDERS and value[:1] != "$" and not _is_number(bare)
+
+
+def _is_number(value):
+    # type: (str) -> bool
+    return not value.strip("0123456789.%/+-e")
+
+
+def _has_digit(value):
+    # type: (str) -> bool
+    return any(each in value for each in "0123456789")
