@@ -71,6 +71,10 @@ class Navigation(App[None]):
         known.pop(table, None)
         self.prefer(name, {**known, table: value} if value else known)
 
+    def pump(self) -> None:
+        """Take in what arrived, and repaint what moved."""
+        raise NotImplementedError
+
     def prefer(self, name: str, value: object) -> None:
         """Take a setting that was changed in the screen, and keep it."""
         raise NotImplementedError
@@ -269,6 +273,28 @@ class Navigation(App[None]):
             self.pop_screen()
         else:
             self.exit()
+
+    def action_jobs(self) -> None:
+        """Choose the job that every screen shows alone."""
+        from gpuwatch.tui.chrome.jobs_screen import JobsScreen
+        from gpuwatch.tui.model.job_scope import summaries
+
+        scene = self.scene
+        jobs = summaries(scene.frozen_fleet or scene.session.fleet, scene.seats)
+        if not jobs:
+            self.notify("no job is known; a job is known by its ranks' processes", timeout=3)
+            return
+        self.push_screen(JobsScreen(jobs, scene.scope.job), self._show_job)
+
+    def _show_job(self, job: str | None) -> None:
+        """Take what was chosen; a node or GPU of another job is left for the fleet."""
+        if job is None:
+            return
+        self.scene.show_job(job or None)
+        self.pump()
+        node = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
+        if self.where in ("node", "gpu") and node not in self.scene.fleet.nodes:
+            self.action_fleet()
 
     def action_columns(self) -> None:
         """The columns of the table on this screen."""

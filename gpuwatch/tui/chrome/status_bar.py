@@ -151,6 +151,10 @@ class StatusLine(RebuiltPage, can_focus=False):
             left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
         elif scene.plan.source:
             left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))
+        if scene.scope.job is not None:
+            name = clean(scene.scope.job)
+            left += [Segment(f" job {fit(name, min(24, len(name)))} alone ", look.badge["warning"])]
+            left += [Segment(" J: all  " if width >= WIDE_COLUMNS else " ", look.dim)]
         if scene.frozen:
             banner = f" FROZEN {seconds_text(scene.frozen_for()).strip()} ago "
             left += [Segment(banner, look.badge["critical"]), Segment(" p: resume  ", look.dim)]

@@ -15,6 +15,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, take_snapshot
 from gpuwatch.tui.model.hang_query import Question
+from gpuwatch.tui.model.job_scope import JobScope
 from gpuwatch.tui.model.session_protocol import Watched
 from gpuwatch.tui.model.unalerted import Unalerted
 
@@ -63,11 +64,18 @@ class ViewState:
         self.questions: dict[str | None, Question] = {}
         """Incident -> the newest question about it; None: about no incident."""
         self.now = clock()
+        self.scope = JobScope()
+        self._part = session.fleet
 
     @property
     def fleet(self) -> Fleet:
         """The fleet to paint."""
-        return self._frozen or self.session.fleet
+        return self._part
+
+    @property
+    def frozen_fleet(self) -> Fleet | None:
+        """All of the fleet as of the freeze, whatever job is shown."""
+        return self._frozen
 
     @property
     def seats(self) -> RankPlacement:
@@ -83,7 +91,11 @@ class ViewState:
                 take_snapshot(self.session.book, self.unalerted.alerts),
                 version,
             )
-        return self._reported
+        return self.scope.reported(self._reported, set(self._part.nodes))
+
+    def show_job(self, job: str | None) -> None:
+        """Show one job alone, or all, from the next frame on."""
+        self.scope.choose(job)
 
     @property
     def plan(self) -> Plan:
@@ -112,6 +124,7 @@ class ViewState:
             self._follow(question)
         self.now = self._frozen_at if self.frozen else self._clock()
         self._seats.refresh(self.session.fleet)
+        self._part = self.scope.part_of(self._frozen or self.session.fleet, self.seats)
 
     def _follow(self, question: Question) -> None:
         """Take in its answers, and keep them with the incident.
@@ -156,7 +169,7 @@ class ViewState:
         if self.frozen:
             self._frozen = None
         else:
-            self._reported = self.snapshot
+            _ = self.snapshot  # taken in for the last time
             self._frozen_at, self._frozen_wall = self._clock(), self._wall()
             self._frozen, self._frozen_seats = _still(self.session.fleet), self._seats.still()
             self._frozen_probes = tuple(probing.results.version for probing in self.session.probes)

@@ -79,6 +79,8 @@ EVERYWHERE = [
         tooltip="copy the incident as Markdown, for a chat or a ticket (OSC 52)"),
     row("app.save", "ctrl+o", "save_screen", "Save screen",
         tooltip="save the screen as SVG and as text, in the working folder"),
+    row("app.jobs", "J", "jobs", "Jobs",
+        tooltip="the jobs: choose one, and every screen shows it alone"),
     row("app.columns", "C", "columns", "Columns",
         tooltip="choose the columns of the table on this screen; they are kept"),
     row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 8 times a second"),

@@ -43,7 +43,7 @@ class TrainingView:
         """Work the job out again, if it is time: a part a frame, all of it where what is shown is old."""
         scene = self._scene
         age_s = math.inf if self.facts is None else abs(scene.now - self.facts.made_at)
-        at_once = (scene.frozen, self._chosen, self._by_hand) != self._seen or (
+        at_once = (scene.frozen, scene.scope.job, self._chosen, self._by_hand) != self._seen or (
             age_s >= OLD_S and not scene.frozen
         )
         if at_once or (self._work is None and age_s >= EVERY_S and not scene.frozen):
@@ -60,9 +60,11 @@ class TrainingView:
         scene = self._scene
         hang_check = received_from(scene.fleet, scene.seats)
         self.jobs = jobs_of(scene.seats, hang_check)
+        if scene.scope.job is not None:
+            self.jobs = [job for job in self.jobs if job == scene.scope.job]
         if not self._by_hand or self._chosen not in self.jobs:
             self._chosen = self.jobs[0] if self.jobs else None
-        self._seen = (scene.frozen, self._chosen, self._by_hand)
+        self._seen = (scene.frozen, scene.scope.job, self._chosen, self._by_hand)
         return overview(scene.fleet, scene.seats, hang_check, self._chosen, scene.now, scene.wall())
 
     def _take(self, facts: JobFacts) -> None:
