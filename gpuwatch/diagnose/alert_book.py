@@ -29,6 +29,7 @@ from gpuwatch.diagnose.incidents.resolution import (
     with_ends,
 )
 from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
+from gpuwatch.diagnose.job_end.planned_end import with_interruption
 from gpuwatch.diagnose.missing_ranks.end_order import EndOrderWatch
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
 from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch
@@ -300,7 +301,8 @@ class AlertBook:
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = [*known, *self._ended.alerts.values()]
-        alerts = with_ends(known, self._with_later_lines(with_outcomes(known, self._tracks)))
+        outcomes = self._with_later_lines(with_outcomes(known, self._tracks))
+        alerts = with_interruption(with_ends(known, outcomes))
         alerts = self._lasting_ids.name_alerts(alerts)
         yield
         alerts = [self._marks.applied(alert, wall) for alert in alerts]

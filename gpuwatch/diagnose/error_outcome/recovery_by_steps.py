@@ -146,7 +146,8 @@ def recovery_of(
         if not _steps_on(alert, later):
             continue
         finished = end is not None or (track.complete and track.marks[-1] is later[-1])
-        if finished or (_proves(alert, later, deaths) and not _ended_somebody(alert, track)):
+        proves = _begins_anew(track, later) or _proves(alert, later, deaths)
+        if finished or (proves and not _ended_somebody(alert, track)):
             return Recovery(later[0].at, later[0].step, finished)
     if end is not None and not any(_kills(each, alert, end) for each in deaths):
         return Recovery(end.first if end.timed else None, None, finished=True)
@@ -208,10 +209,20 @@ def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
     return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step
 
 
+def _begins_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
+    """Whether the steps go back below an error: another process counts them."""
+    above = [mark for mark in track.marks if mark.offset is not None and mark.offset < (later[0].offset or 0)]
+    return bool(above) and not track.per_epoch and track.rank is not None and later[0].step < above[-1].step
+
+
 def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> bool:
     """Whether the later steps were logged later, and do not only stand there because of a buffer."""
     if alert.timed and all(mark.at is not None for mark in later[:PROOF_STEPS]):
         return True
+    if not alert.timed and alert.bound == "before":
+        after = [mark for mark in later if mark.at is not None and mark.at > alert.first + LEAVING_S]
+        if len(after) >= PROOF_STEPS:
+            return True
     offset = max(alert.proof[0].offset or 0, alert.last_offset or 0)
     if later[-1].offset is not None and later[-1].offset - offset > BUFFER_BYTES:
         return True

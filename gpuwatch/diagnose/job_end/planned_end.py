@@ -10,11 +10,15 @@ from msgspec import structs
 
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import SCHEDULER
+from gpuwatch.diagnose.model.failure_classes import PEER_TROUBLE, SCHEDULER
 
 PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
 """Classes of lines that a job prints when it is ended on purpose."""
 SIGNALLED = "launch.agent_signalled"
+ENDED_WITH = PEER_TROUBLE | {"launch.siblings_killed", "proc.sigterm", "rank.terminated", "rank.exit_error"}
+"""What the ranks of an interrupted launcher leave behind."""
+BEFORE_S, AFTER_S = 5.0, 40.0
+"""Around the launcher's own line: it waits 30 s for its ranks before it kills them."""
 GRAVE = ("error", "critical")
 
 _ASKED = re.compile(
@@ -36,6 +40,9 @@ _NOT_SAVED = re.compile(
 _BY_USER = re.compile(
     r"(?i)\^C|\bkeyboard ?interrupt|\bSIGINT\b|\bby (?:the )?user\b|\bscancel\b"
     r"|\buser (?:asked|requested|stop)|\btime[ -]?box|\bctrl[- ]?c\b"
+)
+_INTERRUPTED = re.compile(
+    r"\^C|got signal: (?:Signals\.)?(?:2|SIGINT)\b|Received (?:Signals\.)?(?:2|SIGINT) death signal"
 )
 _AGAIN = re.compile(
     r"(?i)\b(?:requeu(?:ed|eing|ing)|requeing|requeue|resubmit(?:ted|ting)?|resubmission"
@@ -71,7 +78,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
         alerts: With what later steps and lines showed.
         closings: File -> how its log ends.
     """
-    alerts = [_typed(alert) for alert in alerts]
+    alerts = with_interruption(alerts)
     if any(alert.severity in GRAVE and alert.code not in PLANNED for alert in alerts):
         return alerts
     leaves = [leave_of(each.lines) for each in closings.values()]
@@ -81,10 +88,28 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
     return [_judged(alert, meant=meant) for alert in alerts]
 
 
-def _typed(alert: Alert) -> Alert:
-    """The alert; a note where the terminal shows the key with which its user ended the launcher."""
-    typed = alert.code == SIGNALLED and any("^C" in proof.text for proof in alert.proof)
-    return structs.replace(alert, severity="info", role="hint") if typed else alert
+def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
+    """The alerts; notes where the user interrupted the launcher (Ctrl-C), and of what that ended."""
+    alerts = list(alerts)
+    moments = [(alert.first, alert.job) for alert in alerts if _is_interruption(alert)]
+    return [
+        structs.replace(alert, severity="info", role="hint" if alert.code == SIGNALLED else alert.role)
+        if _is_interruption(alert) or (alert.code in ENDED_WITH and _is_near(alert, moments))
+        else alert
+        for alert in alerts
+    ]
+
+
+def _is_interruption(alert: Alert) -> bool:
+    """Whether a launcher was ended by SIGINT: a key of its terminal."""
+    return alert.code == SIGNALLED and any(_INTERRUPTED.search(proof.text) for proof in alert.proof)
+
+
+def _is_near(alert: Alert, moments: Iterable[tuple[float, str | None]]) -> bool:
+    return any(
+        at - BEFORE_S <= alert.first <= at + AFTER_S and (alert.job == job or None in (alert.job, job))
+        for at, job in moments
+    )
 
 
 def _judged(alert: Alert, *, meant: bool) -> Alert:

@@ -32,6 +32,8 @@ class SamePath:
             if file.path in names and names[file.path] not in sure:
                 members[names[file.path]].append(file)
         for name, own in members.items():
+            if any(file.searched_to is not None and file.searched_to < (file.size or 0) for file in own):
+                continue  # not all of its ranks are known yet
             if all(_is_private(file) for file in own):
                 self._ranks[name][node] = frozenset(rank for file in own for rank in file.ranks)
             else:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gpuwatch.diagnose.job_end.planned_end import Leave, leave_of
+from gpuwatch.diagnose.job_end.planned_end import Leave, leave_of, with_interruption
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from tests.diagnose.finding import T0
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,30 @@ from gpuwatch.diagnose.job_end.planned_end import Leave, leave_of
 def test_only_a_save_after_the_signal_counts(lines: Sequence[str], expected: Leave) -> None:
     """A checkpoint from before the signal, or one that failed, saved nothing."""
     assert leave_of(lines) == expected
+
+
+def alert(code: str, text: str, at: float = T0, job: str = "run") -> Alert:
+    proof = Proof("line", text, at, file="/logs/launch.log", offset=1, lines=(text,))
+    return Alert(code, code, "error", code, code, (proof,), first=at, last=at, job=job)
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        ("SignalException: Process 41 got signal: 2", "info"),
+        ("Received Signals.SIGINT death signal, shutting down workers", "info"),
+        ("^CReceived 2 death signal, shutting down workers", "info"),
+        ("SignalException: Process 41 got signal: 15", "error"),
+        ("Received Signals.SIGTERM death signal, shutting down workers", "error"),
+    ],
+)
+def test_what_an_interrupted_launcher_ended_is_a_note_with_it(text: str, severity: str) -> None:
+    launcher = alert("launch.agent_signalled", text)
+    echo = alert("peer.connection_lost", "Connection closed by peer", T0 + 1)
+    apart = [
+        alert("peer.connection_lost", "Connection closed by peer", T0 - 60),
+        alert("peer.connection_lost", "Connection closed by peer", T0 + 1, job="other"),
+        alert("oom.cuda", "CUDA out of memory", T0 + 1),
+    ]
+    judged = with_interruption([launcher, echo, *apart])
+    assert [each.severity for each in judged] == [severity, severity, "error", "error", "error"]

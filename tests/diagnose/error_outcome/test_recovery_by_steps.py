@@ -157,3 +157,13 @@ def test_the_live_book_notes_what_a_rank_outlived() -> None:
     (alert,) = cluster.book.alerts.values()
     assert (alert.severity, alert.recovered_step) == ("info", 40)
     assert cluster.book.incidents == []
+
+
+def test_steps_that_begin_anew_below_an_undated_traceback_are_of_another_attempt() -> None:
+    alert = structs.replace(error("python.exception"), timed=False, bound="before")
+    traceback = structs.replace(alert.proof[0], lines=("Traceback (most recent call last):", "KeyError: 'x'"))
+    alert = structs.replace(alert, proof=(traceback,), rank=None)
+    before = [Mark(10, T0 - 1, 800), Mark(11, T0 - 0.5, 900)]
+    assert severity(alert, track(*before, Mark(1, T0 + 2, 1100), Mark(2, T0 + 3, 1200))) == "info"
+    assert severity(alert, track(*before, Mark(12, T0 + 2, 1100), Mark(13, T0 + 3, 1200))) == "critical"
+    assert severity(alert, track(*before, Mark(12, T0 + 12, 1100), Mark(13, T0 + 13, 1200))) == "info"

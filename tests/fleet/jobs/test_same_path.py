@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.fleet.fleet import Fleet
@@ -48,6 +49,18 @@ def test_strangers_on_private_disks_are_two_jobs(*, findings: bool) -> None:
 
 def test_nodes_whose_ranks_make_one_job_are_of_one() -> None:
     assert jobs_of([found(0, "a"), found(1, "a")], [found(2, "b"), found(3, "b")]) == [{"srv/run"}] * 2
+
+
+def test_nodes_are_not_distinguished_before_their_files_are_searched_to_the_end() -> None:
+    partly = [structs.replace(found(0, "a"), size=2), structs.replace(found(1, "a"), size=2, ranks=[])]
+    fleet = Fleet(plan("n0", "n1"))
+    for name, files in (
+        ("n1", [found(2, "b"), found(3, "b")]),
+        ("n0", partly),
+        ("n0", [found(0, "a"), found(1, "a")]),
+    ):
+        fleet.apply(Arrival(name, 1.0, wire.Logs(t=T0, seq=1, files=files, complete=True)))
+    assert {file.job for name in ("n0", "n1") for file in fleet.nodes[name].logs} == {"srv/run"}
 
 
 def test_a_file_that_both_see_is_of_one_job() -> None:
