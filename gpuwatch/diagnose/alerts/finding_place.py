@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.model.failure_classes import NODE_NAMING
+from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON, NODE_NAMING
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
@@ -21,6 +21,8 @@ _PIDS = re.compile(
 """A process that a line names: `reaped pid 5123`, `python[5123]: segfault`."""
 MOST_READ = 2000
 """Characters of a line."""
+_SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
+"""How a line of Slurm's daemons and of its launcher begins."""
 LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
 """Names no node."""
 
@@ -71,10 +73,9 @@ def place_of(
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     if blamed is not None:
         node = where.node_named(blamed)
-        if finding.rank is None or _stands_in_others_log(finding, node, where, at):
-            return node, None if node is None else _task(finding, node, where, at), "field"
-    if finding.rule.startswith("slurm.") and finding.rank is None:
-        return None, None, None  # the scheduler's words stand wherever its output goes
+    elsewhere = _of_other_node(finding, node, where, at, host=host, blamed=blamed)
+    if elsewhere is not None:
+        return elsewhere
     place, known = _rank_place(found, node, where, at, kernel=kernel)
     if place is not None and _is_older(found, place, at):  # a line of another job, which had ended before
         place = None if finding.rank is None else RankPlace(finding.rank, node or "")
@@ -84,6 +85,31 @@ def place_of(
             place = RankPlace(place.rank, node or "", place.job)
         return place.node or node, place, known
     return node, None, finding.rank_from
+
+
+def _of_other_node(
+    finding: Finding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
+) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
+    """The place of a line that is of no rank whose log it stands in; None: it may be of that rank."""
+    scheduler = _of_scheduler(finding)
+    others = _stands_in_others_log(finding, node, where, at)
+    if blamed is not None and (finding.rank is None or scheduler or others):
+        return node, None if node is None else _task(finding, node, where, at), "field"
+    if finding.rule.startswith("slurm.") and (finding.rank is None or scheduler):
+        return None, None, "field" if scheduler else None  # the scheduler's output goes wherever
+    there = {place.rank: place for place in where.on(node, finding.job)}
+    if host is None or where.places.live or not others or not there:
+        return None
+    return node, next(iter(there.values())) if len(there) == 1 else None, "field"
+
+
+def _of_scheduler(finding: Finding) -> bool:
+    """Whether Slurm's daemon or launcher wrote a line that names a node: no rank's, wherever it stands."""
+    line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
+    by_file = finding.rank_from in ("process", "path")
+    is_slurm = finding.rule.startswith("slurm.") and _SLURM.search(line[:MOST_READ]) is not None
+    return is_slurm and names_node and by_file
 
 
 def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, at: float) -> bool:

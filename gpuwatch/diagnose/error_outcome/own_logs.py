@@ -13,7 +13,10 @@ from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import LEAVING_S, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON
 
+SCHEDULED = frozenset(("slurm.node_failure", "slurm.oom_kill", "slurm.tasks_terminated"))
+"""What Slurm's daemons and launcher report of a node, in whose log ever their output goes."""
 SAME_EVENT_S = 60.0
 """An error of the same class in the rank's own log, so close to the line, confirms it."""
 
@@ -30,7 +33,27 @@ def with_own_logs(
     """
     alerts = list(alerts)
     shared = {track.file for track in tracks if track.rank not in (None, owners.get(track.file))}
-    return [_weighed(alert, alerts, owners, tracks, shared) for alert in alerts]
+    weighed = [_weighed(alert, alerts, owners, tracks, shared) for alert in alerts]
+    return [_weighed_by_node(alert, tracks) for alert in weighed]
+
+
+def _weighed_by_node(alert: Alert, tracks: Iterable[StepTrack]) -> Alert:
+    """The alert; what a log elsewhere states of a node whose own ranks step on after it is refuted."""
+    elsewhere = (
+        alert.node not in (None, *(proof.node for proof in alert.proof)) and alert.rank_from == "field"
+    )
+    if not (alert.code in SCHEDULED or elsewhere) or alert.refuted or not alert.timed or alert.kernel:
+        return alert
+    named = alert.fields.get(CANCELLED_ON) or alert.node
+    files = {proof.file for proof in alert.proof}
+    for track in tracks:
+        after = [mark.step for mark in track.marks if (mark.at or 0.0) > alert.last + LEAVING_S]
+        if named is not None and track.node == named and track.file not in files and after:
+            who = "a rank" if track.rank is None else f"rank {track.rank}"
+            doubt = f"the line names {named}, where {who} logs steps after it, up to step {after[-1]}"
+            text = f"{alert.text}; {doubt}"
+            return structs.replace(alert, doubt=doubt, refuted=True, text=text)
+    return alert
 
 
 def _weighed(

@@ -20,6 +20,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     UNSPECIFIC,
     explains,
 )
+from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import plural
 
@@ -93,6 +94,8 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
         return "high", "the job itself names the ranks"
     if cause.code == HANG:
         return _reported_with(cause), "based on GPU and process state; no log line shows it"
+    if cause.code == UNKNOWN:
+        return _reported_with(cause), "the logs end early; no line says why"
     if cause.kernel and not cause.doubt:
         return _certainty_of_kernel(cause)
     if cause.code in EXITS or cause.code in UNSPECIFIC:

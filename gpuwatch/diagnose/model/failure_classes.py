@@ -106,6 +106,8 @@ PEER_TROUBLE = frozenset(
 )
 """Mostly how a peer's end or a broken link looks from here; the address in the line is to blame."""
 
+CANCELLED_ON = "cancelled_on"
+"""Field: the node whose daemon reports that its step was cancelled; the node that failed may be another."""
 NODE_NAMING = frozenset(
     (
         "slurm.node_failure",

@@ -75,9 +75,13 @@ def rank_map(owners: Sequence[FileOwner], clues: Sequence[Clue]) -> RankMap:
     nodes = nodes_of_files(owners, clues, addresses)
     ranks: dict[int, _Rank] = defaultdict(_Rank)
     apart = files_of_nodes(clues)
+    own_paths = {(owner.file, owner.rank) for owner in owners}
+    foreign = hosts_of_others(owners)
     for clue in sorted(clues, key=lambda clue: ORDER.index(clue.how)):
         if clue.rank is not None:
             host = addresses.get(clue.host, clue.host) if clue.host is not None else None
+            if host is not None and (clue.file, clue.rank) in own_paths and host in foreign[clue.file]:
+                host = nodes.get(clue.file)
             if host is None and (clue.local_rank is not None or clue.file in apart):
                 host = nodes.get(clue.file)
             ranks[clue.rank].take(clue, host)
@@ -166,10 +170,11 @@ def nodes_of_files(
                 named[clue.file][host] += 1
     nodes: dict[str, str] = {}
     likely = without_weak({owner.file: owner.hosts for owner in owners})
+    foreign = hosts_of_others(owners)
     for owner in owners:
         candidates = [addresses.get(host, host) for host in owner.hosts]
         sure = [host for host in candidates if host in hosts] or folders_named(owner.file, hosts)
-        inside = list(named.get(owner.file, ()))
+        inside = [host for host in named.get(owner.file, ()) if host not in foreign[owner.file]]
         if sure and not (owner.rank is not None and len(inside) == 1):
             nodes[owner.file] = sure[0]
         elif len(inside) == 1:
@@ -177,6 +182,19 @@ def nodes_of_files(
         elif likely[owner.file] and not inside:
             nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
     return nodes
+
+
+def hosts_of_others(owners: Sequence[FileOwner]) -> dict[str, set[str]]:
+    """File -> the hosts that the paths of other files name, where its own path names another one.
+
+    A line with such a host in it is of that node, wherever it stands.
+    """
+    likely = without_weak({owner.file: owner.hosts for owner in owners})
+    every = {hosts[0] for hosts in likely.values() if hosts}
+    return {
+        owner.file: every - set(owner.hosts) if likely[owner.file] and owner.rank is not None else set()
+        for owner in owners
+    }
 
 
 def files_of_nodes(clues: Iterable[Clue]) -> set[str]:

@@ -146,3 +146,32 @@ def test_a_rank_that_was_started_anew_in_another_folder_went_on(
     files = {"a/rank3.log": f"{steps(0, 300)}{stamp(300)}{OOM}\n", "b/rank3.log": steps(301, 600)}
     status, report = scanned(tmp_path, capsys, files)
     assert (status, report["incidents"]) == (0, [])
+
+
+OTHERS = {
+    "slurmstepd-gpu-002: error: *** STEP 1.0 ON gpu-002 CANCELLED AT 2026-11-22T20 DUE TO NODE FAILURE ***",
+    "slurmstepd: error: *** STEP 1.0 ON gpu-002 CANCELLED AT 2026-11-22T20:05:00 DUE TO NODE FAILURE ***",
+    "srun: error: Node failure on gpu-002",
+    "srun: error: gpu-002: task 3: Out Of Memory",
+    'gpu-002:1234:1234 [3] NCCL WARN Cuda failure 2 "out of memory"',
+}
+
+
+@pytest.mark.parametrize("line", sorted(OTHERS))
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_line_about_another_node_is_not_of_the_rank_whose_log_holds_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, goes_on: bool
+) -> None:
+    files = {
+        "gpu-001/rank0.log": f"{steps(0, 300)}{stamp(300)}{line}\n",
+        "gpu-002/rank3.log": steps(0, 330 if goes_on else 300),
+    }
+    _, report = scanned(tmp_path, capsys, files)
+    assert {(each["rank"], each["node"]) for each in report["ranks"]} == {(0, "gpu-001"), (3, "gpu-002")}
+    alerts = [*report["incidents"], *report["alerts"]]
+    about = [each for each in alerts if each["class"].startswith(("slurm.", "oom."))]
+    for each in about:
+        assert each["rank"] != 0
+        assert each["node"] != "gpu-001"
+    if goes_on:
+        assert "high" not in {each["confidence"] for each in report["incidents"]}

@@ -21,6 +21,8 @@ _TAG = re.compile(
     r"\[(?:(?:[\w.-]{1,80}@)?\d{1,10},)?(?:mpirank:)?(\d{1,6})(?:,([A-Za-z][\w.-]{0,80}))?\]"
     r"<std(?:err|out)>: ?"
 )
+_DAEMON = re.compile(r"^slurm(?:step)?d-(?=[A-Za-z0-9])")
+"""Slurm's daemons name themselves with their host: `slurmstepd-gpu-002`."""
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
 _INNER = re.compile(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
@@ -60,7 +62,7 @@ class Speaker(object):
             elif kind == "program":
                 self.program = program_of(value)
             else:
-                self.host = value
+                self.host = _DAEMON.sub("", value)
         return proof
 
     def _take_rank(self, rank, is_local):
