@@ -74,6 +74,9 @@ def seen_whole(members: Collection[Member], now: float) -> bool:
     sizes = {process.world_size for _, process in members}
     if max(counts.values()) > 1 or len(sizes) != 1 or any(process.inferred for _, process in members):
         return False
+    size = next(iter(sizes))
+    if size is not None and any(rank is not None and rank >= size for rank in counts):
+        return False  # what they state contradicts itself
     if not any(process.state != "Z" for _, process in members):
         return False
     nodes = {node.name: node for node, _ in members}.values()

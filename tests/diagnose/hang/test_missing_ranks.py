@@ -142,6 +142,14 @@ def unstarted(reported: Several, at: float = 200.0) -> list[tuple[str, tuple[int
     return [(each.job, each.ranks, each.world_size) for each in unstarted_ranks(reported.fleet, at)]
 
 
+@pytest.mark.parametrize(("world", "rank"), [(2, 5), (1, 1), (1_000_000, 0)])
+def test_ranks_beyond_the_world_size_and_huge_ones_name_no_missing_rank(world: int, rank: int) -> None:
+    reported = Several()
+    idle(reported, world, rank)
+    assert unstarted(reported) == []
+    assert missing(reported, 200.0) == []
+
+
 def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None:
     reported = Several()
     idle(reported, 5, 0, 1, 2, 3)
