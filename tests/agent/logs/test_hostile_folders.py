@@ -1,0 +1,61 @@
+"""The search for ended jobs in a folder full of links, FIFOs, holes and names of control bytes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from gpuwatch.agent.logs.discovery import walk
+from gpuwatch.agent.logs.discovery.tail import LogTail
+
+LINES = "step 1/100 loss 2.0\nRuntimeError: x\n"
+
+
+def searched(folder: Path) -> tuple[list[str], bool]:
+    """Names of the logs that are found below a folder, and whether a bound ended the search."""
+    search = walk.Walk([str(folder)], time.time(), lambda _: None, lambda _: False)
+    for _ in search.steps():
+        pass
+    return sorted(Path(one.path).name for one in search.found), search.cut
+
+
+def test_links_devices_and_fifos_are_no_logs(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    (job / "rank_0.log").write_text(LINES)
+    for name, target in (
+        ("shadow.log", "/etc/shadow"),
+        ("zero.log", "/dev/zero"),
+        ("loop", "."),
+        ("up", ".."),
+    ):
+        (job / name).symlink_to(target)
+    os.mkfifo(job / "fifo.log")
+    deep = job
+    for _ in range(40):
+        deep /= "d"
+        deep.mkdir()
+    (deep / "deep.log").write_text(LINES)
+    assert searched(tmp_path) == (["rank_0.log"], False)
+
+
+def test_more_entries_than_the_bound_are_said_to_be_left_out(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    for number in range(walk.MAX_ENTRIES + 1):
+        os.close(os.open(job / f"{number}.x", os.O_CREAT))
+    assert searched(tmp_path) == ([], True)
+
+
+def test_the_tail_of_a_file_of_holes_and_names_of_control_bytes_are_read_to_a_bound(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.log"
+    huge.write_text(LINES)
+    os.truncate(huge, 1 << 40)
+    began = time.process_time()
+    assert not "".join(LogTail(str(huge)).lines)
+    assert time.process_time() - began < 1.0
+    names = ["a\x1b]52;c;QQ==\x07.log", "b\n.log", "$(id).log", "-oProxyCommand=id.log"]
+    for name in names:
+        (tmp_path / name).write_text(LINES)
+    assert set(names) < set(searched(tmp_path)[0])
