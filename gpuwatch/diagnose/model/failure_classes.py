@@ -113,6 +113,7 @@ NODE_NAMING = frozenset(
         "slurm.node_failure",
         "slurm.tasks_terminated",
         "slurm.oom_kill",
+        "slurm.launch_failure",
         "launch.ssh_unreachable",
         "ray.node_dead",
         "k8s.pod_error",

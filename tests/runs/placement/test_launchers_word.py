@@ -30,3 +30,9 @@ def test_what_the_only_rank_in_error_states_leads(tmp_path: Path) -> None:
     error = "[rank1]: RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)\n"
     found = first_incident(tmp_path, {"job.out": FRAME.format(1) + error + LAUNCHER.format(1)})
     assert (found.code, found.rank) == ("gpu.lost", 1)
+
+
+def test_the_node_on_which_slurm_could_not_start_a_task_is_named(tmp_path: Path) -> None:
+    text = "srun: error: Task launch for StepId=23110.0 failed on node dgx14: Job prolog failed\n"
+    found = first_incident(tmp_path, {"term.txt": text})
+    assert (found.code, found.node) == ("slurm.launch_failure", "dgx14")

@@ -8,6 +8,9 @@ from gpuwatch.agent.logs.lines.levels import level, own_level
 from gpuwatch.agent.logs.lines.normalise import messages
 
 GRAVE = [
+    "2025-12-01 22:40:33 错误\uff1a保存检查点失败",
+    "[2025-12-01 22:40:33] Fehler: Datei fehlt",
+    "エラー: 学習を中断しました",
     # Python: logging, loguru, structlog, absl, Lightning, transformers, vLLM
     "2025-03-02 10:00:00,123 - trainer - ERROR - lost the batch",
     "2025-03-02 10:00:00,123 - Rank 0 - rank_0 - ERROR - lost the batch",
@@ -68,6 +71,8 @@ GRAVE = [
     "Rank 1: Error - lost the batch",
 ]
 QUIET = [
+    "Fehler: 0.031",
+    "错误: 0",
     "errors=0",
     "step 10 | error_rate 0.04 | loss 2.1",
     "2025-03-02 10:00:00 | INFO | eval | ERROR: 0.04 | WER: 0.12",
