@@ -46,6 +46,7 @@ _FAMILIES = (
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
 )
 """(rank, local rank, world size) as the launchers name them, the surest first."""
+LAUNCHER_RANKS = tuple(family[0] for family in _FAMILIES)
 
 _WANTED = {name.encode("ascii"): name for name in VARIABLES}
 

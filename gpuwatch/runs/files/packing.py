@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import lzma
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 
+from gpuwatch.agent.logs.files import packed
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.utf16 import as_utf8, encoding_of
 
@@ -30,15 +30,6 @@ LEAST_UNPACKED = 128 << 20
 MAX_EXPANSION = 1000
 """A file may unpack to `LEAST_UNPACKED` bytes, which are read within seconds, or to this many times its size;
 logs reach about 300."""
-
-MAGIC: tuple[tuple[re.Pattern[bytes], str], ...] = (
-    (re.compile(rb"\x1f\x8b"), "gzip"),
-    (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), "zstd"),
-    (re.compile(rb"\xfd7zXZ\x00"), "xz"),
-    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
-)
-"""What a file begins with states how it is packed; names lie (`dmesg.gz` that a copy has unpacked).
-What pzstd writes begins with a skippable frame."""
 
 
 def section_packing(begin: int, end: int, lines: int) -> str:
@@ -112,8 +103,13 @@ def packing_of(head: bytes) -> str | None:
     """
     if encoding_of(head) is not None:
         return UTF_16
-    begin = head.lstrip(b"\0")
-    return next((name for magic, name in MAGIC if magic.match(begin)), None)
+    return _member_packing(head.lstrip(b"\0"))
+
+
+def _member_packing(data: bytes) -> str | None:
+    """Of those that are read here; names lie (`dmesg.gz` that a copy has unpacked)."""
+    packing = packed.packing_of(data)
+    return packing if packing in DECODERS else None
 
 
 @dataclass
@@ -189,7 +185,7 @@ class Contents:
                             yield data + block[start + PACKED_BYTES :]
                             yield from self._raw(file, READ_BYTES)
                             return
-                        packing = next((name for magic, name in MAGIC if magic.match(data)), packing)
+                        packing = _member_packing(data) or packing
                         decoder, members = DECODERS[packing](), members + 1
                     try:
                         yield from decoder.pieces(data)

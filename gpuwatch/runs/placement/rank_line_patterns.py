@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gpuwatch.agent.base.rank_environment import LAUNCHER_RANKS
+
 OWN_LINE = "the job's own line"
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
 HOST = re.compile(
@@ -46,8 +48,9 @@ LAUNCHER = re.compile(
     r"|\blaunch\.py:|\[launcher"
 )
 VARIABLE = re.compile(
-    r"\b(?:SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|MV2_COMM_WORLD_RANK|PALS_RANKID|FLUX_TASK_RANK"
-    r"|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
+    r"\b(?:"
+    + "|".join(LAUNCHER_RANKS)
+    + r"|PALS_RANKID|FLUX_TASK_RANK|PADDLE_TRAINER_ID|GLOBAL_RANK)=['\"]?(\d{1,6})\b"
 )
 """A launcher's variable with the rank of the process that prints it."""
 NODE_VARIABLE = re.compile(

@@ -56,10 +56,6 @@ class PodDescription:
             for each in self._found
         ]
 
-    def gpus(self) -> dict[str, int]:
-        """None: it lists no address."""
-        return {}
-
     def _field(self, key: str, value: str, line: ToolLine) -> None:
         if key == "Name" and not self._name:
             self._name = value
@@ -109,10 +105,6 @@ class ContainerInspection:
         """One of each container that ended by a fault."""
         self._close()
         return self._found
-
-    def gpus(self) -> dict[str, int]:
-        """None: it lists no address."""
-        return {}
 
     def _close(self) -> None:
         values, self._values = self._values, {}

@@ -75,10 +75,6 @@ class Dcgm:
         single = [each for each in found if each.fields["test"] != SUMMARY]
         return single or found
 
-    def gpus(self) -> dict[str, int]:
-        """None: it numbers GPUs without an address."""
-        return {}
-
     def _row(self, name: str, value: str, line: ToolLine) -> None:
         index = re.fullmatch(r"->\s*(?:GPU ?)?(\d+)", name)
         if index:

@@ -38,10 +38,6 @@ class Df:
         """One of each file system without room."""
         return self._found
 
-    def gpus(self) -> dict[str, int]:
-        """None: it lists no address."""
-        return {}
-
 
 class Ibstat:
     """Ports of the InfiniBand adapters; one that is down beside others that are up was up once, perhaps."""
@@ -67,10 +63,6 @@ class Ibstat:
     def findings(self) -> list[ToolFinding]:
         """The ports that are down."""
         return self._down if self._up else []
-
-    def gpus(self) -> dict[str, int]:
-        """None: it lists no address."""
-        return {}
 
     def _state(self, state: str, line: ToolLine) -> None:
         if state == "Active":

@@ -6,7 +6,7 @@ import re
 import time
 from calendar import timegm
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gpuwatch.wire import Severity
 
@@ -55,6 +55,11 @@ class ToolReader(Protocol):
 
     def findings(self) -> list[ToolFinding]:
         """What was found, once the output has ended."""
+
+
+@runtime_checkable
+class GpuList(Protocol):
+    """A reader of a tool that lists GPUs."""
 
     def gpus(self) -> dict[str, int]:
         """PCI address -> index of the GPUs that it lists with both."""

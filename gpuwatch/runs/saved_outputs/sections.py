@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuwatch.agent.base.rank_environment import identity, variables
+from gpuwatch.agent.base.rank_environment import LAUNCHER_RANKS, identity, variables
 from gpuwatch.runs.model.clues import RANK_ON_HOST
 from gpuwatch.runs.saved_outputs import bug_report, containers, dcgm, host_tables, slurm, smi_query, smi_table
 from gpuwatch.runs.saved_outputs.bug_report import BugReport
 from gpuwatch.runs.saved_outputs.dcgm import Dcgm
-from gpuwatch.runs.saved_outputs.model import ToolFinding, ToolLine, ToolReader, date_in
+from gpuwatch.runs.saved_outputs.model import GpuList, ToolFinding, ToolLine, ToolReader, date_in
 from gpuwatch.runs.saved_outputs.smi_query import SmiQuery
 from gpuwatch.runs.saved_outputs.smi_table import SmiTable
 
@@ -50,8 +50,8 @@ MAX_OPEN = 256
 MIN_LAUNCHER_VARIABLES = 2
 """So many variables of a launcher in a file's first bytes make it a dump."""
 _LAUNCHER_VARIABLE = re.compile(
-    rb"(?m)^(?:export |declare -x )?(?:RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_JOB_ID"
-    rb"|SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|TORCHELASTIC_RUN_ID)=[\"']?[\w.:-]{1,200}[\"']?\r?$"
+    rb"(?m)^(?:export |declare -x )?(?:LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_JOB_ID"
+    rb"|TORCHELASTIC_RUN_ID|RANK|" + "|".join(LAUNCHER_RANKS).encode() + rb")=[\"']?[\w.:-]{1,200}[\"']?\r?$"
 )
 _VARIABLE = re.compile(rb"(?m)^(?:export |declare -x )?([A-Za-z_]\w{0,100})=[\"']?([^\"'\r\n]{0,1000})")
 
@@ -183,7 +183,9 @@ class ToolSections:
         known = self._open.pop(key, None)
         if known is None:
             return
-        self.gpus.update((bus_key(address), index) for address, index in known.reader.gpus().items())
+        if isinstance(known.reader, GpuList):
+            listed = known.reader.gpus()
+            self.gpus.update((bus_key(address), index) for address, index in listed.items())
         report = self._report
         host = known.host or (report.node if report is not None else None)
         made = known.at or (report.at if report is not None else None)

@@ -59,10 +59,6 @@ class Sacct:
         """One of each job that ended badly."""
         return list(self._found.values())
 
-    def gpus(self) -> dict[str, int]:
-        """None: it lists no address."""
-        return {}
-
     def _row(self, row: dict[str, str], line: ToolLine) -> None:
         job = row.get("JobID", row.get("JobIDRaw", "")).partition(".")[0]
         rule = class_of(row.get("State", ""), row.get("ExitCode", ""))
@@ -102,10 +98,6 @@ class Scontrol:
         """One of each job that ended badly, and of each node that is down."""
         self._close()
         return self._found
-
-    def gpus(self) -> dict[str, int]:
-        """None: it lists no address."""
-        return {}
 
     def _close(self) -> None:
         pairs, self._pairs = self._pairs, {}
