@@ -1,4 +1,4 @@
-"""What a file is packed with, by its bytes. A packed log is not followed: what is appended to it is no text."""
+"""What a file is packed with, by its bytes. Packed logs are not followed: what is appended is no text."""
 
 import re
 
