@@ -16,6 +16,8 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import section_packing
 from gpuwatch.runs.placement.owners import may_be_host
+from gpuwatch.runs.saved_outputs import bug_report
+from gpuwatch.runs.saved_outputs.sections import BEGIN_BYTES
 
 MAX_BYTES = 32 << 20
 """A larger file is no pasted one."""
@@ -76,6 +78,8 @@ def sections_of(log: LogPath) -> list[LogPath]:
             data = file.read(MAX_BYTES)
     except OSError:
         return [log]  # who reads it shows why
+    if bug_report.MARK.encode() in data[:BEGIN_BYTES]:
+        return [log]  # its headings are of the one machine, and its own reader knows them
     found = list(headings(data)) if any(start in data for start in _STARTS) else []
     if not is_pasted(found, data, log):
         return [log]
