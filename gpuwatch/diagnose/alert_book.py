@@ -12,6 +12,7 @@ from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
 from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, Place, own_files, place_of
+from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, with_reported_outcome
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack, may_recover, with_outcomes
 from gpuwatch.diagnose.hang.answer import HangAnswer
@@ -321,6 +322,8 @@ class AlertBook:
                 incident = structs.replace(incident, over=True)
             found.append(structs.replace(incident, checkpoint=self.checkpoints.get(incident.job)))
         yield
+        grouped_ids = {alert.id for incident in found for alert in incident.alerts}
+        alerts = [alert if alert.id in grouped_ids else followed_nothing(alert) for alert in alerts]
         self.alerts = {alert.id: alert for alert in alerts}
         named = self._lasting_ids.name_incidents(in_order(found))
         self._closings = self._closed(named, wall)
@@ -337,7 +340,8 @@ class AlertBook:
         candidates = [alert for alert in unsettled(alerts) if place_of(alert) is not None]
         self._lines.keep_only({place_of(alert) for alert in candidates})
         self.unsettled = tuple(alert for alert in candidates if alert.id not in found)
-        return with_recoveries(alerts, found)
+        saves = [each.at for each in self.checkpoints.values() if each.at is not None]
+        return with_reported_outcome(with_recoveries(alerts, found), self._lines.goes_on, saves)
 
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""

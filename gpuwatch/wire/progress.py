@@ -26,6 +26,8 @@ class PastStep(FramePart, array_like=True, frozen=True):
     tokens_per_s: Real | Odd | None = None
     samples_per_s: Real | Odd | None = None
     step_time_s: Real | Odd | None = None
+    offset: Count | None = None
+    """Of its first line in the file (bytes)."""
 
 
 class Progress(Frame, tag="progress", frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import last_offset, outlived, recoveries
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
@@ -94,6 +95,11 @@ class AnsweredLines:
         """Drop what no alert is about any more."""
         for place in self._around.keys() - places:
             del self._around[place], self._judged[place]
+
+    def goes_on(self, alert: Alert) -> bool:
+        """Whether the log of an alert goes on below it, as far as its node answered."""
+        around = self._read(alert)
+        return around is not None and len(around.below) >= LAST_LINES
 
     def recoveries(
         self, alerts: Iterable[Alert], own: Mapping[str, Collection[str]], tracks: Iterable[StepTrack]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
@@ -17,6 +17,8 @@ from gpuwatch.wire import Severity
 GRAVE: tuple[Severity, ...] = ("error", "critical")
 SAVED_S = 900.0
 """A time limit so soon after a checkpoint costs no more than these seconds of work."""
+LAST_LINES = 2
+"""Of a log: a program that states there how it goes on did not."""
 AFTERMATH_S = 1800.0
 """A fault that passed brought about nothing where no failure follows within the default timeout of NCCL."""
 
@@ -60,6 +62,22 @@ def without_harm(
     alerts = [_as_reported(alert, ends) for alert in alerts]
     failures = [alert for alert in alerts if alert.severity in GRAVE and alert.state == "firing"]
     return [_judged(alert, failures, saves, saved_last=saved_last) for alert in alerts]
+
+
+def with_reported_outcome(
+    alerts: Iterable[Alert], goes_on: Callable[[Alert], bool], saves: Sequence[float]
+) -> list[Alert]:
+    """Live: the alerts, less grave where their line states how the program goes on, and its log does.
+
+    Args:
+        alerts: With what their ranks did afterwards.
+        goes_on: Whether it is known that the log of an alert has lines below it.
+        saves: When checkpoints were written (unix seconds).
+    """
+    known = [_as_reported(alert, ()) if goes_on(alert) else alert for alert in alerts]
+    return [
+        _judged(alert, (), saves, saved_last=False) if alert.state == "firing" else alert for alert in known
+    ]
 
 
 def followed_nothing(alert: Alert) -> Alert:

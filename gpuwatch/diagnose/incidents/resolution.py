@@ -143,11 +143,14 @@ def _earliest(incident: Incident) -> float:
 def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
     """Alerts with what their ranks did afterwards; how a process ended stays as grave as it was.
 
-    Its incident is closed instead, with the reason, so that it can be read that there was one.
+    Where it is known when the rank went on, its incident is closed instead, with the reason, so that it can
+    be read that there was one.
     """
     grave = {alert.id: alert.severity for alert in before if alert.code in EXITS}
     return [
-        structs.replace(alert, severity=grave[alert.id]) if alert.recovered and alert.id in grave else alert
+        structs.replace(alert, severity=grave[alert.id])
+        if alert.recovered_at is not None and alert.id in grave
+        else alert
         for alert in after
     ]
 

@@ -267,7 +267,10 @@ def _past_steps(reported: Progress, offset_s: float) -> Iterator[LoggedStep]:
             continue
         at = -math.inf if each.at is None else each.at + offset_s
         yield LoggedStep(
-            int(each.step), at, *[_number(name, getattr(each, name)) for name in ("step_time_s", *CURVES)]
+            int(each.step),
+            at,
+            *[_number(name, getattr(each, name)) for name in ("step_time_s", *CURVES)],
+            offset=each.offset,
         )
 
 

@@ -12,7 +12,7 @@ from msgspec import structs
 from gpuwatch import __version__
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
-from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, without_harm
+from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES, followed_nothing, without_harm
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, with_outcomes
@@ -42,8 +42,6 @@ from gpuwatch.runs.files.line_numbers import line_numbers
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.scan.result import LogScan, Scan
 
-LAST_LINES = 2
-"""Of a log: a program that states there how it goes on did not."""
 UNKNOWN_END = JobEnd("unknown")
 PACE = ("train.", "slower_")
 """Classes that are about speed alone."""

@@ -5,7 +5,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # noqa: F401 - used in type comments
+    from typing import Any, Callable  # noqa: F401 - used in type comments
 
     from .dialect import CompiledDialect  # noqa: F401 - used in type comments
 
@@ -25,6 +25,18 @@ WRITER = re.compile(
 """Who states a line, as its first 200 bytes report."""
 
 
+class HistoryLine(object):
+    """A line with its number and, once that is known, its offset in the file (bytes)."""
+
+    __slots__ = ("line", "number", "offset")
+
+    def __init__(self, number, offset, line):
+        # type: (int, int, bytes) -> None
+        self.number = number
+        self.offset = offset
+        self.line = line
+
+
 class _Kept(object):
     """Every `stride`-th line of one shape, and the last one."""
 
@@ -34,8 +46,8 @@ class _Kept(object):
         # type: (list[CompiledDialect], bytes) -> None
         self.dialects = dialects
         self.has_nan = NAN.search(shape) is not None
-        self.lines = []  # type: list[tuple[int, bytes]]
-        self.last = (-1, b"")
+        self.lines = []  # type: list[HistoryLine]
+        self.last = HistoryLine(-1, 0, b"")
         self.seen = 0
         self.stride = 1
 
@@ -56,16 +68,21 @@ class Past(object):
         self._kept = {}  # type: dict[bytes, _Kept]
         self._number = 0
         self._lines = 0
-        self._before = {}  # type: dict[bytes, dict[bytes, tuple[int, bytes, list[CompiledDialect]]]]
+        self._unplaced = []  # type: list[HistoryLine]
+        """Taken last; their offsets are those in the stretch that was taken."""
+        self._before = {}  # type: dict[bytes, dict[bytes, tuple[HistoryLine, list[CompiledDialect]]]]
         """Writer -> shape without a NaN -> its newest line."""
-        self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[int, bytes, list[CompiledDialect]]]]
+        self._onsets = {}  # type: dict[tuple[bytes, bytes], list[tuple[HistoryLine, list[CompiledDialect]]]]
         """Writer and shape with a NaN -> the first such line, behind those that were the newest before it."""
 
     def take(self, lines, shapes, paced):
         # type: (list[bytes], list[bytes], dict[bytes, list[CompiledDialect]]) -> None
         """Look at the next lines with their shapes; those in `paced` may report progress."""
-        for index in [at for at, shape in enumerate(shapes) if shape in paced]:
-            shape = shapes[index]
+        end = 0
+        for index, shape in enumerate(shapes):
+            begin, end = end, end + len(lines[index]) + 1
+            if shape not in paced:
+                continue
             kept = self._kept.get(shape)
             if kept is None:
                 if len(self._kept) >= MAX_SHAPES:
@@ -73,7 +90,8 @@ class Past(object):
                 kept = self._kept[shape] = _Kept(paced[shape], shape)
             if len(lines[index]) > MAX_LINE:
                 continue
-            kept.last = (self._number + index, lines[index])
+            kept.last = HistoryLine(self._number + index, begin, lines[index])
+            self._unplaced.append(kept.last)
             self._note_onset(kept, shape)
             if kept.seen % kept.stride == 0:
                 kept.lines.append(kept.last)
@@ -85,10 +103,16 @@ class Past(object):
             kept.seen += 1
         self._number += len(lines)
 
+    def place(self, offset_of):
+        # type: (Callable[[int], int]) -> None
+        """Take in where the lines that were taken last stand in the file."""
+        for row in self._unplaced:
+            row.offset = offset_of(row.offset)
+        del self._unplaced[:]
+
     def _note_onset(self, kept, shape):
         # type: (_Kept, bytes) -> None
-        at, line = kept.last
-        found = WRITER.search(line, 0, 200)
+        found = WRITER.search(kept.last.line, 0, 200)
         writer = found.group() if found else b""
         before = self._before.get(writer)
         if before is None:
@@ -97,19 +121,19 @@ class Past(object):
             before = self._before[writer] = {}
         if not kept.has_nan:
             if shape in before or len(before) < MAX_BEFORE:
-                before[shape] = (at, line, kept.dialects)
+                before[shape] = (kept.last, kept.dialects)
         elif (writer, shape) not in self._onsets and len(self._onsets) < MAX_WRITERS:
-            self._onsets[writer, shape] = list(before.values()) + [(at, line, kept.dialects)]
+            self._onsets[writer, shape] = list(before.values()) + [(kept.last, kept.dialects)]
 
     def lines(self):
-        # type: () -> list[tuple[int, bytes, list[CompiledDialect]]]
-        """What was kept, in the order of the file: number, line, dialects."""
+        # type: () -> list[tuple[HistoryLine, list[CompiledDialect]]]
+        """What was kept, in the order of the file, with the dialects of each line."""
         found = []
         for kept in self._kept.values():
             lines = kept.lines if kept.lines[-1:] == [kept.last] else kept.lines + [kept.last]
-            found += [(at, line, kept.dialects) for at, line in lines]
-        there = {row[0]: row for rows in self._onsets.values() for row in rows}
-        there.update((row[0], row) for row in found)
+            found += [(row, kept.dialects) for row in lines]
+        there = {row[0].number: row for rows in self._onsets.values() for row in rows}
+        there.update((row[0].number, row) for row in found)
         found = list(there.values())
         found.sort(key=_number)
         return found
@@ -142,5 +166,5 @@ def _turn(points):
 
 
 def _number(row):
-    # type: (tuple[int, bytes, list[CompiledDialect]]) -> int
-    return row[0]
+    # type: (tuple[HistoryLine, list[CompiledDialect]]) -> int
+    return row[0].number

@@ -76,6 +76,8 @@ class Newest(object):
     def place(self, offset_of, arrived, backlog):
         # type: (Any, float, bool) -> None
         """State of what was taken last where it stands in the file, and when it came."""
+        if self.past is not None:
+            self.past.place(offset_of)
         for at, line, shape, dialects, turn in self._found:
             key = (shape, _writer(line), offset_of(at) if turn else None)
             self._waiting.pop(key, None)

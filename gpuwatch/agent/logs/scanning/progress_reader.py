@@ -95,14 +95,15 @@ class ProgressReader(object):
         """
         past, self._past, self.newest.past, self._past_reported = self._past, None, None, True
         writers = {}  # type: dict[tuple[Any, ...], Steps]
-        for _, line, dialects in past.lines() if past is not None else ():
+        for row, dialects in past.lines() if past is not None else ():
+            line = row.line
             own = self.written_at(line, arrived)
             for reading, by, text in self.readings(line, dialects, local_ranks):
                 key, who = self._writer(reading.fields, by, read_message(text, by, line))
                 if key not in writers and len(writers) < MAX_REPORTED:
                     writers[key] = Steps(who, reading.dialect)
                 if key in writers:
-                    writers[key].take(reading, own)
+                    writers[key].take(reading, own, row.offset)
         return [steps.frame(self._file, arrived) for steps in writers.values() if steps.points]
 
     def written_at(self, line, arrived):
@@ -221,11 +222,11 @@ class Steps(object):
         self._dialect = dialect
         self._step = self._total = None  # type: Any
         self.points = []  # type: list[list[Any]]
-        """[step, time, *CURVES] each, None where it was not written."""
+        """[step, time, *CURVES, offset] each, None where it was not written."""
 
-    def take(self, reading, at):
-        # type: (ProgressReading, float | None) -> None
-        """Take in what a line reports that was written `at`."""
+    def take(self, reading, at, offset):
+        # type: (ProgressReading, float | None, int) -> None
+        """Take in what the line at `offset` reports that was written `at`."""
         fields = reading.fields
         if "step" in fields:
             total = fields.get("total_steps", self._total)
@@ -237,7 +238,7 @@ class Steps(object):
         if self._step is None or reported == [None] * len(CURVES):
             return
         if not self.points or self.points[-1][0] != self._step:
-            self.points.append([self._step, at] + reported)
+            self.points.append([self._step, at] + reported + [offset])
             return
         point = self.points[-1]
         for index, value in enumerate(reported, 2):

@@ -369,7 +369,8 @@ def test_the_past_of_a_file_of_many_shapes_is_bounded() -> None:
     dialects: dict[bytes, list[Any]] = {shape: [] for shape in shapes}
     kept.take([shape + b"1" for shape in shapes], shapes, dialects)
     assert len(kept.lines()) <= history_lines.KEPT_IN_ALL + history_lines.MAX_SHAPES
-    assert [number for number, _, _ in kept.lines()] == sorted(number for number, _, _ in kept.lines())
+    numbers = [row.number for row, _ in kept.lines()]
+    assert numbers == sorted(numbers)
 
 
 def test_numbers_without_measure_cost_no_dialect_and_no_frame() -> None:
