@@ -130,7 +130,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
 
     def get_default_screen(self) -> Screen[None]:
         """The fleet."""
-        return FleetScreen()
+        return FleetScreen(self.scene)
 
     def on_mount(self) -> None:
         """Paint what is known (nothing is connected yet), then start the links."""

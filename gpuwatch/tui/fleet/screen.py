@@ -12,11 +12,12 @@ from textual.widgets import Input, Label
 
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.fleet.attention import ActiveProblems
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.fleet.node_table import NodeTable
 from gpuwatch.tui.fleet.selected_gpu import CellLine
+from gpuwatch.tui.fleet.side_panes import SidePanes
+from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.panes import NodePane, host
 from gpuwatch.tui.toolkit import keys
@@ -28,6 +29,8 @@ from gpuwatch.tui.toolkit.styles import clean
 WIDE_COLUMNS = 100
 BESIDE_COLUMNS = 150
 """From this width on the list of what is wrong may stand beside the table."""
+PANES_COLUMNS = 180
+"""From this width on they do, with the job that trains above it."""
 FRAME_LINES = 4
 """Status (2), the line about a cell, footer."""
 SITUATION_LINES = 4
@@ -47,12 +50,13 @@ class FleetScreen(LiveScreen):
     column_table = "nodes"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.FLEET]
 
-    def __init__(self) -> None:
+    def __init__(self, scene: ViewState) -> None:
         super().__init__()
         self.shown = Shown()
         self.heat = HeatMap(self.shown)
         self.table = NodeTable(self.shown)
-        self.situation = ActiveProblems()
+        self.side = SidePanes(scene)
+        self.situation = self.side.situation
         self.lower = Container(id="fleet-lower")
         self.filter_bar = Horizontal(id="filter-bar")
         self.field = Input(id="filter-text", compact=True)
@@ -79,7 +83,7 @@ class FleetScreen(LiveScreen):
                 yield self.panels
                 self.host = NodePane(nodes[0].name, host, id="host")
                 yield self.host
-            yield self.situation
+            yield self.side
         yield KeysLine(self.kind)
 
     def on_mount(self) -> None:
@@ -107,7 +111,8 @@ class FleetScreen(LiveScreen):
 
     def _share(self, rest: int, whole_table: int, least: int) -> None:
         """Give the table and the list of what is wrong their places under the map."""
-        beside = (
+        wide = self.size.width >= PANES_COLUMNS and self.panels is None
+        beside = wide or (
             self.size.width >= BESIDE_COLUMNS
             and self.panels is None
             and rest - whole_table < LEGIBLE_SITUATION
@@ -121,7 +126,15 @@ class FleetScreen(LiveScreen):
             panels = min(self.panels.room, self.panels.count())
             set_height(self.panels, panels)
             table += panels + self._share_with_host(rest - table - panels - least)
-        self.situation.display = beside or rest - table >= min(least or 3, 3)
+        self.side.share(rest, wide=wide)  # where it is too narrow for the job, what was mounted hides
+        self.side.display = beside or rest - table >= min(least or 3, 3)
+
+    def pull(self) -> int:
+        """Repaint what moved; then work the job out a part further."""
+        painted = super().pull()
+        if self.is_mounted:
+            self.side.work()
+        return painted
 
     def _share_with_host(self, room: int) -> int:
         """The lines that the host gets where a single node has no GPU to show."""

@@ -97,9 +97,15 @@ class TrainingHead(RebuiltPage, can_focus=False):
     DEFAULT_CSS: ClassVar[str] = "TrainingHead { height: 5; overflow-y: hidden; }"
     can_focus = False
 
-    def __init__(self, view: TrainingView) -> None:
+    def __init__(self, view: TrainingView, *, turns: bool = True) -> None:
+        """Show a job.
+
+        Args:
+            view: Which.
+            turns: Whether the keys of the screen lead to other jobs.
+        """
         super().__init__(id="training-head")
-        self.view = view
+        self.view, self._turns = view, turns
 
     def build(self, width: int) -> list[Row]:
         """Who, how far, what, how fast, and the alerts."""
@@ -126,7 +132,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         words = f"  {clean(whose(facts))}"
         right = (
             [Segment(f"job {view.number} of {len(view.jobs)}: [ ] ", look.title)]
-            if len(view.jobs) > 1
+            if len(view.jobs) > 1 and self._turns
             else []
         )
         used = sum(part.cell_length for part in (*left, *right))

@@ -1,0 +1,74 @@
+"""Beside or under the node table: what is wrong, and on a wide screen the job that trains."""
+
+# ruff: noqa: PLC0415  the job's panes are imported when they are first shown: the first paint needs them seldom
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from gpuwatch.tui.fleet.attention import ActiveProblems
+from gpuwatch.tui.model.view_state import ViewState
+from gpuwatch.tui.toolkit.live_screen import set_height
+
+if TYPE_CHECKING:
+    from gpuwatch.tui.training.curves import TrainingCurves
+    from gpuwatch.tui.training.header import TrainingHead
+    from gpuwatch.tui.training.job_view import TrainingView
+
+CURVE_LINES, LEAST_PROBLEMS = 9, 12
+"""Lines of the curves, which give way where the problems would get fewer than that."""
+
+
+class SidePanes(Vertical):
+    """Active problems, under the newest job where there is room for it."""
+
+    def __init__(self, scene: ViewState) -> None:
+        super().__init__(id="fleet-side")
+        self.situation = ActiveProblems()
+        self._scene = scene
+        self._job: TrainingView | None = None
+        self._parts: tuple[TrainingHead, TrainingCurves] | None = None
+
+    def compose(self) -> ComposeResult:
+        """The problems; the job is mounted when it is first shown."""
+        yield self.situation
+
+    def share(self, lines: int, *, wide: bool) -> None:
+        """Give the parts their lines.
+
+        Args:
+            lines: All that there are.
+            wide: Whether the job is shown.
+        """
+        if wide and self._parts is None and self.is_mounted:
+            self._mount_job()
+        if self._parts is None or self._job is None or not all(part.is_mounted for part in self._parts):
+            return
+        head, curves = self._parts
+        head.display = wide and bool(self._job.jobs)
+        curves.display = False
+        if not head.display:
+            return
+        head.prepare()
+        used = min(head.count(), max(1, lines - LEAST_PROBLEMS))
+        set_height(head, used)
+        curves.lines = CURVE_LINES
+        set_height(curves, CURVE_LINES)
+        curves.display = curves.is_reported() and lines - used - CURVE_LINES >= LEAST_PROBLEMS
+
+    def _mount_job(self) -> None:
+        from gpuwatch.tui.training.curves import TrainingCurves
+        from gpuwatch.tui.training.header import TrainingHead
+        from gpuwatch.tui.training.job_view import TrainingView
+
+        self._job = TrainingView(self._scene)
+        self._parts = TrainingHead(self._job, turns=False), TrainingCurves(self._job)
+        self.mount(*self._parts, before=self.situation)
+
+    def work(self) -> None:
+        """Work the job out a part further, on a wide screen."""
+        if self._job is not None:
+            self._job.refresh()

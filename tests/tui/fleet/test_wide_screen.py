@@ -1,0 +1,27 @@
+"""A wide fleet screen shows what is wrong and the job that trains beside the table."""
+
+from __future__ import annotations
+
+from gpuwatch.tui.training.header import TrainingHead
+from tests.tui.screen_text import fleet_of, text_on
+from tests.tui.still import judged_session, still_app
+
+
+async def test_a_wide_screen_has_the_job_and_the_problems_beside_the_table() -> None:
+    app = still_app(judged_session(95), 95)
+    async with app.run_test(size=(200, 60)) as pilot:
+        for _ in range(3):
+            app.pump()
+            await pilot.pause()
+        fleet = fleet_of(app)
+        head = fleet.query_one(TrainingHead)
+        table, situation = fleet.table.region, fleet.situation.region
+        assert table.right < situation.x == head.region.x
+        assert head.region.bottom <= situation.y
+        assert "job 418207" in text_on(app)
+        assert "step 2,380" in " ".join(text_on(app).split())
+        await pilot.resize_terminal(120, 40)
+        app.pump()
+        await pilot.pause()
+        assert not head.display
+        assert fleet.situation.region.y >= fleet.table.region.bottom
