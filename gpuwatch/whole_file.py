@@ -27,6 +27,20 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
+def read_bounded(path: Path, most: int) -> bytes:
+    """At most `most` bytes of a file that a person names; a pipe of the shell (`<(...)`) is read, too.
+
+    Raises:
+        OSError: it cannot be read, or is a named pipe, which may have no writer and never end; `strerror`
+            states which.
+    """
+    is_pipe = stat.S_ISFIFO(path.stat().st_mode)
+    if is_pipe and path.parts[:3] not in (("/", "dev", "fd"), ("/", "proc", "self")):
+        raise PermissionError(errno.EPERM, "a named pipe, not a file", str(path))
+    with path.open("rb") as file:
+        return file.read(most)
+
+
 def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:
     """The bytes of a file that only its owner or root may write, and that is the owner's or root's.
 

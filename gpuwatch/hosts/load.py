@@ -14,6 +14,7 @@ from gpuwatch.hosts.hostfile import is_hostfile, read_hostfile
 from gpuwatch.hosts.keys import FILE
 from gpuwatch.hosts.names import RangeError, expand_login
 from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.whole_file import read_bounded
 
 MAX_BYTES = 1 << 20
 """10,000 nodes with settings of their own fit; anything larger is not a hosts file."""
@@ -49,8 +50,7 @@ def load_plan(path: Path) -> Plan:
     """
     source = str(path)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_bounded(path, MAX_BYTES + 1)
     except IsADirectoryError as error:
         raise HostsError([f"{escaped(source)}: a folder; name the hosts file in it"]) from error
     except OSError as error:

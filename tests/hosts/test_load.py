@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.keys import DOCUMENT, SETTINGS
 from gpuwatch.hosts.load import load_plan, load_source, parse_plan
 from gpuwatch.hosts.plan import Model, NodeSpec, Thresholds
+from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.model.errors import RulesError
 from tests.sentences import Sentences
 
 
@@ -381,3 +384,18 @@ def test_a_tag_of_a_list_or_mapping_is_refused_at_its_place(text: str) -> None:
     with pytest.raises(HostsError) as refused:
         parse_plan(text, "hosts.yaml")
     assert re.search(r"hosts\.yaml:\d+:\d+: the tag ", str(refused.value))
+
+
+def test_a_named_pipe_is_refused_and_one_of_the_shell_is_read(tmp_path: Path) -> None:
+    fifo = tmp_path / "hosts.yaml"
+    os.mkfifo(fifo)
+    with pytest.raises(HostsError, match="named pipe"):
+        load_plan(fifo)
+    with pytest.raises(RulesError, match="named pipe"):
+        load_packs([fifo])
+    reading, writing = os.pipe()
+    os.write(writing, b"hosts: [gpu-001]\n")
+    os.close(writing)
+    plan = load_plan(Path(f"/dev/fd/{reading}"))
+    os.close(reading)
+    assert [node.name for node in plan.nodes] == ["gpu-001"]

@@ -17,6 +17,7 @@ from gpuwatch.rules.model.errors import NO_WORD, RulesError
 from gpuwatch.rules.model.rule import Context, Flood, GeneralPatterns, RecoveryPattern, Rule
 from gpuwatch.rules.parsing.parse_dialect import dialect_of
 from gpuwatch.rules.parsing.shapes import PACK, PackProblems
+from gpuwatch.whole_file import read_bounded
 
 MAX_BYTES = 4 << 20
 
@@ -77,8 +78,7 @@ def read_packs(
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
+        data = read_bounded(file, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise RulesError([f"{escaped(str(file))}: larger than {MAX_BYTES >> 20} MiB, which no pack is"])
         return data.decode("utf-8-sig")

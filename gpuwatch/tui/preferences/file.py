@@ -16,6 +16,7 @@ from gpuwatch.hosts.errors import HostsError, Problems
 from gpuwatch.hosts.structures import ReadMapping
 from gpuwatch.own_folders import config_folder, make_own
 from gpuwatch.tui.model.preferences import Preferences
+from gpuwatch.whole_file import read_bounded
 
 Home: TypeAlias = Literal["default", "config.yaml", "variable"]
 """Where a value comes from."""
@@ -98,8 +99,7 @@ def _flow(value: object) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        data = read_bounded(path, MOST_BYTES + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
