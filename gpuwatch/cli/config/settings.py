@@ -16,7 +16,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 
 if TYPE_CHECKING:
-    from gpuwatch.tui.preferences.file import Settings
+    from gpuwatch.tui.preferences.file import LoadedPreferences
 
 TEMPLATE = """\
 # gpuwatch settings; `gpuwatch config schema` prints what may stand here, `gpuwatch config show` what holds.
@@ -98,7 +98,7 @@ def edit() -> int:
     return exit_codes.HEALTHY
 
 
-def loaded() -> Settings:
+def loaded() -> LoadedPreferences:
     """The settings that hold.
 
     Raises:

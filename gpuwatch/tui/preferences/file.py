@@ -30,14 +30,14 @@ def settings_file() -> Path:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LoadedPreferences:
     """The settings that hold, and the home of each."""
 
     values: Preferences
     homes: Mapping[str, Home]
 
 
-def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> LoadedPreferences:
     """The settings of a file, of GPUWATCH_* variables over it, and of defaults; the file may be missing.
 
     Raises:
@@ -52,7 +52,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
         if environ.get(variable):
             found |= _parsed(f"{name}: {environ[variable]}\n", variable)
             homes[name] = "variable"
-    return Settings(replace(Preferences(), **found), homes)
+    return LoadedPreferences(replace(Preferences(), **found), homes)
 
 
 def keep(path: Path, name: str, value: object) -> None:
@@ -77,7 +77,7 @@ def keep(path: Path, name: str, value: object) -> None:
     os.replace(temporary, target)  # noqa: PTH105 - likewise
 
 
-def as_lines(settings: Settings) -> list[tuple[str, str, Home]]:
+def as_lines(settings: LoadedPreferences) -> list[tuple[str, str, Home]]:
     """Every setting: its name, its value as YAML, and the home of it."""
     values = asdict(_plain(settings.values))
     return [(name, _flow(value), settings.homes[name]) for name, value in values.items()]

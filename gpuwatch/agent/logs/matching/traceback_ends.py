@@ -28,7 +28,7 @@ MAX_OPEN = 512
 
 _FRAME = re.compile(rb"""[ \t]{1,20}File "[^"\r\n]{1,500}", line \d{1,9}""")
 _HEADLESS = re.compile(rb""" {2}File "[^"\r\n]{1,500}", line \d{1,9}, in [^\r\n]""")
-_NAMED = re.compile(
+_NAMED_EXCEPTION = re.compile(
     rb"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Timeout|Exit)\s{0,2}(?::|$)"
 )
 """The exception of a traceback whose head is not in the file needs the name of one."""
@@ -64,7 +64,7 @@ class Traceback(object):
         if not (body and line.startswith(self.prefix)) and self._is_of_another(line, rest):
             return self.left <= 0, None
         if not body:
-            ended = self.framed and (not self.headless or _NAMED.match(rest) is not None)
+            ended = self.framed and (not self.headless or _NAMED_EXCEPTION.match(rest) is not None)
             return True, shown(rest) if ended else None
         if _FRAME.match(rest):
             self.framed = True
