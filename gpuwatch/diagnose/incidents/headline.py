@@ -103,6 +103,8 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
         here = where.on(reported.node, reported.job)
         lost = [each.rank for each in here if each.until is None or each.until >= cause.first]
         ranks = f" with {'rank' if len(lost) == 1 else 'ranks'} {ranges(lost)}" if lost else ""
+        if cause.code == "node_lost" and cause.state == "resolved":
+            return f"{reported.node}{ranks} was lost {at} and answers again"
         return f"{reported.node}{ranks} {cause.text} {at}"
     if reported.named and len(reported.named) > 1:
         who = f"ranks {ranges(reported.named)}"

@@ -38,6 +38,8 @@ class Attempt:
     """Steps that were reported since."""
     has_steps: bool
     """Whether the job ever reported one."""
+    stepped_at: float | None = None
+    """When the newest step was reported: unix seconds on our clock."""
 
     def works(self, wall: float) -> bool:
         """Whether it trains, as far as anything reports."""
@@ -62,6 +64,7 @@ def attempts(fleet: Fleet, now: float, wall: float) -> dict[str, Attempt]:
                 start = process.start - node.offset_s
                 began[process.job] = min(start, began.get(process.job, start))
     steps: dict[str, int] = {}
+    newest: dict[str, float] = {}
     for writer in fleet.progress.writers.values():
         if writer.job in began and writer.stepped_at is not None:
             since = began[writer.job] - wall + now
@@ -69,7 +72,10 @@ def attempts(fleet: Fleet, now: float, wall: float) -> dict[str, Attempt]:
                 step.at >= since for step in writer.curve()[-PROOF_STEPS:]
             )  # also those from before we came
             steps[writer.job] = max(reported, steps.get(writer.job, 0))
-    return {job: Attempt(start, steps.get(job, 0), job in steps) for job, start in began.items()}
+            newest[writer.job] = max(writer.stepped_at - now + wall, newest.get(writer.job, 0.0))
+    return {
+        job: Attempt(start, steps.get(job, 0), job in steps, newest.get(job)) for job, start in began.items()
+    }
 
 
 def closings(
@@ -101,6 +107,8 @@ def _closed(
     attempt, cause = running.get(incident.job or ""), incident.cause
     if attempt is not None and _is_of_before(incident, attempt) and attempt.works(wall):
         return Resolution(wall, f"restarted {clock(attempt.began, wall)}, steps again")
+    if attempt is not None and cause is not None and _is_back(cause, attempt):
+        return Resolution(wall, f"{cause.node} answers again, the job steps")
     recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
     if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
         return Resolution(wall, f"rank {cause.rank} went on {clock(recovered_at, wall)}")
@@ -115,6 +123,12 @@ def _closed(
     return (
         Resolution(wall, f"its last rank ended {clock(last, wall)}") if wall - last >= LAST_RANK_S else None
     )
+
+
+def _is_back(cause: Alert, attempt: Attempt) -> bool:
+    """Whether a node that was lost answers again, and the job has stepped since."""
+    lost = cause.code == "node_lost" and cause.state == "resolved"
+    return lost and attempt.stepped_at is not None and attempt.stepped_at > cause.last + APART_S
 
 
 def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution | None:
