@@ -25,7 +25,7 @@ from gpuwatch.diagnose.job_end.closing import (
     has_stalled,
     is_failed_end,
 )
-from gpuwatch.diagnose.job_end.stopped_ranks import ranks_cut_short
+from gpuwatch.diagnose.job_end.stopped_ranks import nodes_cut_short, ranks_cut_short
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -87,6 +87,8 @@ class JobEnd:
     """The last epoch that its log names and the number of epochs, where that is not the last one."""
     finished: tuple[int, ...] = ()
     """Ranks that reached the announced last step while those behind stopped far before it."""
+    nodes: tuple[tuple[str, int], ...] = ()
+    """Nodes whose log, of no known rank, stopped while another's finished, each with its last step."""
 
     @property
     def text(self) -> str:
@@ -104,6 +106,14 @@ class JobEnd:
             return f"how it ended is not logged, step {self.step:,}{total}"
         if self.step is None:
             return "how it ended is not logged"
+        return self._stopped(total)
+
+    def _stopped(self, total: str) -> str:
+        if self.nodes:
+            names = ", ".join(node for node, _ in self.nodes)
+            logs = "log" if len(self.nodes) == 1 else "logs"
+            first = min(step for _, step in self.nodes)
+            return f"the {logs} of {names} stopped at step {first:,}{total}; others finished"
         if not self.behind:
             return f"stopped at step {self.step:,}{total}"
         first = min(each.step for each in self.ranks if each.rank in self.behind)
@@ -144,9 +154,12 @@ def job_end(
     stopped = furthest is not None and bool(behind or (total is not None and run))
     early = ended_by_rule(main, closings) and not any(_is_failure(alert) for alert in alerts)
     short = () if early else ranks_cut_short(main, total, closings)
+    lost = {} if early or short or growing else nodes_cut_short(main, total, closings)
     state: State = "unknown"
     if growing:
         state = "running"
+    elif lost:
+        state, behind = "stopped", ()
     elif short:
         state, behind = "stopped", short
     elif complete or early or any(_is_last(end, main) for end in ends):
@@ -162,6 +175,7 @@ def job_end(
         early and state == "finished" and not complete,
         epoch,
         tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
+        tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
     )
 
 
@@ -262,10 +276,11 @@ def stop_alerts(
         code = UNKNOWN if end.finished else HANG
         return [_stop(end, track, closings, code, rank, "A rank stopped first", settle)]
     main = main_tracks(tracks)
-    closing = below_steps(main, closings)
+    stopped = [each for each in main if each.node in dict(end.nodes)] or main
+    closing = below_steps(stopped, closings)
     if any(ON_PURPOSE.search(line) and not is_failed_end(line) for line in closing):
         return []
-    track = max(main, key=lambda each: each.marks[-1].step)
+    track = max(stopped, key=lambda each: each.marks[-1].step)
     settle = "the scheduler's record of the job, and the kernel logs of its nodes"
     found = _stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)
     # A few lines may be an excerpt of a job that went on; no peer is lost in one.

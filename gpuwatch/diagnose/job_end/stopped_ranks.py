@@ -62,6 +62,30 @@ def ranks_cut_short(
     return tuple(sorted(track.rank for track in short if track.rank is not None))
 
 
+def nodes_cut_short(
+    tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
+) -> dict[str, StepTrack]:
+    """The nodes whose one log, of no known rank, ceases without a word while that of another node finishes.
+
+    Arguments as of `ranks_cut_short`. Node -> its steps.
+    """
+    own = [track for track in tracks if track.rank is None and track.total_steps == total and track.alone]
+    by_node = {track.node: track for track in own if track.node is not None}
+    if len(by_node) != len(own):
+        return {}
+    return {
+        node: track
+        for node, track in by_node.items()
+        if not track.complete
+        and any(
+            other.complete
+            and _of_one_job(track, other, shared=False)
+            and _leaves_behind(track, other, closings)
+            for other in own
+        )
+    }
+
+
 def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
     """Whether two ranks logged the same steps together, and one of them ceased."""
     last = short.marks[-1]

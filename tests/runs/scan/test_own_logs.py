@@ -175,3 +175,17 @@ def test_a_line_about_another_node_is_not_of_the_rank_whose_log_holds_it(
         assert each["node"] != "gpu-001"
     if goes_on:
         assert "high" not in {each["confidence"] for each in report["incidents"]}
+
+
+@pytest.mark.parametrize(
+    "names", [("node-a/log.txt", "node-b/log.txt"), ("slurm-1_node-a_0.out", "slurm-1_node-b_1.out")]
+)
+def test_a_node_whose_log_names_no_rank_and_stops_while_another_finishes_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, str]
+) -> None:
+    status, report = scanned(tmp_path, capsys, {names[0]: steps(0, 600), names[1]: steps(0, 300)})
+    assert (status, report["outcome"]["state"]) == (1, "stopped")
+    assert [each["class"] for each in report["incidents"]] == ["unknown"]
+    assert report["incidents"][0]["node"] in (None, "node-b")
+    status, report = scanned(tmp_path, capsys, {names[1]: steps(0, 600)})
+    assert (status, report["outcome"]["state"]) == (0, "finished")
