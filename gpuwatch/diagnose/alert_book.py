@@ -207,7 +207,7 @@ class AlertBook:
 
     @property
     def suspected_hangs(self) -> frozenset[str]:
-        """Jobs whose ranks may be asked whom they wait for: silent for a window, with signs of a hang."""
+        """Jobs that a hang query may be sent to: silent for a window, with signs of a hang."""
         return frozenset(self._hangs.suspected)
 
     def answer_hang(self, job: str, answer: HangAnswer) -> None:

@@ -12,7 +12,7 @@ from gpuwatch.probe.verdict import Verdict
 Phase: TypeAlias = Literal[
     "connecting",  # the launchers are on their way
     "asking",  # the ground is known, the plan made: it waits for `confirm`
-    "reaching",  # who can connect to whom
+    "reaching",  # which nodes can connect to which
     "starting",  # torch is imported, the ranks join
     "collectives",
     "pairs",

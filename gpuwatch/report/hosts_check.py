@@ -178,7 +178,7 @@ def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
 
 
 def _judged(node: Node, hello: Hello) -> tuple[list[str], list[str]]:
-    """What is not well on a node that speaks, and what is merely worth knowing."""
+    """What is not well on a connected node, and what is merely worth knowing."""
     problems = [notice_text(notice) for notice in hello.notices if notice.severity != "info"]
     notes = [notice_text(notice) for notice in hello.notices if notice.severity == "info"]
     present, expected = node.gpus_present(), node.gpus_expected()

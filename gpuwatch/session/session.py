@@ -197,7 +197,7 @@ class Session:
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
-        """The settings under which a node's ranks run (`wire.NodeSettings`), and whom the node reaches."""
+        """The settings under which a node's ranks run (`wire.NodeSettings`), and which nodes it reaches."""
         request = AskRankSettings(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
         return self._ask(node, request)
 
@@ -244,7 +244,7 @@ class Session:
             self._report(stream.node, Cancel(id=self._number(), of=stream.id))
 
     def inquire(self) -> HangQuery:
-        """Ask all ranks and NCCL whom everyone waits for; call its `update` after every poll."""
+        """Start a hang query to all ranks and NCCL; call its `update` after every poll."""
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when it is asked for
 
         return HangQuery(self)

@@ -183,7 +183,7 @@ class Navigation(App[None]):
             self.action_incidents()
 
     def action_waiting(self) -> None:
-        """Ask all ranks whom everyone waits for: about the incident that is shown, else the leading one."""
+        """Start a hang query: about the incident that is shown, else the leading one."""
         from gpuwatch.tui.hang.screen import WaitingScreen
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 

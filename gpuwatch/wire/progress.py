@@ -59,7 +59,7 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     """Reported once, when what was there before the agent came has been read, by a frame that reports
     nothing else: its steps in the order of the file, thinned evenly."""
     rank: Rank | None = None
-    """The rank that speaks: of most frameworks one alone does, rank 0 or the last."""
+    """The rank that logs: with most frameworks only one does, rank 0 or the last."""
     rank_from: RankSource | None = None
     local_rank: Rank | None = None
     job: Name | None = None

@@ -44,7 +44,7 @@ WORDS = {
 """As nvmlErrorString states it: these are the words that people look for."""
 
 
-class GpuLost(Exception):  # noqa: N818 - it is a state that is told, not a mistake
+class GpuLost(Exception):  # noqa: N818 - it is a state that is reported, not a mistake
     """NVML states that this GPU is gone; `code` is the return code."""
 
     def __init__(self, code, call):

@@ -35,7 +35,7 @@ class Ticker(object):
 
     def done(self):
         # type: () -> bool
-        """Whether everybody whom the last beat let go has come back."""
+        """Whether every thread that the last beat released has come back."""
         return self._busy == 0
 
     def next(self, tick):

@@ -31,7 +31,7 @@ DETAILS_EVERY_S = 30.0
 """Log files come and go while a process lives."""
 MAX_ENVIRON = 1 << 20
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO of the kernel: the namespace whose pids the driver speaks of."""
+"""PROC_PID_INIT_INO of the kernel: the namespace whose pids the driver reports."""
 
 
 class _Known(object):

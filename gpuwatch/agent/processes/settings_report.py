@@ -1,4 +1,4 @@
-"""What is asked once and not watched: the settings under which the ranks run, and whom this node reaches.
+"""What is asked once and not watched: the settings of the ranks, and which nodes this one reaches.
 
 Reading /proc/PID/maps and connecting can block, so the emitter has it done beside its own work.
 """

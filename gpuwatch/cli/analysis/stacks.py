@@ -1,4 +1,4 @@
-"""`gpuwatch stacks`: whom all ranks of a hung job wait for, by their stacks and NCCL's own counts."""
+"""`gpuwatch stacks`: the rank that a hung job waits for, by the ranks' stacks and NCCL's own counts."""
 
 # ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
 

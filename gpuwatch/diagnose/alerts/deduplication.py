@@ -48,7 +48,7 @@ LOOKED_BACK = 64
 """So many things of one bucket are tried for one more word on them."""
 SUBJECTS = ("pid", "hca", "port", "mount", "path", "device", "server", "node", "tasks", "proc_index",
             "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
-"""Fields that state what a line is about where no rank speaks: two values are two things."""
+"""Fields that state what a line is about where no rank writes it: two values are two things."""
 PEERS = ("peer", "peer_host", "host", "address", "remote")
 KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
 """One kill is several lines of the kernel: who asked, which limit, which process, and the reaper's."""

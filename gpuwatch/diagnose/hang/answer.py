@@ -93,7 +93,7 @@ def pauses(stack: RankStack) -> bool:
 
 
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:
-    """The verdict with the answer: whom it names, unless the signs from outside are surer of another rank."""
+    """The verdict with the answer: its rank, unless the signs from outside are surer of another one."""
     hang_check = answer.hang_check
     asked = f"hang analysis: {hang_check.sentence}"
     named = tuple(rank for rank in ranks if rank.rank in hang_check.culprits)

@@ -1,4 +1,4 @@
-"""Whether a silent job hangs, and for whom the others wait. Pure functions over the ranks' signs."""
+"""Whether a silent job hangs, and which rank the others wait for. Pure functions over the ranks' signs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SilentHang:
     job: str
     reading: Reading
     suspects: tuple[RankSigns, ...]
-    """For whom the others wait; empty: the signs do not report."""
+    """The ranks that the others wait for; empty: the signs do not show them."""
     what: str
     """What the suspects do while the others wait; the whole sentence where there are none."""
     evidence: tuple[str, ...]

@@ -22,7 +22,7 @@ Where all stand still, also twice the longest pause so far."""
 GUESSED_WINDOWS = 2.0
 """Where that the GPUs wait follows from their power limit alone: that many windows."""
 BLIND_WINDOWS = 10.0
-"""Where nobody knows what the busy GPUs do, silence alone must speak: that many windows."""
+"""Where it is unknown what the busy GPUs do, silence alone must prove a hang: that many windows."""
 COMPUTING_FACTOR = 4.0
 """Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
 KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0

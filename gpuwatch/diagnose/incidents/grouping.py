@@ -267,7 +267,7 @@ def _of_a_job(alert: Alert) -> bool:
 
 
 def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[AlertGroup]:
-    """No job known: by time where ranks speak, else node by node."""
+    """No job known: by time where ranks report, else node by node."""
     if any(_of_a_job(alert) for alert in alerts):
         return _in_time(None, alerts, limits)
     by_node: dict[str | None, list[Alert]] = defaultdict(list)

@@ -162,7 +162,7 @@ def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
 
 
 def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
-    """Broken connections: the sentence is about whom they lead to, and states who noticed."""
+    """Broken connections: the sentence names the peer that they lead to, and the ranks that noticed."""
     if reported.votes and who:
         verb = "says" if reported.votes == 1 else "say"
         return f"{who} or the link to it: {plural(reported.votes, 'rank')} {verb} {cause.text} {at}"

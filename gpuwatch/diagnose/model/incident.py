@@ -30,7 +30,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class HangCheck(msgspec.Struct, frozen=True):
-    """What came of asking all ranks whom they wait for."""
+    """The result of the hang query to all ranks."""
 
     at: float
     """When they were asked: unix seconds on our clock."""

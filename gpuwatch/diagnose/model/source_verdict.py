@@ -1,4 +1,4 @@
-"""What one source of evidence states about a hang: whom everyone waits for, and how sure that is."""
+"""What one source of evidence states about a hang: the rank that all others wait for, and how sure it is."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _steps(points: Sequence[StepPoint]) -> Iterator[LoggedStep]:
 
 
 def _weight(each: LoggedWriter) -> tuple[int, int]:
-    """Who speaks for the job: the series with the most values that can be judged."""
+    """What stands for the job: the series with the most values that can be judged."""
     judged = sum(point.loss is not None or point.grad_norm is not None for point in each.series.points)
     return judged, len(each.series.points)
 

@@ -25,7 +25,7 @@ NODE_FAILURES = frozenset(("slurm.node_failure", "ray.node_dead", "launch.ssh_un
 
 
 class Doubt(NamedTuple):
-    """What speaks against a line."""
+    """Evidence that contradicts a line."""
 
     text: str
     """Empty: nothing."""
@@ -61,7 +61,7 @@ def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, Nod
 
 
 def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
-    """What speaks against a line about another node's rank, or against one about a rank that still runs."""
+    """Evidence that contradicts a line about another node's rank, or one about a rank that still runs."""
     place = None if alert.rank is None else where.of(alert.rank, alert.job)
     if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
         text = f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
@@ -85,7 +85,7 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
 
 
 def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
-    """What speaks against a line about a rank that runs on several nodes by their own reports.
+    """Evidence that contradicts a line about a rank that runs on several nodes by their own reports.
 
     The node with more ranks of the job that no other node claims is believed rather than the other one.
     Between equal ones nothing decides: neither is refuted.

@@ -107,7 +107,7 @@ def _longer(
 def _waits_least(
     name: str, known: Mapping[int, float], usual: float, gap_s: float, step_s: float
 ) -> Iterator[Outlier]:
-    """The one for whom the others wait in a collective comes last and hardly waits itself."""
+    """The rank that the others wait for in a collective comes last and hardly waits itself."""
     (first, rank), (second, _) = sorted((own, rank) for rank, own in known.items())[:2]
     if usual - first > gap_s and second - first > gap_s / 2:
         yield Outlier(

@@ -45,7 +45,7 @@ RISEN_STEPS = 100
 
 
 def numerics(writer: RankProgress) -> Iterator[Sign]:
-    """What the newest steps of the rank that speaks for a job state; a NaN loss is `first_nan`'s."""
+    """What the newest steps of the rank that logs for a job state; a NaN loss is `first_nan`'s."""
     every = list(writer.steps) if writer.per_epoch else since_restart(writer.steps)
     if not every:
         return

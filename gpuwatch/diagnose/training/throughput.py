@@ -33,7 +33,7 @@ def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0
     """What a run's speed states.
 
     Args:
-        writer: Of the rank that speaks for the job.
+        writer: Of the rank that logs for the job.
         busy_pct: Utilisation of the job's GPUs now.
         slow_step_s: A step that takes longer is slow whatever was usual; 0: no such limit.
     """

@@ -69,7 +69,7 @@ class TrainingWatch:
         moved = False
         for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
             for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):
-                alert = _alert(job, writer, sign, now, wall, of_one=False)  # it only speaks for the job
+                alert = _alert(job, writer, sign, now, wall, of_one=False)  # it only logs for the job
                 moved |= self._see(alert, sign, writer, now, wall)
         nans = of_possible_jobs(first_nans(lately(fleet, now)), lambda nan: nan.writer.node)
         for job, nan in nans.items():
@@ -133,7 +133,7 @@ def stepping_s(writer: RankProgress, since: float) -> float:
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """The writer that speaks for each job: who stepped last."""
+    """The writer that logs for each job: the one that stepped last."""
     found: dict[str | None, RankProgress] = {}
     for writer in lately(fleet, now):
         known = found.get(writer.job)

@@ -1,6 +1,6 @@
 """How far each rank's training is: the newest values with their ages, and the times of its steps.
 
-Of most frameworks one rank alone speaks for the job: rank 0, or the last one (Megatron-LM). A rank that
+With most frameworks only one rank logs for the job: rank 0, or the last one (Megatron-LM). A rank that
 states nothing is not behind. What a node's agent finds in the past of a log never replaces what was
 reported live.
 """
@@ -16,7 +16,7 @@ from typing import TypeAlias
 from gpuwatch.wire import Progress
 
 WriterKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
-"""Node, file, rank, local rank, pid, host: who speaks, as far as is known."""
+"""Node, file, rank, local rank, pid, host of the writer, as far as is known."""
 
 KEPT_STEPS = 2_000
 KEPT_PAST = 400

@@ -55,7 +55,7 @@ class GpuHistory:
     def add(self, at: float, sample: GpuFast, interval_s: float = 1.0) -> None:
         """Take the values of one tick; `at` is our monotonic clock.
 
-        A sample speaks for the time since the one before it, up to 1.5 intervals; a longer one is a gap.
+        A sample covers the time since the one before it, up to 1.5 intervals; a longer one is a gap.
         """
         if self._rings is None:
             self._rings = _new_rings(len(GPU_SERIES))

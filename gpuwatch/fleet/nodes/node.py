@@ -126,7 +126,7 @@ class Node:
     logs_complete: bool = False
     log_misses: dict[str, str] = field(default_factory=dict)
     """Option (`--log`) -> why it leads to no file here."""
-    """The agent that speaks now has found every log file that is due."""
+    """The connected agent has found every log file that is due."""
     shared_folders: list[SharedFolder] = field(default_factory=list)
     """On network file systems, where the logs of ended jobs may be."""
     search_cut: bool = False
@@ -152,7 +152,7 @@ class Node:
     """Ranks of its processes that another host claims for the same job -> that host."""
 
     agent_since: float = 0.0
-    """When the link to the agent that speaks now became live (our monotonic clock)."""
+    """When the link to the present agent became live (our monotonic clock)."""
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ BUCKET_S = 120
 DAY_S = 86_400
 BUCKETS = DAY_S // BUCKET_S
 HOLD_INTERVALS = 1.5
-"""A sample speaks for the time since the one before it, unless that is longer than this many intervals."""
+"""A sample covers the time since the one before it, unless that is longer than this many intervals."""
 HALF_MAX = 65_000.0
 Series: TypeAlias = "NDArray[np.float32]"
 How: TypeAlias = Literal["mean", "max"]

@@ -61,7 +61,7 @@ def log_in(
 
     Args:
         stream: fresh, nothing read from it.
-        host: whom to expect there.
+        host: the host whose key is expected there.
         credentials: what may be used.
         timeout_s: for each step of the handshake.
         jump: the jump hosts on the way, for the facts.

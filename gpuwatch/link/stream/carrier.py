@@ -1,4 +1,4 @@
-"""A carrier: a two-way byte stream to a command that runs on a node. What a link speaks through."""
+"""A carrier: a two-way byte stream to a command that runs on a node, under a link."""
 
 from __future__ import annotations
 

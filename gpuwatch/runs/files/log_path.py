@@ -14,7 +14,7 @@ class LogPath:
     name: str
     """As it was given: the argument and the way from there, made harmless, unlike that of any other file."""
     inner: str
-    """The part of the name that speaks for the file: what lies above the folder that was named does not."""
+    """The part of the name that describes the file: what lies above the folder that was named does not."""
     size: int
     """Of the file itself, bytes."""
     mtime: float

@@ -35,7 +35,7 @@ def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = fr
     if len(stated) > 1 and _is_run(list(stated.values())):
         own |= {file: rank for file, rank in stated.items() if file not in several and file not in own}
     if 0 in own.values() and len(files) > 1 and len(own) < 2:
-        own = {}  # of a shared log, in which rank 0 speaks for all
+        own = {}  # of a shared log, in which rank 0 logs for all
     named = ranks_of_names(files, found)
     return {**named, **_by_index(found, words), **own}
 

@@ -31,7 +31,7 @@ class RankTarget:
 
 @dataclass
 class DumpTargets:
-    """One job: whose dumps are to be fetched, and of whom there are none."""
+    """One job: the ranks whose dumps are to be fetched, and those that left none."""
 
     job: str | None
     world: int

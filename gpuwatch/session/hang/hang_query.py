@@ -1,4 +1,4 @@
-"""Whom everyone waits for: asked of all nodes at once, and answered as the answers come. It never blocks."""
+"""Queries all nodes for evidence of a hang (stacks, RAS, dumps) and merges the answers. It never blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question whom everyone waits for: asked of all ranks, and its answer kept with the incident."""
+"""A hang query to all ranks, and its answer, kept with the incident."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Watched(LineRequests, Searcher, Protocol):
         ...
 
     def inquire(self) -> Asking:
-        """Ask all ranks whom everyone waits for."""
+        """Query all ranks for the one that the others wait for."""
         ...
 
     def acknowledge(self, ident: str, /) -> None:

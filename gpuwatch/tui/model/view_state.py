@@ -113,7 +113,7 @@ class ViewState:
         return self._frozen is not None
 
     def ask(self, incident: str | None) -> Question:
-        """Ask all ranks whom everyone waits for; the answer is kept with the incident."""
+        """Query all ranks for the one that the others wait for; the answer is kept with the incident."""
         question = Question(self.session.inquire(), incident, self._wall())
         self.questions[incident] = question
         return question

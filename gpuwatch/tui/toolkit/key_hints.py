@@ -14,7 +14,7 @@ from gpuwatch.tui.toolkit.live_screen import LiveScreen
 FIRST_TO_GO = ("command_palette", "freeze", "sort", "unhealthy", "silence")
 LAST_TO_GO = ("help", "back_or_quit", "choose", "incidents", "waiting", "filter")
 ASKED_FROM = ("fleet", "incidents", "training")
-"""Screens from which one asks whom everyone waits for."""
+"""Screens that can start a hang query."""
 
 
 class KeysLine(Footer):

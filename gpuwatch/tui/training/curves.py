@@ -65,7 +65,7 @@ def bucketed(values: Sequence[float | None], count: int) -> list[float | None]:
 
 
 class TrainingCurves(RebuiltPage, can_focus=False):
-    """The curves of the writer that speaks for the job; `lines` is the height."""
+    """The curves of the writer that logs for the job; `lines` is the height."""
 
     DEFAULT_CSS: ClassVar[str] = "TrainingCurves { height: 4; overflow-y: hidden; }"
     can_focus = False

@@ -1,4 +1,4 @@
-"""The job over its ranks: who speaks, how far it is, how fast, and what is wrong with it."""
+"""The job over its ranks: which one logs, how far it is, how fast, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class JobHeader:
 
 
 def whose(facts: JobFacts) -> str:
-    """Who speaks for the job, in words."""
+    """Which rank logs for the job, as text."""
     writer = facts.speaker
     if writer is None:
         return "no progress in its logs"

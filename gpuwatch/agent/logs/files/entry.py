@@ -136,7 +136,7 @@ class FileEntry(object):
 
     def speaker(self):
         # type: () -> dict[str, Any]
-        """Who speaks in this file, as far as that is known without its lines: the writer, else the path."""
+        """Which rank writes this file, as far as known without its lines: the writer, else the path."""
         found = dict(self._spoken)
         if self.found_job is not None and not self._ranks:
             found.setdefault("job", self.found_job)

@@ -96,7 +96,7 @@ def _order(problem: Problem) -> tuple[int, float]:
 
 
 def _circle(problems: list[Problem]) -> list[Problem]:
-    """Follow whom each waits for until a problem comes again: that loop is the deadlock."""
+    """Follow what each one waits for until one comes again: that loop is the deadlock."""
     way = [problems[0]]
     while True:
         culprit = way[-1].culprits[0]

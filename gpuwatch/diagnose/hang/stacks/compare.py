@@ -181,7 +181,7 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
 
 
 def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict | None:
-    """All that are there wait together, and some are not there: those are whom they wait for."""
+    """All ranks that are there wait together, and some are absent: they wait for those."""
     if len(spots) != 1 or not absent or not spots[0].waits:
         return None
     sure: Confidence = "medium" if len(absent) * 2 < len(spots[0].ranks) else "low"

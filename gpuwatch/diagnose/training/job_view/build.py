@@ -26,7 +26,7 @@ last."""
 
 
 def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
-    """What all logs report, by the job that they speak of."""
+    """What all logs report, by job."""
     received: Received = {}
     for writer in fleet.progress.writers.values():
         job, seat = seats.of(writer)

@@ -36,7 +36,7 @@ class PlacedRank:
 
 
 Writer: TypeAlias = tuple[RankProgress, PlacedRank | None]
-"""Who speaks, and where that one sits."""
+"""The writer, and where its rank runs."""
 
 
 class RankPlacement:

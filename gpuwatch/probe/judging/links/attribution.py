@@ -40,7 +40,7 @@ class Component(NamedTuple):
 
 @dataclass(frozen=True)
 class Attribution:
-    """A part and the links that speak against it."""
+    """A part and the bad links that it would explain."""
 
     part: Component
     links: tuple[MeasuredLink, ...]
@@ -81,7 +81,7 @@ class FaultAttribution:
             self._take(found)
 
     def _counts(self, link: MeasuredLink) -> bool:
-        """Links that were bad among others and are fine alone speak neither for a part nor against it yet."""
+        """Links that were bad among others and are fine alone count neither for a part nor against it yet."""
         return link in self._failing or not link.retested
 
     def _parts(self, link: MeasuredLink) -> tuple[Component, ...]:

@@ -1,4 +1,4 @@
-"""Who is measured with whom, and when: rounds of disjoint pairs. Pure."""
+"""Which pairs are measured when: rounds of disjoint pairs. Pure."""
 
 from __future__ import annotations
 

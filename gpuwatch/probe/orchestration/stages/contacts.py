@@ -1,4 +1,4 @@
-"""Who can talk to whom, as far as it is known: what is dead is reported, and not waited for again."""
+"""Which nodes reach which, as far as it is known: what is dead is reported, and not waited for again."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class RankControl:
         self._run.changed()
 
     def _is_of(self, rank: int, node: str) -> bool:
-        """A node speaks for its own ranks only."""
+        """A node may report its own ranks only."""
         seat = self._run.seat(rank)
         return seat is not None and seat.node == node
 

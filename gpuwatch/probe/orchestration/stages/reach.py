@@ -1,4 +1,4 @@
-"""Who can connect to whom, before any rank starts: a firewall is named in words, not found by a hang."""
+"""Which nodes can connect to which, before any rank starts: a firewall is reported, not found by a hang."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class LogSource:
     ranks: tuple[int, ...] = ()
     """All whose words the file holds."""
     shared: bool = False
-    """Others speak in it too: only this rank's lines are shown."""
+    """Other ranks write to it too: only this rank's lines are shown."""
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ def rank_sources(sources: Iterable[LogSource], rank: int) -> list[LogSource]:
 
 
 def every_rank(sources: Sequence[LogSource]) -> list[LogSource]:
-    """One source or more for every rank; files in which several ranks speak as they are, once."""
+    """One source or more for every rank; files that several ranks write, unchanged, once."""
     spoken = [source for source in sources if source.ranks]
     return sorted(spoken, key=_rank_order) or [s for s in sources if s.file != KERNEL_LOG]
 
