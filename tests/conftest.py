@@ -88,6 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-sentences", action="store_true", help="write the sentences that tests meet as golden"
     )
+    parser.addoption("--update-snapshots", action="store_true", help="write the pictures of the screens anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:

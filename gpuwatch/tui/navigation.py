@@ -299,7 +299,7 @@ class Navigation(App[None]):
     def action_columns(self) -> None:
         """The columns of the table on this screen."""
         from gpuwatch.tui.chrome.columns_screen import ColumnsScreen
-        from gpuwatch.tui.preferences.shape import COLUMNS, USUAL
+        from gpuwatch.tui.preferences.shape import TITLES, USUAL
 
         table = self.screen.column_table if isinstance(self.screen, LiveScreen) else None
         if table is None:
@@ -310,7 +310,7 @@ class Navigation(App[None]):
         def take(names: list[str]) -> None:
             self.prefer_of("columns", table, [] if names == usual else names)
 
-        self.push_screen(ColumnsScreen(table, COLUMNS[table], wanted, take))
+        self.push_screen(ColumnsScreen(table, TITLES[table], wanted, take))
 
     def action_help(self) -> None:
         """The keys, and back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -19,16 +19,6 @@ from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
     """A box with a line for each column."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    ColumnsScreen { align: center middle; background: $background 40%; }
-    ColumnsScreen > #columns-box {
-        width: 48; max-width: 100%; height: auto; max-height: 90%; background: $panel; padding: 1 2;
-    }
-    ColumnsScreen SelectionList {
-        height: auto; max-height: 1fr; border: none; padding: 0; background: $panel;
-    }
-    ColumnsScreen .columns-note { color: $text-muted; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q,C", "close", "Close", priority=True),
         Binding("j", "down", show=False),
@@ -36,26 +26,28 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
     ]
 
     def __init__(
-        self, table: str, names: Sequence[str], shown: Sequence[str], take: Callable[[list[str]], None]
+        self, table: str, titles: Mapping[str, str], shown: Sequence[str], take: Callable[[list[str]], None]
     ) -> None:
         """Offer columns.
 
         Args:
             table: What the table lists.
-            names: All its columns, in the order of the screen.
+            titles: The title of each of its columns by name, in the order of the screen.
             shown: Those that are wanted now.
             take: Is given those that are wanted, whenever that changes.
         """
         super().__init__()
-        self._table, self._names, self._take = table, names, take
-        self.choice = SelectionList[str](*(Selection(name, name, name in shown) for name in names))
+        self._table, self._names, self._take = table, tuple(titles), take
+        self.choice = SelectionList[str](
+            *(Selection(title, name, name in shown) for name, title in titles.items())
+        )
 
     def compose(self) -> ComposeResult:
         """A title, the columns, what the keys do."""
         with Vertical(id="columns-box"):
             yield Label(f"Columns of the {self._table}")
             yield self.choice
-            yield Label("space: show or hide   enter: done", classes="columns-note")
+            yield Label("space: show or hide   enter: done", classes="box-note")
 
     def on_mount(self) -> None:
         """The keys go to the list."""

@@ -19,20 +19,12 @@ from gpuwatch.tui.model.job_scope import JobSummary
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.styles import clean, fit
 
-NAME_COLUMNS = 28
+NAME_COLUMNS = 24
 
 
 class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
     """A box with a line for each job; the result is the job, empty for all of them."""
 
-    DEFAULT_CSS: ClassVar[str] = """
-    JobsScreen { align: center middle; background: $background 40%; }
-    JobsScreen > #jobs-box {
-        width: 76; max-width: 100%; height: auto; max-height: 90%; background: $panel; padding: 1 2;
-    }
-    JobsScreen OptionList { height: auto; max-height: 1fr; border: none; padding: 0; background: $panel; }
-    JobsScreen .jobs-note { color: $text-muted; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,J", "close", "Close", priority=True),
         Binding("j", "down", show=False),
@@ -50,7 +42,7 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
         with Vertical(id="jobs-box"):
             yield Label("Jobs: every screen shows the chosen one alone")
             yield self.choice
-            yield Label("enter: choose   esc: leave it as it is", classes="jobs-note")
+            yield Label("enter: choose   esc: leave it as it is", classes="box-note")
 
     def on_mount(self) -> None:
         """Start on the job that is shown."""

@@ -15,11 +15,13 @@ from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.themes import THEMES
 from gpuwatch.tui.training import rank_columns
 
-COLUMNS = {
-    "nodes": tuple(column.name for column in node_columns.COLUMNS),
-    "ranks": tuple(column.name for column in rank_columns.COLUMNS),
-    "processes": tuple(column.name for column in process_columns.COLUMNS),
+TITLES = {
+    "nodes": {column.name: column.title for column in node_columns.COLUMNS},
+    "ranks": {column.name: column.title for column in rank_columns.COLUMNS},
+    "processes": {column.name: column.title for column in process_columns.COLUMNS},
 }
+"""Table -> the title of each of its columns, by name."""
+COLUMNS = {table: tuple(titles) for table, titles in TITLES.items()}
 """Table -> its columns."""
 USUAL = {
     **COLUMNS,
