@@ -238,7 +238,7 @@ def _ended_somebody(alert: Alert, track: StepTrack) -> bool:
 
 def _follows(alert: Alert, end: Alert) -> bool:
     """Whether a line about the end of the training came after an alert, from the same rank, file or job."""
-    if not _same_file_or_rank(alert, end) and None not in (alert.rank, end.rank) and alert.job != end.job:
+    if not _same_file_or_rank(alert, end) and not _may_be_one_job(alert, end):
         return False
     proof, other = alert.proof[0], end.proof[0]
     later_s = end.first - alert.last if alert.timed and end.timed else None
@@ -257,6 +257,14 @@ def _same_file_or_rank(one: Alert, other: Alert) -> bool:
     if one.rank is not None and other.rank is not None:
         return one.rank == other.rank and (one.job == other.job or None in (one.job, other.job))
     return one.proof[0].file == other.proof[0].file and one.proof[0].node == other.proof[0].node
+
+
+def _may_be_one_job(alert: Alert, end: Alert) -> bool:
+    """Whether nothing tells the jobs apart; a job that is not known counts as any of its own node."""
+    if alert.job == end.job:
+        return True
+    unknown = None in (alert.job, end.job) and None in (alert.rank, end.rank)
+    return unknown and alert.proof[0].node == end.proof[0].node
 
 
 def may_recover(alert: Alert) -> bool:

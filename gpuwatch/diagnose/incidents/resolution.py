@@ -111,7 +111,8 @@ def _closed(
         return Resolution(wall, f"{cause.node} answers again, the job steps")
     recovered_at = None if cause is None or cause.code not in EXITS else cause.recovered_at
     if cause is not None and recovered_at is not None and wall - recovered_at > LISTED_S:
-        return Resolution(wall, f"rank {cause.rank} went on {clock(recovered_at, wall)}")
+        who = "the job" if cause.rank is None else f"rank {cause.rank}"
+        return Resolution(wall, f"{who} went on {clock(recovered_at, wall)}")
     if attempt is not None:
         return None
     if incident.code != HANG or incident.job is None:

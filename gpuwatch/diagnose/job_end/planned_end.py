@@ -15,6 +15,7 @@ from gpuwatch.diagnose.model.failure_classes import PEER_TROUBLE, SCHEDULER
 PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
 """Classes of lines that a job prints when it is ended on purpose."""
 SIGNALLED = "launch.agent_signalled"
+CANCELLED = "slurm.cancelled"
 ENDED_WITH = PEER_TROUBLE | {"launch.siblings_killed", "proc.sigterm", "rank.terminated", "rank.exit_error"}
 """What the ranks of an interrupted launcher leave behind."""
 BEFORE_S, AFTER_S = 5.0, 40.0
@@ -89,8 +90,18 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
 
 
 def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
-    """The alerts; notes where the user interrupted the launcher (Ctrl-C), and of what that ended."""
+    """The alerts; notes where the user interrupted the launcher (Ctrl-C), and of what that ended.
+
+    A launcher that Slurm stopped when it cancelled the job has its signal from there: an echo, a warning.
+    """
     alerts = list(alerts)
+    cancelled = [(alert.first, alert.job) for alert in alerts if alert.code == CANCELLED]
+    alerts = [
+        structs.replace(alert, severity="warning", role="echo")
+        if alert.code == SIGNALLED and alert.severity in GRAVE and _is_near(alert, cancelled)
+        else alert
+        for alert in alerts
+    ]
     moments = [(alert.first, alert.job) for alert in alerts if _is_interruption(alert)]
     return [
         structs.replace(alert, severity="info", role="hint" if alert.code == SIGNALLED else alert.role)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 
 from gpuwatch.diagnose.job_end.planned_end import Leave, leave_of, with_interruption
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -52,3 +53,22 @@ def test_what_an_interrupted_launcher_ended_is_a_note_with_it(text: str, severit
     ]
     judged = with_interruption([launcher, echo, *apart])
     assert [each.severity for each in judged] == [severity, severity, "error", "error", "error"]
+
+
+@pytest.mark.parametrize(
+    ("after_s", "job", "severity", "role"),
+    [
+        (0.5, "run", "warning", "echo"),
+        (25.0, "run", "warning", "echo"),  # its ranks took their time
+        (-60.0, "run", "error", "root"),  # stopped by something else, long before
+        (0.5, "other", "error", "root"),
+    ],
+)
+def test_a_launcher_that_slurm_stopped_follows_the_cancellation(
+    after_s: float, job: str, severity: str, role: str
+) -> None:
+    cancelled = alert("slurm.cancelled", "slurmstepd: error: *** JOB 888 ON n13 CANCELLED AT ... ***")
+    launcher = alert("launch.agent_signalled", "Received 15 death signal", T0 + after_s, job)
+    failed = alert("rank.exit_error", "failed (exitcode: 1)", T0 - 1)
+    judged = with_interruption([cancelled, structs.replace(launcher, role="root"), failed])
+    assert [(each.severity, each.role) for each in judged[1:]] == [(severity, role), ("error", failed.role)]

@@ -115,6 +115,38 @@ def test_an_end_that_a_failing_run_prints_on_its_way_out_recovers_nothing() -> N
     assert severity(raised, others=(structs.replace(end, first=T0 + 600),)) == "info"
 
 
+@pytest.mark.parametrize(
+    ("job", "node", "end_job", "end_node", "expected"),
+    [
+        ("spawned", "n5", "fin3", "n3", "critical"),
+        ("spawned", "n5", "fin3", "n5", "critical"),
+        (None, "n5", "fin3", "n3", "critical"),
+        (None, "n5", "fin3", "n5", "info"),  # a launcher's log, whose job is not known
+        ("fin3", "n5", "fin3", "n3", "info"),
+        (None, "n5", None, "n3", "info"),  # scan: one job
+    ],
+)
+def test_the_end_of_another_job_recovers_no_death_without_rank(
+    job: str | None, node: str, end_job: str | None, end_node: str, expected: str
+) -> None:
+    def moved(alert: Alert, job: str | None, node: str, file: str) -> Alert:
+        proof = structs.replace(alert.proof[0], node=node, file=file)
+        return structs.replace(alert, rank=None, node=node, job=job, proof=(proof,))
+
+    died = moved(error("rank.segfault"), job, node, "/srv/run.log")
+    end = structs.replace(error(FINISHED, at=T0 + 60), severity="info")
+    assert severity(died, others=(moved(end, end_job, end_node, "/srv/fin3.log"),)) == expected
+
+
+def test_an_incident_that_the_job_outlived_names_no_rank_that_is_not_known() -> None:
+    cluster = Cluster(1, packs=load_packs())
+    for code, offset, at in (("rank.segfault", 100, -300.0), (FINISHED, 20000, -60.0)):
+        cluster.find(code, None, file="/logs/run.log", offset=offset, at=cluster.t + at, backlog=True)
+    cluster.step(20)
+    reasons = [incident.closed for incident in cluster.book.incidents]
+    assert reasons and all(reason and "None" not in reason for reason in reasons), reasons
+
+
 def report(folder: Path) -> ScanReport:
     packs = load_packs()
     return judged(scan(gather([folder]), packs.all, "agent"), packs, 1.8e9, 0.1)
