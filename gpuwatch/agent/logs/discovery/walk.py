@@ -16,9 +16,16 @@ WINDOW_S = 6 * 3600.0
 AHEAD_S = 300.0
 """A file may carry a time of the future: the clocks of a file server and a node differ."""
 
-LOG_NAME = re.compile(
+_LOG_NAME = re.compile(
     r"\.(?:log|txt|out|err|stdout|stderr|[oe]\d{1,10})(?:[.-]\d{1,6})?$|^(?:std(?:out|err)|error\.json)$"
 )
+_LOG_WORD = re.compile(
+    r"(?i)(?:^|[._-])(?:logs?|out|err|output|stdout|stderr|nohup|console|slurm|train|training|rank|worker|task|node)"
+    r"[._-]?\d{0,6}(?=[._-]|$)"
+)
+_ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,11})$")
+_ENDINGS = re.compile(r"(?i)(?:log|out|err|rank|worker|task|node|local|proc|host|old|prev|bak)\d{0,6}$")
+"""Endings that a log has, too: of its rank, node or copy (`out.rank3`, `run.log.old`)."""
 _DULL = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
 _MADE_BY_TOOLS = re.compile(
     r"(?:wandb|run-\d{8}_\d{6}-\w{1,64}|files|lightning_logs|version_\d{1,6}|outputs|multirun"
@@ -97,7 +104,7 @@ class Walk(object):
         if name.startswith(".") or name in _DULL:
             return
         is_folder = entry.is_dir(follow_symlinks=False)
-        if not is_folder and not LOG_NAME.search(name):
+        if not is_folder and not _may_be_log(name):
             return
         status = entry.stat(follow_symlinks=False)
         if is_folder:
@@ -112,3 +119,14 @@ class Walk(object):
         """Whether it was written of late, by a user of whose processes we see whether they write it still."""
         ours = self._user in (0, status.st_uid)
         return ours and self._now - WINDOW_S <= status.st_mtime <= self._now + AHEAD_S
+
+
+def _may_be_log(name):
+    # type: (str) -> bool
+    """Whether a name is that of a log: by its ending, or by a word where it has no other ending."""
+    if _LOG_NAME.search(name):
+        return True
+    ending = _ENDING.search(name)
+    return _LOG_WORD.search(name) is not None and (
+        ending is None or _ENDINGS.match(ending.group(1)) is not None
+    )
