@@ -87,6 +87,7 @@ def test_harmless_folders_that_need_the_lines_below_alarm_in_neither() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["harmless", "failures"])
 def test_live_and_scan_agree_over_the_corpus(kind: str) -> None:
     folders = sorted(each for each in (CORPUS / kind).iterdir() if each.is_dir())
