@@ -52,7 +52,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
     """The node names that a range stands for, without repetitions, in the order written.
 
     Raises:
-        RangeError: not a node range, or one of more than `most` nodes.
+        RangeError: not a node range, or one of no node or of more than `most` nodes.
     """
     operands = _scan(text)
     count = sum(operand.count for operand in operands)
@@ -61,6 +61,8 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
     names: dict[str, None] = {}
     for operand in operands:
         _combine(names, operand)
+    if not names:
+        raise RangeError(0, "no node is left of it")
     return list(names)
 
 

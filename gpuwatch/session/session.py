@@ -86,7 +86,7 @@ class Session:
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
         self._asked = 0
-        self._hang_queries = HangQueries(self, self.book) if plan.hang_query == "auto" else None
+        self._hang_queries = HangQueries(self, lambda: self.book) if plan.hang_query == "auto" else None
         self.line_queries = LineQueries(self, lambda: self.book)
         self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()

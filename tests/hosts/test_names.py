@@ -47,6 +47,7 @@ def test_digits_before_a_bracket_stay_as_they_are() -> None:
         ("-oProxyCommand=x", 0, "cannot begin with '-'"),
         ("a\x1b[2J", 1, r"'\x1b'"),
         ("", 0, "missing"),
+        ("a&b", 0, "no node"),
     ],
 )
 def test_a_bad_range_says_where_and_why(text: str, offset: int, part: str) -> None:
@@ -120,5 +121,5 @@ def test_any_text_is_expanded_or_refused(text: str) -> None:
         assert 0 <= error.offset <= len(text)
         assert str(error).isprintable()
     else:
-        assert len(names) <= MAX_NODES
-        assert set(expand(fold(names)) if names else []) == set(names)
+        assert 0 < len(names) <= MAX_NODES
+        assert set(expand(fold(names))) == set(names)

@@ -53,13 +53,16 @@ class HangQueries:
     """Call `update` after every poll of the session; it never blocks."""
 
     def __init__(
-        self, session: NodeRequests, book: AlertBook, clock: Callable[[], float] = time.monotonic
+        self,
+        session: NodeRequests,
+        book: Callable[[], AlertBook],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Send no request yet.
 
         Args:
             session: Sends the requests.
-            book: States which jobs hang, and takes the answers.
+            book: Gives the book in force: it states which jobs hang, and takes the answers.
             clock: Monotonic seconds.
         """
         self._session = session
@@ -70,7 +73,7 @@ class HangQueries:
 
     def update(self) -> None:
         """Ask the ranks of jobs that newly seem to hang, and take in what came of earlier questions."""
-        suspected = self._book.suspected_hangs
+        suspected = self._book().suspected_hangs
         if not suspected and not self._queries:
             return
         for job in [job for job in self._queries if job not in suspected]:
@@ -100,14 +103,14 @@ class HangQueries:
         if answer is not None:
             query.answer = answer if query.answer is None else confirmed(query.answer, answer)
             query.kept = False
-            self._book.answer_hang(job, query.answer)
+            self._book().answer_hang(job, query.answer)
 
     def _keep(self, job: str, answer: HangAnswer) -> bool:
         """Keep it with the incident of this hang; False: there is none yet."""
         name = f"{CODE}@{job}"
-        for incident in self._book.incidents:
+        for incident in self._book().incidents:
             if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):
                 if incident.hang_check is None or incident.hang_check.at < answer.hang_check.at:
-                    self._book.keep_hang_check(incident.id, answer.hang_check)
+                    self._book().keep_hang_check(incident.id, answer.hang_check)
                 return True
         return False

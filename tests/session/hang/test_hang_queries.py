@@ -53,7 +53,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
 
 def test_a_hang_is_asked_about_once_and_the_next_one_anew(session: Recorded) -> None:
-    queries = HangQueries(session, session.book)
+    queries = HangQueries(session, lambda: session.book)
     queries.update()
     assert session.asked == []
     session.hanging = {"b"}
@@ -77,7 +77,7 @@ def test_only_a_hang_that_one_reading_does_not_settle_is_read_a_second_time(
     monkeypatch.setattr(hang_queries, "answer_of", lambda *_: answer)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 0.0)
     now = 0.0
-    queries = HangQueries(session, session.book, lambda: now)
+    queries = HangQueries(session, lambda: session.book, lambda: now)
     session.hanging = {"b"}
     for _ in range(9):
         now += LONGEST_S  # a reading is over by then
