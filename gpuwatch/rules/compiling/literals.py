@@ -212,7 +212,9 @@ def _longest_word(text: str) -> str:
 
 
 def _is_word(word: str) -> bool:
-    return len(word) >= MIN_WORD or not word.isascii()
+    """Whether it can be looked for in a line whose digits are gone."""
+    plain = word.isalpha() and len(word) >= MIN_WORD
+    return plain if word.isascii() else not any(map(str.isdigit, word))
 
 
 def _holds(text: str, words: Words) -> bool:

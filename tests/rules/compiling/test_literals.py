@@ -57,6 +57,7 @@ def test_a_word_is_whole_only_where_that_is_sure(
         (r"(?:frobnicator \d+ badly|gizmotron) \d+ ended", {("badly",), ("ended",)}),
         (r"frobnicator in WorkNCCL\(\d+ ran for", set()),
         (r"(?i)frobnicator: \d+ ошибка", set()),
+        (r"frobnicator \w+: 79, \w+ №7\d", set()),
         (r"frobnicator: \d+ ошибка", {("ошибка",)}),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_mistake_is_named_with_its_place_and_the_nearest_word(
         load(file, {})
     (problem,) = refused.value.problems
     assert problem.startswith(f"{file}:{place}:")
-    assert f"did you mean {hint}?" in problem
+    assert f"mean {hint}?" in problem
 
 
 def test_a_change_leaves_the_rest_of_the_file_as_it_was(tmp_path: Path) -> None:
