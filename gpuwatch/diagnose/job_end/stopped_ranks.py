@@ -73,15 +73,14 @@ def nodes_cut_short(
     by_node = {track.node: track for track in own if track.node is not None}
     if len(by_node) != len(own):
         return {}
+    through = [track for track in own if track.complete]
     return {
         node: track
         for node, track in by_node.items()
         if not track.complete
         and any(
-            other.complete
-            and _of_one_job(track, other, shared=False)
-            and _leaves_behind(track, other, closings)
-            for other in own
+            _of_one_job(track, other, shared=False) and _leaves_behind(track, other, closings)
+            for other in through
         )
     }
 

@@ -37,7 +37,7 @@ _READ_BUNDLE = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib
 
 _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
-_COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$")
+_COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|[ \t]+# (?:type|noqa):[^\n\"']*$")
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
 _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
 
@@ -99,7 +99,7 @@ def _installed_body() -> bytes:
 
 
 def without_prose(source: str) -> str:
-    """A module without docstrings and lines of comment, every statement on its old line.
+    """A module without docstrings and comments of their own or of types, every statement on its old line.
 
     A quarter of the bundle is prose, and every connection sends it.
     """
