@@ -96,3 +96,27 @@ def test_words_of_an_error_that_are_no_event_raise_no_alarm(text: str) -> None:
 @pytest.mark.parametrize("text", EVENTS)
 def test_the_same_words_as_an_event_do(text: str) -> None:
     assert alarms(text) != []
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "ValueError: too many values to unpack (expected 2)",
+        "ValueError: not enough values to unpack (expected at least 2, got 1)",
+        "TypeError: f() got an unexpected keyword argument 'test'",
+        "TypeError: expected str, bytes or os.PathLike object, not NoneType",
+        "KeyError: 'prompt'",
+        "AssertionError: no failures expected",
+        "AssertionError",
+        "RuntimeError: expected scalar type Half but found Float",
+        "ValueError: invalid literal for int() with base 10: 'ignored'",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/data/user: prompt.txt'",
+        "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors)",
+        "ImportError: cannot import name 'x' from 'y' (unknown location)",
+        "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: https://x/y",
+    ],
+)
+def test_an_exception_that_ends_a_traceback_is_an_event_whatever_its_words(raised: str) -> None:
+    frames = 'Traceback (most recent call last):\n  File "/w/train.py", line 1, in <module>\n    main()\n'
+    found = scan_excerpt(built_in_rules(), (frames + raised).split("\n"))
+    assert [each for each in found if each["severity"] in ALARMING]

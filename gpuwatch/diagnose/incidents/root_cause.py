@@ -433,9 +433,16 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """The scheduler reports of one thing in several lines; only one of them may state where it was."""
+    """The cause with its place where another line states it: the launcher's, below it, or the scheduler's."""
     if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
         return cause
+    ended = min(
+        (each for each in alerts if each.code in EXITS and each.rank is not None and each.role == "first"),
+        key=lambda each: (each.first, each.position),
+        default=None,
+    )
+    if ended is not None and cause in _logged_above(alerts, ended):
+        return structs.replace(cause, node=ended.node, rank=ended.rank, job=ended.job or cause.job)
     same = [each for each in alerts if each.role == "root" and explains(cause.code, each.code)]
     found = next((each for each in same if each.node is not None and _one_process(cause, each)), None)
     if found is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gpuwatch.fleet.jobs.places import Places
 from tests.diagnose.finding import T0, Reporter, places
 from tests.sentences import Sentences
@@ -349,3 +351,15 @@ def test_another_attempt_is_another_thing() -> None:
     job.emit("oom.cuda", 30.0, 3, file="/runs/x/attempt_1/3/stderr.log")
     assert len(job.alerts()) == 2
     assert len(job.judged()) == 2
+
+
+@pytest.mark.parametrize("code", ["cuda.launch_failure", "python.exception"])
+def test_an_exception_above_the_launchers_table_is_of_the_rank_that_ended_first(code: str) -> None:
+    report = Reporter(places(8))
+    shared = {"file": "/logs/run.log", "backlog": True}
+    report.emit(code, 1.2, None, "gpu-001", offset=42_000, timed=False, **shared)
+    report.emit("rank.exit_error", 1.0, 5, "gpu-001", offset=44_000, **shared)
+    for rank in others(8, 5):
+        report.emit("rank.exit_error", 2.0, rank, "gpu-001", offset=46_000 + rank, **shared)
+    (incident,) = report.judged()
+    assert (incident.code, incident.rank) == (code, 5)

@@ -94,9 +94,11 @@ _GAVE_UP = re.compile(
 )
 """The end of a process, whatever the level of the line: launchers log at theirs."""
 _DISMISSED = re.compile(
-    r"\((?:ignored|ignoring|harmless|non-?fatal|not fatal|expected|raised on purpose|on purpose"
+    r"\((?:(?:ignored|ignoring|harmless|non-?fatal|not fatal|raised on purpose|on purpose"
     r"|injected|simulated|mocked|by the test)\b"
+    r"|expected(?:\s?[),;.:]|\s(?:in|by|on|during|for|here|when|while|as|and|error|failure|exception|behaviou?r)\b))"
 )
+"""Words in parentheses behind what is no trouble; `(expected 2)` and `(expected str, got int)` are none."""
 _ABSENT = re.compile(r"\s?[:=]\s?(?:[Ff]alse|FALSE|[Nn]o|[Nn]one|[Oo]ff)\s{0,4}(?:$|[,;|)}\]])")
 """The value of a flag, behind words that name what did not happen."""
 _EXCEPTION = re.compile(r"(?:Error|Exception)$")
