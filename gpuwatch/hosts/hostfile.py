@@ -17,7 +17,7 @@ _IGNORED = ("max_slots", "max-slots")
 
 
 def is_hostfile(text: str) -> bool:
-    """Whether a text is a plain list and not YAML: reported from its first line that states anything."""
+    """Whether a text is a plain list and not YAML: shown by its first line that has content."""
     for line in text.split("\n"):
         stated = line.split("#", 1)[0].strip()
         if stated:

@@ -180,7 +180,7 @@ class Absent(NodeMessage, tag="absent", frozen=True, kw_only=True):
 
 
 class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
-    """A rank, or the worker itself (`rank` is None), ended without being reported to."""
+    """A rank, or the worker itself (`rank` is None), ended without being ordered to."""
 
     rank: int | None = None
     reason: str

@@ -1,7 +1,7 @@
 """RUNS ON THE NODES (Python 3.8 and later): imports torch once, forks a rank a seat, and passes lines on.
 
 The only file that imports torch. The launcher gives it the `PrepareFields`, `Step` and `Stop` lines; it
-answers with the lines of its ranks. It leaves when it is reported to, or when its stdin ends; the ranks never
+answers with the lines of its ranks. It leaves when it is ordered to, or when its stdin ends; the ranks never
 outlive it.
 """
 

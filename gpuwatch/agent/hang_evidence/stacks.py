@@ -26,7 +26,7 @@ MAX_THREADS = 512
 MAX_REPORTED_THREADS = 24
 """Reported of one process: the main one, and then those that used the CPU most."""
 BETWEEN_S = 0.5
-"""CPU time is compared over this long: a rank that spins is reported from one that sleeps."""
+"""CPU time is compared over this long: a rank that spins is distinguished from one that sleeps."""
 ONE_S = 4.0
 """Given to py-spy for one process."""
 ALL_S = 12.0

@@ -274,7 +274,7 @@ class Worker(object):
         # type: (FileEntry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
         """Scan a piece (bytes, offset, arrival, backlog); what earlier readers hung on is left out.
 
-        `scanned` is reported how many bytes are done, before what is found in them is sent with the place.
+        `scanned` gets the number of bytes done, before what is found in them is sent with the place.
         """
         data, offset, arrived, backlog = piece
         packed = packed_inside(data)

@@ -47,7 +47,7 @@ class RunningRank:
 
 
 class Jobs:
-    """Names every job of a fleet; what one is called to be reported from another, it is called to its end."""
+    """Names every job of a fleet; the name that distinguishes a job from the others stays to its end."""
 
     def __init__(self) -> None:
         self._members: dict[str, list[RunningRank]] = {}

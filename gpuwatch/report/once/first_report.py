@@ -105,7 +105,7 @@ def wait_for_first_report(
     Args:
         session: Where the nodes are.
         longest_s: Seconds to wait at most.
-        progress: Is reported what is waited for.
+        progress: Called with what is waited for.
         cold_s: Seconds to wait longer while the driver of a node is starting.
         clock: Monotonic seconds.
         pause: Sleeps.

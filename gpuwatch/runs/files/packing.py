@@ -25,7 +25,7 @@ PACKED_BYTES = 2048
 PIECE_BYTES = 1 << 20
 """Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
 HEAD_BYTES = 256
-"""Behind a member that state whether another one, text or neither follows."""
+"""Bytes behind a member: they show whether another one, text or neither follows."""
 LEAST_UNPACKED = 128 << 20
 MAX_EXPANSION = 1000
 """A file may unpack to `LEAST_UNPACKED` bytes, which are read within seconds, or to this many times its size;

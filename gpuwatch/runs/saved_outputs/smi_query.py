@@ -4,7 +4,7 @@
         Remapped Rows
             Pending                           : Yes
 
-Headings are reported from values by the colon, and belong to what is indented below them.
+Headings are distinguished from values by the colon, and belong to what is indented below them.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class LinkCell(RebuiltPage, can_focus=False):
         return tuple(row)
 
     def _rails(self, there: list[Peers], back: list[Peers], width: int) -> Iterator[Row]:
-        """Every rail's share, so that one bad NIC is reported from a bad node; the others in one line."""
+        """Every rail's share, so that a bad NIC is distinguished from a bad node; the others in one line."""
         look = self.look
         local = {seat.rank: seat.local for seat in self.view.board.seats}
         rails = [[each for each in links if each.pair.link == "same_rail"] for links in (there, back)]

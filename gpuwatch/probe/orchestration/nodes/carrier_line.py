@@ -41,7 +41,7 @@ MAX_LINE_BYTES = 1 << 20
 
 
 class TalkError(ValueError):
-    """A line that nobody could have stated; the message is safe to show."""
+    """A line that no worker writes; the message is safe to show."""
 
 
 _decoder: msgspec.json.Decoder[AnyNodeMessage] = msgspec.json.Decoder(AnyNodeMessage)
@@ -99,7 +99,7 @@ class CarrierLine:
         self._started = False
         self._left: str | None = None
         self._silent_beats = 0
-        """Beats of ours since it last stated something."""
+        """Beats of ours since its last line."""
         self._reader: threading.Thread | None = None
 
     def open(self, receive: OnMessage) -> None:

@@ -1,7 +1,7 @@
 """One directed link between two ranks: bandwidth from source to destination, and latency.
 
-Both ends meet through the store first, so that a rank that does not come is reported from a link that is
-dead. Bandwidth is timed by the receiver, from the moment it states "go" to the last byte: what the
+Both ends meet through the store first, so that a rank that does not come is distinguished from a link
+that is dead. Bandwidth is timed by the receiver, from the moment it states "go" to the last byte: what the
 sender's kernel buffers does not count. Times of a latency step are half round trips and come from the
 source.
 """
