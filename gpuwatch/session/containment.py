@@ -14,7 +14,7 @@ from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.plain import plain
 
 CPU_SHARE, CPU_BURST_S = 0.25, 3.0
-"""Of a core, for taking in the frames of one node; an agent with 8 GPUs takes 0.05 %."""
+"""Share of a core that processing one node's frames may use; an agent with 8 GPUs takes 0.05 %."""
 JUDGED_AT_S = (0.0, 3.0, 30.0)
 """Each node is judged alone at these times from now, in seconds: some checks require a duration."""
 MAX_UPDATES = 50
@@ -61,12 +61,12 @@ class Containment:
             )
 
     def judge(self, book: AlertBook, new_book: Callable[[], AlertBook], now: float, wall: float) -> AlertBook:
-        """Update the book; the one in force from now on.
+        """Update the alert book and return the one to use from now on.
 
         A node whose facts cannot be judged is forgotten, and the others are judged by a renewed book.
 
         Raises:
-            Exception: that of the book, where no node alone causes it.
+            Exception: raised by the book, if no single node causes it.
         """
         try:
             book.update(self._fleet, now, wall)

@@ -1,4 +1,4 @@
-"""What NCCL's own watch over a job states: RAS, since NCCL 2.24, on a TCP port of every rank's node.
+"""Queries RAS, NCCL's built-in job monitor (2.24 and later), on a TCP port of every rank's node.
 
 The protocol is that of NCCL's src/ras/client_support.cc: commands and answers are lines, the answer to STATUS
 ends with the connection. Ranks of two jobs on one node may share the port; either may answer.
@@ -22,7 +22,7 @@ MAX_ADDRESSES = 8
 MAX_PIDS = 256
 MAX_ANSWER = 64 << 20
 MAX_PACKED = 700 * 1024
-"""Of a reply of 1 MiB."""
+"""Maximum packed size; a reply may be 1 MiB."""
 LONGEST_S = 30.0
 LEG_S = 5
 """RAS's own limit for the ranks to answer each other (RAS_COLLECTIVE_LEG_TIMEOUT)."""

@@ -1,4 +1,4 @@
-"""A machine without /proc (macOS): psutil where it can be imported, else little."""
+"""A machine without /proc (macOS): uses psutil if available; otherwise reports only a few values."""
 
 import importlib
 import os

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 WAIT_S = 15.0
-"""A node that has not listed its processes by then is left out, and stated so."""
+"""A node that has not listed its processes by then is left out, and the report says so."""
 
 
 @click.command()
@@ -199,7 +199,7 @@ def wait_for_processes(
 
 
 def follow(session: Session, inquiry: HangQuery, report: Callable[[str], None]) -> None:
-    """Until everyone has answered, or had the time to."""
+    """Wait until every node has answered or its time is up."""
     while not inquiry.over:
         session.poll()
         inquiry.update()
@@ -209,7 +209,7 @@ def follow(session: Session, inquiry: HangQuery, report: Callable[[str], None]) 
 
 
 def reporting() -> AbstractContextManager[Callable[[str], None]]:
-    """How far it is, on stderr and only where that is a terminal."""
+    """Progress, on stderr, only if stderr is a terminal."""
     if not sys.stderr.isatty():
         return contextlib.nullcontext(lambda _words: None)
     from gpuwatch.report.once.spinner import words_line

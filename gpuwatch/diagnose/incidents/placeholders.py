@@ -50,8 +50,8 @@ def command(argv: Sequence[str], values: Values, *, remote: bool = False) -> str
     Without a value that it needs it states how to find that.
 
     Args:
-        argv: The program and its arguments, with placeholders; of a remote command text of ours for the
-            node's shell.
+        argv: The program and its arguments, with placeholders; for a remote command: our own text, for
+            the node's shell.
         values: Those whose form is not right count as unknown.
         remote: It runs on {node}, over ssh. Without the node the line states where to run it.
     """

@@ -1,4 +1,6 @@
-"""Regular expressions that a person types while the screen waits: what could run for ever is refused.
+"""Regular expressions that a person types while the screen waits.
+
+Patterns that could run for too long are refused.
 
 Python's matcher backtracks: a repeat inside a repeat takes exponential time, n repeats in a row the n-th
 power of the text's length, and choices multiply. All are bounded before the pattern is used: the dearest
@@ -17,11 +19,11 @@ MOST_TEXT = 200
 """Only this much of a text is looked at."""
 MOST_REPEATS = 2
 MOST_CHOICES = (512, 64, 8)
-"""Ways through the alternatives and optional parts, multiplied up, in a pattern with 0, 1 and 2 repeats."""
+"""Maximum number of branch combinations in a pattern with 0, 1 or 2 repeats."""
 
 
 class FilterPatternError(ValueError):
-    """A pattern that is wrong or too dear; the message states which."""
+    """A pattern that is invalid or too expensive; the message says which."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

@@ -13,7 +13,7 @@ OTHER_MEMINFO = re.compile(r"[\w()]{2,40}:\s+\d{1,20}(?: kB)?")
 
 
 def processor_times(line: str) -> list[int] | None:
-    """The columns of the `cpu` line of /proc/stat, in ticks; None when it is none."""
+    """The columns of the `cpu` line of /proc/stat, in ticks. None if this is not a `cpu` line."""
     words = line.split()
     if len(words) < 5 or words[0] != "cpu" or not all(re.fullmatch(r"\d{1,18}", word) for word in words[1:]):
         return None

@@ -7,7 +7,7 @@ from gpuwatch.link.stream.inbox import ClockReading
 WINDOW_S = 60.0
 """Long enough to find a quiet moment, short enough to follow a drifting clock (100 ppm: 6 ms)."""
 SLEW_S = 0.1
-"""What a clock may be led by in that time; readings further apart are from before and after a jump."""
+"""How far a clock may be slewed in that time; if readings differ by more, it jumped between them."""
 
 
 class ClockComparison:
@@ -41,5 +41,5 @@ class ClockComparison:
 
 
 def _agree(before: ClockReading, newest: ClockReading) -> bool:
-    """Whether both can be of clocks that only went on: an error bounds its reading."""
+    """Whether both readings fit a clock that did not jump, within their error bounds."""
     return abs(before.offset_s - newest.offset_s) <= before.error_s + newest.error_s + SLEW_S

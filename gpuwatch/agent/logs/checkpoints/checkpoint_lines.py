@@ -46,5 +46,5 @@ def _path(text):
 
 def _is_path(text):
     # type: (str) -> bool
-    """No date, no share such as 3/16, no web address."""
+    """Whether the text is a path and not a date, a fraction such as 3/16 or a URL."""
     return not text.startswith("//") and re.search(r"[A-Za-z]{2}", text) is not None

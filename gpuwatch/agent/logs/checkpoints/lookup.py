@@ -1,4 +1,4 @@
-"""Puts to a line about a written checkpoint what lies at the place that it names."""
+"""Adds to a line about a saved checkpoint what is stored at the path it names."""
 
 import os
 import time

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .catalog import Catalog  # noqa: F401 - used in type comments
 
 AGAIN_S = 3.0
-"""After a round of all globs the next one begins so much later, or ten times as late as a round takes."""
+"""After a round of all globs, the pause before the next round: this long, or ten times the round's duration
+if longer."""
 STEP_S = 0.01
 SLURM_S = 10.0
 """So long `scontrol` may take to report about a job; it is asked once a job."""

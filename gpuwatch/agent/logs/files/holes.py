@@ -15,7 +15,7 @@ def data_from(descriptor, offset, end):
     # type: (int, int, int) -> int
     """The first byte at or behind `offset` that is stored, `end` where none is; moves the file's position.
 
-    A hole smaller than `SMALL_HOLE` is none, nor is any where the file system cannot state.
+    Holes below `SMALL_HOLE`, and all holes on file systems that do not report them, count as data.
     """
     if _DATA is None or offset >= end:
         return min(offset, end)

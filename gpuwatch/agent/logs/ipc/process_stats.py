@@ -21,7 +21,7 @@ def cpu_s(pid):
 
 def own_bytes(pid):
     # type: (int) -> int
-    """Resident memory of a process without the pages of files, which a like process has too; 0: unknown."""
+    """Resident memory of a process without file-backed pages, which similar processes share; 0: unknown."""
     fields = (read_bytes("/proc/{}/statm".format(pid), 256) or b"").split()
     try:
         return (int(fields[1]) - int(fields[2])) * _PAGE

@@ -41,7 +41,8 @@ def head_program(message):
     # type: (str) -> str | None
     """The program of the system that a line without a time names first: `sshd[1761]: `.
 
-    A job's own output names Slurm so (`slurmstepd: error: `), which shows nothing of who writes the file.
+    A job's own output also begins lines like this (`slurmstepd: error: `), so it does not show who writes
+    the file.
     """
     found = _HEAD.match(message)
     name = found.group(1).lower() if found else ""

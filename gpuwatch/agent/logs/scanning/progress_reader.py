@@ -73,7 +73,7 @@ class ProgressReader(object):
         """
         for offset, arrived, backlog, line, shape, dialects in self.newest.drain():
             known = False
-            # of what is live the arrival is as exact, and right whatever time zone the line is of
+            # for live lines the arrival time is as exact, and right in any time zone
             own = self.written_at(line, arrived) if backlog else None
             stated = {}  # type: dict[Any, set[str]]
             for reading, by, text in self.readings(line, dialects, local_ranks):

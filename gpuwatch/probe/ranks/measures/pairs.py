@@ -50,7 +50,7 @@ class Deadline:
 
 
 class GlooPairs:
-    """Pairs over gloo groups of two, one each, so that a dead one takes no other along.
+    """Pairs over gloo: one group per pair, so that a dead pair does not affect the others.
 
     Args:
         torch: The module; `torch.distributed` need not be initialized.
