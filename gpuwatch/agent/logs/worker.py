@@ -15,7 +15,7 @@ from .discovery.discovery import Discovery
 from .files.catalog import SMALL_BACKLOG, Catalog
 from .files.finder import Finder
 from .files.mounts import Mounts
-from .files.packed import packed_inside
+from .files.packing_magic import packed_inside
 from .ipc.activity_marker import ActivityMarker
 from .ipc.lifeline import die_with
 from .ipc.outbox import Outbox

@@ -40,28 +40,31 @@ def known_pause(hang: SilentHang, pauses: Mapping[Look, float]) -> float:
 
 
 def hang_threshold(
-    hang: SilentHang, ranks: Sequence[RankSigns], limit: float, longest_s: float, known_s: float
+    hang: SilentHang, ranks: Sequence[RankSigns], window_s: float, longest_s: float, known_s: float
 ) -> float:
     """Seconds of silence up to which a job that shows these signs may be healthy.
 
     Args:
         hang: What the signs come to.
         ranks: The ranks of the job.
-        limit: One window, in seconds.
+        window_s: One window: `Thresholds.hang_s` of the hosts file (60 s where it is left out), or
+            longer for a job of slow steps.
         longest_s: The longest silence that the job came out of by itself.
         known_s: As `known_pause`.
     """
     if hang.reading == "host":
         computing = 2 * sum(map(computes, ranks)) > len(ranks)
-        return max((COMPUTING_FACTOR if computing else 1.0) * PAUSE_WINDOWS * limit, 2 * longest_s, known_s)
+        return max(
+            (COMPUTING_FACTOR if computing else 1.0) * PAUSE_WINDOWS * window_s, 2 * longest_s, known_s
+        )
     if hang.reading == "busy":
-        return max(BLIND_WINDOWS * limit, known_s)
+        return max(BLIND_WINDOWS * window_s, known_s)
     works_alone = hang.reading == "spin" and hang.suspects
     if works_alone or (hang.reading == "waiting_for_one" and any(map(computes, hang.suspects))):
         return max(
-            PAUSE_WINDOWS * limit, known_s
+            PAUSE_WINDOWS * window_s, known_s
         )  # such as the rank that evaluates, or saves the model, for all
-    return max((GUESSED_WINDOWS if hang.guessed else 1.0) * limit, known_s)
+    return max((GUESSED_WINDOWS if hang.guessed else 1.0) * window_s, known_s)
 
 
 def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:

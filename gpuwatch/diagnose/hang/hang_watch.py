@@ -31,7 +31,7 @@ Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
 """(ranks, seconds of silence) -> UUID -> watts while the GPU trained."""
 
 CODE = "job.hang"
-EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 SILENT_GAPS = 5.0
 """A job is silent when this many of its usual gaps have passed."""
 LEAST_GAPS = 4
@@ -39,9 +39,9 @@ LEAST_GAPS = 4
 GAPS_KEPT = 64
 GONE_S = 60.0
 """A job whose ranks have all ended is forgotten after this time."""
-LAST_S = 6.0
+HOLD_S = 6.0
 """The verdict must hold this long: a single sample may catch a transition."""
-LATE_S = 20.0
+HOLD_WITHOUT_PACE_S = 20.0
 """The same where no usual gap is known, for example where monitoring began during the silence."""
 
 
@@ -117,7 +117,7 @@ class HangWatch:
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired, changed or ended."""
-        if now - self._at < EVERY_S:
+        if now - self._at < CHECK_EVERY_S:
             return False
         self._at = now
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
@@ -154,7 +154,7 @@ class HangWatch:
         if job.deaf and self._firing(name) is None:
             job.moved = now  # what was stated meanwhile is still on its way
         job.deaf = False
-        if at > job.moved + EVERY_S / 2:
+        if at > job.moved + CHECK_EVERY_S / 2:
             job.wake(at)
             self.suspected.discard(name)
         quiet_s, usual_s = now - job.moved, job.usual_s
@@ -188,10 +188,10 @@ class HangWatch:
         job.since = now if job.since is None else job.since
         quiet_s, known_s = now - job.moved, known_pause(found, job.pauses)
         stood_s = now - job.since
-        if stood_s >= LAST_S and quiet_s > max(limit, known_s):
+        if stood_s >= HOLD_S and quiet_s > max(limit, known_s):
             self.suspected.add(name)
         settled = _settles(job.answer, ranks)
-        if stood_s < (LAST_S if settled or job.usual_s is not None else LATE_S):
+        if stood_s < (HOLD_S if settled or job.usual_s is not None else HOLD_WITHOUT_PACE_S):
             return False
         if quiet_s <= (limit if settled else hang_threshold(found, ranks, limit, job.longest_s, known_s)):
             return self._end(name)

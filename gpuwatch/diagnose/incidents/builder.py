@@ -90,7 +90,7 @@ def incident_of(
     acknowledged = all(alert.acknowledged for alert in weighed)
     text = headline.sentence(stated, where, now)
     if _inferred(blame.rank, cause, where.ranks(job)):
-        text, blame = guessed(text), replace(blame, level="low", because=f"{blame.because}; {INFERRED}")
+        text, blame = guessed(text), replace(blame, confidence="low", because=f"{blame.because}; {INFERRED}")
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
         number=0,
@@ -103,7 +103,7 @@ def incident_of(
         node=blame.node,
         gpu=blame.gpu,
         job=job,
-        confidence=blame.level,
+        confidence=blame.confidence,
         because=blame.because,
         settle=_settled_by(stated, blame, where),
         cause=cause,
@@ -202,7 +202,7 @@ def _settled_by(stated: headline.HeadlineFacts, blame: CulpritChoice, where: Ran
     ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in stated.alerts)
     unexplained = cause is None
     return settle(
-        code, blame.level, who, stated.hang, stated.job, where, ended=ended, unexplained=unexplained
+        code, blame.confidence, who, stated.hang, stated.job, where, ended=ended, unexplained=unexplained
     )
 
 

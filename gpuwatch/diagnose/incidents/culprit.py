@@ -32,7 +32,7 @@ class CulpritChoice:
     rank: int | None = None
     node: str | None = None
     gpu: int | None = None
-    level: Confidence = "low"
+    confidence: Confidence = "low"
     because: str = ""
     votes: int = 0
     """Ranks whose lines name this node's address."""
@@ -50,10 +50,10 @@ def chosen_culprit(
     elif cause.code in GATHERINGS and not found.named:
         blame = _away(cause, alerts, where, job)
     else:
-        level, because = _certainty(cause, found.named, alerts)
-        blame = CulpritChoice(cause.rank, cause.node, cause.gpu, level, because)
+        confidence, because = _confidence(cause, found.named, alerts)
+        blame = CulpritChoice(cause.rank, cause.node, cause.gpu, confidence, because)
         if found.named:
-            blame = replace(_at(found.named[0], where, job), level=level, because=because)
+            blame = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
         elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
             blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
         joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
@@ -61,11 +61,11 @@ def chosen_culprit(
             blame = _joined(blame, joined, where, job)
     if cause.doubt:
         most: Confidence = "low" if cause.refuted else "medium"
-        level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index(most))]
-        blame = replace(blame, level=level, because=f"{blame.because}; but {cause.doubt}")
+        confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index(most))]
+        blame = replace(blame, confidence=confidence, because=f"{blame.because}; but {cause.doubt}")
     for doubt in found.doubts:
-        lower = LEVELS[max(0, LEVELS.index(blame.level) - 1)]
-        blame = replace(blame, level=lower, because=f"{blame.because}; but {doubt}")
+        lower = LEVELS[max(0, LEVELS.index(blame.confidence) - 1)]
+        blame = replace(blame, confidence=lower, because=f"{blame.because}; but {doubt}")
     return blame
 
 
@@ -75,7 +75,7 @@ def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[
     stated = alerts if cause is None else [cause]
     if not refuted or blame.node in {proof.node for alert in stated for proof in alert.proof}:
         return blame
-    return replace(blame, node=None, gpu=None, level="low")
+    return replace(blame, node=None, gpu=None, confidence="low")
 
 
 def _joined(
@@ -84,12 +84,12 @@ def _joined(
     """The rank that other lines report: no surer than medium."""
     rank, because = joined
     there = _at(rank, where, job)
-    level = LEVELS[min(LEVELS.index(blame.level), LEVELS.index("medium"))]
+    confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index("medium"))]
     because = f"{blame.because}; the rank: {because}"
-    return replace(there, node=there.node or blame.node, level=level, because=because)
+    return replace(there, node=there.node or blame.node, confidence=confidence, because=because)
 
 
-def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+def _confidence(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> tuple[Confidence, str]:
     if named:
         return "high", "the job itself names the ranks"
     if cause.code == HANG:
@@ -97,9 +97,9 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
     if cause.code == UNKNOWN:
         return _reported_with(cause), "the logs end early; no line says why"
     if cause.kernel and not cause.doubt:
-        return _certainty_of_kernel(cause)
+        return _confidence_of_kernel(cause)
     if cause.code in EXITS or cause.code in UNSPECIFIC:
-        return _certainty_of_end(cause, alerts)
+        return _confidence_of_end(cause, alerts)
     if cause.role == "first":
         return (
             "medium",
@@ -108,7 +108,7 @@ def _certainty(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> t
     return "high", "a root cause, and older than the other reports"
 
 
-def _certainty_of_kernel(cause: Alert) -> tuple[Confidence, str]:
+def _confidence_of_kernel(cause: Alert) -> tuple[Confidence, str]:
     if not cause.writer_unknown:
         return "high", "reported by the kernel or the driver"
     name = PurePosixPath(cause.proof[0].file or "").name
@@ -120,7 +120,7 @@ def _reported_with(cause: Alert) -> Confidence:
     return "high" if stated == "high" else "medium" if stated == "medium" else "low"
 
 
-def _certainty_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
+def _confidence_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
     if raised_by(cause, alerts) is not None:
         others = {each.rank for each in alerts if each.code in UNSPECIFIC} - {cause.rank}
         if not others:
@@ -191,10 +191,12 @@ def _by_address(
         return CulpritChoice(rank, node, gpu, "medium" if count > 1 else "low", because, count)
     if stuck is not None and len(stuck.suspects) == 1:
         blame = _at(stuck.suspects[0], where, job)
-        return replace(blame, level="medium", because="the only rank that did not take part")
+        return replace(blame, confidence="medium", because="the only rank that did not take part")
     same = {alert.rank for alert in alerts if alert.code == cause.code}
     if len(same) > MAX_NAMED_SUSPECTS:
-        return CulpritChoice(level="low", because=f"{len(same)} ranks report the same, none clearly first")
+        return CulpritChoice(
+            confidence="low", because=f"{len(same)} ranks report the same, none clearly first"
+        )
     because = "usually the symptom of a failed peer or a broken link"
     return CulpritChoice(cause.rank, cause.node, cause.gpu, "low", because)
 
@@ -206,12 +208,14 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
     ranks = where.world(job) - {alert.rank for alert in came}
     if len(ranks) == 1 and any(alert.rank is not None for alert in came):
         blame = _at(next(iter(ranks)), where, job)
-        return replace(blame, level="medium", because="the only rank that is known and did not wait")
+        return replace(blame, confidence="medium", because="the only rank that is known and did not wait")
     if len(nodes) == 1:
         return CulpritChoice(
-            node=nodes.pop(), level="medium", because="the only node that is known and did not wait"
+            node=nodes.pop(), confidence="medium", because="the only node that is known and did not wait"
         )
-    return CulpritChoice(level="medium", because="the ranks that entered report missing ranks, but not which")
+    return CulpritChoice(
+        confidence="medium", because="the ranks that entered report missing ranks, but not which"
+    )
 
 
 def _suspected(
@@ -228,13 +232,13 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
         node, count = votes[0]
         if count > 1 and _lost_by_all_others(node, alerts, where, job):
             because = "all other ranks lost it and name its address; its own ranks logged no lost peer"
-            return CulpritChoice(node=node, level="medium", because=because, votes=count)
+            return CulpritChoice(node=node, confidence="medium", because=because, votes=count)
         return CulpritChoice(node=node, because="the others' lines name its address", votes=count)
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
     if len(world - spoke) == 1 and len(spoke) > 1:
         because = f"the only rank of {len(world)} that logged nothing: it may have exited without an error"
-        return replace(_at((world - spoke).pop(), where, job), level="low", because=because)
+        return replace(_at((world - spoke).pop(), where, job), confidence="low", because=because)
     return CulpritChoice(because="only affected ranks logged errors")
 
 
@@ -255,18 +259,20 @@ def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritCh
     suspects = stuck.suspects
     if stuck.listed:
         blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()
-        return replace(blame, level="medium", because="the timeout itself lists the absent ranks")
+        return replace(blame, confidence="medium", because="the timeout itself lists the absent ranks")
     if len(suspects) == 1:
         rank = suspects[0]
         blame = _at(rank, where, job)
         reported = len(stuck.victims)
         place = where.of(rank, job)
         unread = "" if place is None or place.logs or not where.reads_logs else "; its log is not read"
-        level: Confidence = (
+        confidence: Confidence = (
             "medium" if reported >= 3 and reported + 1 >= len(stuck.world) and not unread else "low"
         )
         return replace(
-            blame, level=level, because=f"the only rank of {len(stuck.world)} that did not take part{unread}"
+            blame,
+            confidence=confidence,
+            because=f"the only rank of {len(stuck.world)} that did not take part{unread}",
         )
     nodes = {place.node for rank in suspects if (place := where.of(rank, job)) is not None}
     if suspects and len(nodes) == 1:

@@ -127,14 +127,14 @@ def _trust(
             final=True,
         ) from error
     if verdict.trust != "known" or verdict.entry is None:
-        raise CarrierError(_distrust(verdict, blob, name, host, policy), final=True)
+        raise CarrierError(_refusal_message(verdict, blob, name, host, policy), final=True)
     if new:
         return TrustedHost(describe_key(blob), None, verdict.entry.place)
     by = "certificate authority" if verdict.certified else "key"
     return TrustedHost(describe_key(blob), f"{by} at {verdict.entry.place}")
 
 
-def _distrust(
+def _refusal_message(
     verdict: HostKeyVerdict, blob: bytes, name: HostName, host: ResolvedHost, policy: HostKeyPolicy
 ) -> str:
     shown, lookup = describe_key(blob), name.lookup

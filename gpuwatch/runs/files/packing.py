@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 
-from gpuwatch.agent.logs.files import packed
+from gpuwatch.agent.logs.files import packing_magic
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.utf16 import as_utf8, encoding_of
 
@@ -108,7 +108,7 @@ def packing_of(head: bytes) -> str | None:
 
 def _member_packing(data: bytes) -> str | None:
     """Of those that are read here; names lie (`dmesg.gz` that a copy has unpacked)."""
-    packing = packed.packing_of(data)
+    packing = packing_magic.packing_by_magic(data)
     return packing if packing in DECODERS else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
 from gpuwatch.agent.logs.files.holes import data_from
-from gpuwatch.agent.logs.files.packed import packed_inside
+from gpuwatch.agent.logs.files.packing_magic import packed_inside
 from gpuwatch.agent.logs.matching.matcher import LineMatcher
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES

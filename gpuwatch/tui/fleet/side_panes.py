@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from gpuwatch.tui.fleet.attention import ActiveProblems
+from gpuwatch.tui.fleet.active_problems import ActiveProblems
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.live_screen import set_height
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.answer import HangAnswer, confirmed
 from gpuwatch.diagnose.hang.classifier import verdict
 from gpuwatch.diagnose.hang.hang_threshold import PAUSE_WINDOWS
-from gpuwatch.diagnose.hang.hang_watch import EVERY_S, LAST_S, HangWatch, Usual
+from gpuwatch.diagnose.hang.hang_watch import CHECK_EVERY_S, HOLD_S, HangWatch, Usual
 from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import HangCheck
@@ -156,16 +156,16 @@ class Story:
         self._usual = usual
 
     def tick(self, ranks: list[RankSigns]) -> None:
-        self.now += EVERY_S
+        self.now += CHECK_EVERY_S
         self.watch.see({"job-1": ranks}, self._usual, self.now, WALL + self.now)
 
     def train(self, count: int, seconds: float, **signs: float | None) -> None:
-        for _ in range(int(seconds / EVERY_S)):
+        for _ in range(int(seconds / CHECK_EVERY_S)):
             self.tick(ranks_of(count, **{**WORK, **signs}))
 
     def silent(self, ranks: list[RankSigns], seconds: float, steps: bool = True) -> None:
-        for tick in range(1, int(seconds / EVERY_S) + 1):
-            self.tick(aged(tuple(ranks), tick * EVERY_S, steps))
+        for tick in range(1, int(seconds / CHECK_EVERY_S) + 1):
+            self.tick(aged(tuple(ranks), tick * CHECK_EVERY_S, steps))
 
     @property
     def reported(self) -> list[str]:
@@ -193,8 +193,10 @@ def test_busy_gpus_that_tell_nothing_more_are_told_by_a_long_silence_alone(sente
     for silent_s, reported in ((400.0, 0), (2400.0, 1)):
         story = Story()
         for look in range(15):
-            quiet = aged(tuple(ranks_of(64, **blind)), silent_s + look * EVERY_S, steps=True)
-            story.watch.see({"job-1": quiet}, lambda _ranks, _quiet_s: {}, story.now + look * EVERY_S, WALL)
+            quiet = aged(tuple(ranks_of(64, **blind)), silent_s + look * CHECK_EVERY_S, steps=True)
+            story.watch.see(
+                {"job-1": quiet}, lambda _ranks, _quiet_s: {}, story.now + look * CHECK_EVERY_S, WALL
+            )
         assert len(story.reported) == reported
     sentences(story.reported[0])
     (alert,) = story.watch.alerts.values()
@@ -279,8 +281,8 @@ def test_an_answer_that_may_be_a_pause_only_refines_what_is_told_in_its_time() -
     story.silent(still, 80)
     story.watch.answer("job-1", asked((3,), settles=False))
     for tick in range(41, 160):
-        assert not story.reported or tick * EVERY_S > PAUSE_WINDOWS * 60
-        story.tick(aged(tuple(still), tick * EVERY_S, steps=True))
+        assert not story.reported or tick * CHECK_EVERY_S > PAUSE_WINDOWS * 60
+        story.tick(aged(tuple(still), tick * CHECK_EVERY_S, steps=True))
     assert [alert.rank for alert in story.watch.alerts.values()] == [3]
 
 
@@ -315,9 +317,9 @@ def test_a_job_that_was_silent_before_we_came_is_told_soon() -> None:
     ranks[17] = replace(ranks[17], busy_pct=0.0, power_w=120.0)
     looks = 0
     while not story.reported:
-        story.tick(aged(tuple(ranks), 2400.0 + looks * EVERY_S, steps=True))
+        story.tick(aged(tuple(ranks), 2400.0 + looks * CHECK_EVERY_S, steps=True))
         looks += 1
-    assert LAST_S < looks * EVERY_S <= 30
+    assert HOLD_S < looks * CHECK_EVERY_S <= 30
     (alert,) = story.watch.alerts.values()
     assert alert.rank == 17
     assert "for 40 min" in alert.proof[0].text
@@ -422,7 +424,7 @@ def test_healthy_days_give_no_alarm(days: int) -> None:
     while story.now < end:
         kind = dice.choices(list(kinds), (400, 40, 2, 2, 2, 1, 1))[0]
         longest = LONGEST_S[kind]
-        story.silent(kinds[kind], dice.uniform(EVERY_S, longest))
+        story.silent(kinds[kind], dice.uniform(CHECK_EVERY_S, longest))
         alarms += len(story.reported)
     assert alarms == 0
 

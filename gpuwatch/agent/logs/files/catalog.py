@@ -8,7 +8,7 @@ from collections import OrderedDict
 from .backlog import Backlog
 from .entry import FileEntry
 from .follower import Follower
-from .packed import packing_of
+from .packing_magic import packing_by_magic
 from .pages import line_start
 
 TYPE_CHECKING = False
@@ -307,7 +307,7 @@ class Catalog(object):
 
 def _refuse_packed(follower):
     # type: (Follower) -> None
-    packing = packing_of(follower.at(0, 8))
+    packing = packing_by_magic(follower.at(0, 8))
     if packing is not None:
         raise OSError("packed ({}): only `gpuwatch scan` reads it".format(packing))
 

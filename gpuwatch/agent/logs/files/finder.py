@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
     from .catalog import Catalog  # noqa: F401 - used in type comments
 
-AGAIN_S = 3.0
+RESCAN_S = 3.0
 """After a round of all globs, the pause before the next round: this long, or ten times the round's duration
 if longer."""
 STEP_S = 0.01
@@ -101,7 +101,7 @@ class Finder(object):
             except StopIteration:
                 ended = time.monotonic()
                 self._walk, self._first = None, False
-                self._due = ended + max(AGAIN_S, 10 * (ended - self._began))
+                self._due = ended + max(RESCAN_S, 10 * (ended - self._began))
                 return False
             if found is not None:
                 path, rank, each = found

@@ -21,7 +21,7 @@ _INSIDE = (
 )
 
 
-def packing_of(head):
+def packing_by_magic(head):
     # type: (bytes) -> str | None
     """What a file that begins with these bytes (8 or more, where it has them) is packed with, if anything."""
     return next((name for start, name in _STARTS if start.match(head)), None)
