@@ -113,6 +113,7 @@ def test_the_same_words_as_an_event_do(text: str) -> None:
         "FileNotFoundError: [Errno 2] No such file or directory: '/data/user: prompt.txt'",
         "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors)",
         "ImportError: cannot import name 'x' from 'y' (unknown location)",
+        "ConnectionResetError: [Errno 104] Connection reset by peer while downloading s3://bucket/part-0041.tar",
         "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: https://x/y",
     ],
 )

@@ -237,7 +237,7 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
     if len(world - spoke) == 1 and len(spoke) > 1:
-        because = f"the only rank of {len(world)} that logged nothing: it may have exited without an error"
+        because = f"the only rank of {len(world)} that logged no error: it may have exited without an error"
         return replace(_at((world - spoke).pop(), where, job), confidence="low", because=because)
     return CulpritChoice(because="only affected ranks logged errors")
 
@@ -281,7 +281,7 @@ def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritCh
         )
     if suspects:
         return CulpritChoice(
-            because=f"{len(suspects)} ranks logged nothing, which may also mean that their logs are not read"
+            because=f"{len(suspects)} ranks logged no error, which may also mean that their logs are not read"
         )
     if stuck.whole and len(stuck.victims) >= len(stuck.world):
         return CulpritChoice(because="every rank entered the collective: a link or a GPU")

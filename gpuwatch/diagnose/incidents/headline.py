@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -253,7 +253,7 @@ def _unknown(reported: HeadlineFacts, now: float) -> str:
         text = f"cause not logged: {count}: {first.text} {when(first, now)}"
         if reported.rank is not None:
             return (
-                f"{text}; {place(reported.rank, reported.node, reported.gpu)} logged nothing: the likely one"
+                f"{text}; {place(reported.rank, reported.node, reported.gpu)} logged no error: the likely one"
             )
         return f"{text}; their lines name {reported.node}" if reported.votes and reported.node else text
     spot = f" in {stuck.where}" if stuck.where else ""
@@ -272,10 +272,10 @@ def _unknown(reported: HeadlineFacts, now: float) -> str:
             if reported.did is None or reported.did.rank is None
             else f"; its last line: {reported.did.text!r}"
         )
-        return f"{head}; {who} {_why(stuck)}: the likely one{own}"
+        return f"{head}; {who} {_why(stuck, reported.alerts)}: the likely one{own}"
     who = f"ranks {ranges(suspects)}" + (f" (all on {reported.node})" if reported.node else "")
     likely = len(suspects) <= MAX_NAMED_SUSPECTS or reported.node or stuck.listed
-    return f"{head}; {who} {_why(stuck)}" + (": the likely ones" if likely else "") + did
+    return f"{head}; {who} {_why(stuck, reported.alerts)}" + (": the likely ones" if likely else "") + did
 
 
 def _waiting(stuck: Hang) -> str:
@@ -288,7 +288,7 @@ def _waiting(stuck: Hang) -> str:
     return f"{plural(waited, 'rank')} timed out"
 
 
-def _why(stuck: Hang) -> str:
+def _why(stuck: Hang, alerts: Iterable[Alert]) -> str:
     if stuck.listed:
         return "did not come, by the log's own list"
     if stuck.left_out:
@@ -297,4 +297,5 @@ def _why(stuck: Hang) -> str:
         if not stuck.odd_where:
             return "never entered it"
         return f"{'was' if len(stuck.odd) == 1 else 'were'} in {stuck.odd_where} instead"
-    return "logged nothing"
+    has_logged = any(alert.rank in stuck.suspects and alert.role != "hint" for alert in alerts)
+    return "did not report the time-out" if has_logged else "logged no error"

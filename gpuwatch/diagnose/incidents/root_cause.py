@@ -376,7 +376,7 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
             if unranked:
                 cause = min(unranked, key=lambda alert: (_weight(alert), alert.first))
-                return structs.replace(cause, rank=best.rank)
+                return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
         if not earlier and best.code in EXITS and best.rank is None:
             earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
         if not earlier:

@@ -34,7 +34,7 @@ class Hang:
     printed: float
     """When the first one gave up."""
     silent: tuple[int, ...] = ()
-    """Ranks that logged nothing while the others timed out."""
+    """Ranks that logged no error while the others timed out."""
     odd: tuple[int, ...] = ()
     """Ranks that were in another operation of the same group, or had nothing pending."""
     odd_where: str = ""

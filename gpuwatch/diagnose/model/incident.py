@@ -75,7 +75,7 @@ class Incident(msgspec.Struct, frozen=True):
     followers: int = 0
     """Ranks (nodes, where no ranks are known) that only follow."""
     silent: tuple[int, ...] = ()
-    """Ranks of the job that logged nothing at all while the others reported: suspects."""
+    """Ranks of the job that logged no error while the others reported: suspects."""
     timeline: tuple[Moment, ...] = ()
     explain: str = ""
     do: tuple[str, ...] = ()
