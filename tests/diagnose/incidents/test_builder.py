@@ -123,7 +123,7 @@ def test_who_said_nothing_is_told_where_all_others_fell_over_its_connection() ->
         found = report.judged()
         assert len(found) == count, "a clean end closes connections, too"
         assert [incident.rank for incident in found] == [2] * count
-        assert all("logged no error" in incident.because for incident in found)
+        assert all("no error" in incident.because for incident in found)
         assert all("dmesg" in incident.settle[0] for incident in found), "it was killed: by whom"
 
 
