@@ -28,13 +28,8 @@ FIRST_AGAIN_S, LAST_AGAIN_S = 15.0, 600.0
 """Between two questions about one error, while its file grows; doubled each time."""
 
 
-class NodeFileReads(Protocol):
-    """The part of a session that asks nodes for lines."""
-
-    @property
-    def fleet(self) -> Fleet:
-        """The nodes and their log files."""
-        ...
+class LineReads(Protocol):
+    """The part of a session that reads lines of a node's files."""
 
     def read_lines(
         self,
@@ -46,11 +41,20 @@ class NodeFileReads(Protocol):
         before: int = 0,
         after: int = 0,
     ) -> LogStream:
-        """Lines around a byte offset or the end of a file."""
+        """Lines around a byte offset, a time or the end of a file."""
         ...
 
     def drop(self, stream: LogStream) -> None:
         """End a request."""
+        ...
+
+
+class NodeFileReads(LineReads, Protocol):
+    """The same with the nodes and their log files."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """The nodes and their log files."""
         ...
 
 

@@ -47,15 +47,7 @@ def ranks_cut_short(
             furthest[rank] = track
     through = [track for track in furthest.values() if track.complete]
     shared = len({(track.rank, _folder(track)) for track in own}) > len(furthest)
-    short = [
-        track
-        for track in furthest.values()
-        if not track.complete
-        and any(
-            _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings)
-            for other in through
-        )
-    ]
+    short = [track for track in furthest.values() if _falls_short(track, through, closings, shared=shared)]
     ends = {track.marks[-1].step for track in short}
     if [track.rank for track in through] == [0] and len(short) > len(ends) == 1:
         return ()
@@ -75,14 +67,18 @@ def nodes_cut_short(
         return {}
     through = [track for track in own if track.complete]
     return {
-        node: track
-        for node, track in by_node.items()
-        if not track.complete
-        and any(
-            _of_one_job(track, other, shared=False) and _leaves_behind(track, other, closings)
-            for other in through
-        )
+        node: track for node, track in by_node.items() if _falls_short(track, through, closings, shared=False)
     }
+
+
+def _falls_short(
+    track: StepTrack, through: Iterable[StepTrack], closings: Mapping[str, LogEnd], *, shared: bool
+) -> bool:
+    """Whether the steps cease while those of one that is through, of the same job, go on to the last one."""
+    return not track.complete and any(
+        _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings)
+        for other in through
+    )
 
 
 def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd]) -> bool:

@@ -9,6 +9,7 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.session.line_queries import LineReads
 from gpuwatch.tui.model.alert_snapshot import Book
 from gpuwatch.tui.model.hang_query import Asking
 
@@ -17,28 +18,11 @@ if TYPE_CHECKING:
     from gpuwatch.probe.results import Results
 
 
-class LineRequests(Protocol):
+class LineRequests(LineReads, Protocol):
     """What a buffer needs of a session."""
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
         """The last lines and every new one."""
-        ...
-
-    def read_lines(
-        self,
-        node: str,
-        file: str,
-        *,
-        offset: int | None = None,
-        time: float | None = None,
-        before: int = 0,
-        after: int = 0,
-    ) -> LogStream:
-        """Lines around a place."""
-        ...
-
-    def drop(self, stream: LogStream) -> None:
-        """Nobody looks at it any more."""
         ...
 
 
