@@ -14,7 +14,7 @@ import pytest
 
 from gpuwatch.rules.load import load_packs
 from gpuwatch.wire import AnyFrame, Cancel, LeaveFiles, Progress, ReadLines, Reply, Search, Tail
-from tests.agent.logs.conftest import BOOM, LogAgent, append, texts
+from tests.agent.logs.conftest import BOOM, LogAgent, append, children, stopped, texts
 from tests.agent.running import newest
 from tests.parts import SEEN_BY_EVERY_AGENT
 from tests.sentences import Sentences
@@ -109,8 +109,9 @@ def test_a_flood_in_one_file_does_not_delay_another(folder: Path, agent_of: Star
     agent = agent_of()
     agent.file(loud)
     agent.file(calm)
-    append(loud, "so much to say about nothing at all\n" * 1_000_000 + "BOOM code=1\n")
-    append(calm, "BOOM code=2\n")
+    with stopped(children(agent.process.pid)):  # so that it meets both files' lines at once
+        append(loud, "so much to say about nothing at all\n" * 1_000_000 + "BOOM code=1\n")
+        append(calm, "BOOM code=2\n")
     agent.found(lambda one: one.fields == {"code": 1})
     assert [one.fields["code"] for one in agent.findings()] == [2, 1]
 

@@ -7,6 +7,7 @@ import lzma
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ NOISE = random.Random(3).randbytes(2048)
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "zstd": zstandard.compress,
-    "xz": lzma.compress,
-    "bzip2": bz2.compress,
+    "xz": partial(lzma.compress, preset=0),
+    "bzip2": partial(bz2.compress, compresslevel=1),
 }
 
 
