@@ -7,13 +7,14 @@ import re
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from gpuwatch.agent.logs.lines.splitter import shown
 from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
 from gpuwatch.agent.logs.scanning.table_sieve import is_table_name
 from gpuwatch.plain import plain
+from gpuwatch.runs.files.json_documents import document_of, holds_records, training_folder
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
@@ -107,10 +108,26 @@ def gather(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> G
             take(path, root, gathered, seen)
     for path, root in links:
         take(path, root, gathered, seen)
+    leave_out_older_states(gathered)
     gathered.files = [part for log in gathered.files for part in sections_of(log)]
     job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
     gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
     return gathered
+
+
+def leave_out_older_states(gathered: Gathered) -> None:
+    """Keep of each training the last state that its trainer saved: it holds all earlier records."""
+    last: dict[PurePath, LogPath] = {}
+    states = [log for log in gathered.files if log.saved_step is not None]
+    for log in states:
+        known = last.setdefault(training_folder(log.path), log)
+        if (log.saved_step or 0) > (known.saved_step or 0):
+            last[training_folder(log.path)] = log
+    older = {log.name for log in states} - {log.name for log in last.values()}
+    gathered.files = [log for log in gathered.files if log.name not in older]
+    gathered.skipped += [
+        Skipped(log.name, "older state of a training") for log in states if log.name in older
+    ]
 
 
 def until(log: LogPath, job: float | None) -> float:
@@ -157,7 +174,11 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     """Look at one file and put it where it belongs; one that was seen under another name is left out."""
     name, given = plain(str(path)), root is None
     kind = None if given else kind_of_name(path.name)
-    if kind is not None and not may_be_log(path, kind) and not is_metrics_table(path, gathered.columns):
+    if (
+        kind is not None
+        and not may_be_log(path, kind, gathered.columns)
+        and not is_metrics_table(path, gathered.columns)
+    ):
         gathered.skipped.append(Skipped(name, kind))
         return
     try:
@@ -181,6 +202,9 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
         log = given or unpacked_name(path.name).endswith(LOG_SUFFIXES)
         gathered.skipped.append(Skipped(name, "binary", unreadable=log))
         return
+    saved_step = None
+    if packing is None:
+        packing, saved_step = document_of(path, sample, gathered.columns)
     dated = last_year_time(sample, status.st_mtime)
     inner = inner_name(path, root)
     if name == KERNEL_LOG:
@@ -190,7 +214,17 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
     gathered.names.add(name)
     owner = -1 if status.st_mode & OTHERS_WRITE else status.st_uid
     gathered.files.append(
-        LogPath(path, name, inner, status.st_size, status.st_mtime, packing, dated, owner=owner)
+        LogPath(
+            path,
+            name,
+            inner,
+            status.st_size,
+            status.st_mtime,
+            packing,
+            dated,
+            owner=owner,
+            saved_step=saved_step,
+        )
     )
 
 
@@ -219,7 +253,7 @@ def kind_of_name(name: str) -> str | None:
     return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path of a name alone says no more
 
 
-def may_be_log(path: Path, kind: str) -> bool:
+def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
     """Whether a file is a log in spite of its name, by how it begins.
 
     PBS, LSF and many scripts call a job's output `task2.o`; what `journalctl -o json` and structured loggers
@@ -234,7 +268,7 @@ def may_be_log(path: Path, kind: str) -> bool:
         return b"\0" not in head and is_text(head)
     if path.name.lower().endswith(".json") and is_text(head) and not head.lstrip().startswith(JSON_BEGINS):
         return True
-    records = RECORDS.match(head) is not None
+    records = RECORDS.match(head) is not None or holds_records(head, columns)
     return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
 
 

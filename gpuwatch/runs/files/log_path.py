@@ -20,7 +20,7 @@ class LogPath:
     mtime: float
     """Unix seconds: nothing in the file is younger."""
     packing: str | None = None
-    """gzip, zstd, xz, bzip2, utf-16; None: plain."""
+    """gzip, zstd, xz, bzip2, utf-16, a section, a JSON document; None: plain."""
     dated: float | None = None
     """The last time with a year that was seen in its beginning or end."""
     until: float = 0.0
@@ -28,3 +28,5 @@ class LogPath:
     that have none follows from it. `mtime` where no line states otherwise: a copy's is that of copying."""
     owner: int = -1
     """User id of the file's owner; -1: unknown, or others than the owner may write to it."""
+    saved_step: int | None = None
+    """Of the state of a Hugging Face `Trainer`: the step at which it was saved."""

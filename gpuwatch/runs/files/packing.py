@@ -1,4 +1,4 @@
-"""Log files as streams of bytes, whatever they are packed in: plain, gzip, zstd, xz, bzip2, UTF-16."""
+"""Log files as streams of bytes, whatever they are packed in: gzip, zstd, xz, bzip2, UTF-16, JSON."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import zstandard
 
 from gpuwatch.agent.logs.files import packing_magic
+from gpuwatch.runs.files.json_documents import TooLongError, as_records, is_document
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.utf16 import as_utf8, encoding_of
 
@@ -133,6 +134,8 @@ class Contents:
                 yield from self._raw(file, READ_BYTES)
             elif is_section(self.packing):
                 yield from self._section(file, *map(int, self.packing.split()[1:]))
+            elif is_document(self.packing):
+                yield from self._records(file, self.packing)
             elif self.packing == UTF_16:
                 yield from as_utf8(self._raw(file, READ_BYTES))
             else:
@@ -153,6 +156,12 @@ class Contents:
             begin += len(data)
             self.read += len(data)
             yield data
+
+    def _records(self, file: BinaryIO, packing: str) -> Iterator[bytes]:
+        try:
+            yield from as_records(self._raw(file, READ_BYTES), packing)
+        except TooLongError:
+            self.damage = "a record is too long or too deep; the rest is not read"
 
     def _bounded(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
         left = most

@@ -1,0 +1,243 @@
+"""JSON documents that hold the records of a log: one array, or arrays in one object (`trainer_state.json`).
+
+A document is read as a log of one record a line. The blank lines behind a record keep the line numbers of a
+pretty-printed file; in a document of one line the number of a line is that of its record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from gpuwatch.agent.logs.progress.key_values import canonical
+from gpuwatch.agent.logs.progress.metrics_table import METRICS
+from gpuwatch.agent.logs.progress.quantities import QUANTITIES
+
+DOCUMENT = "json-document"
+HEAD_BYTES = 32_768
+MAX_RECORD = 1 << 20
+"""Bytes of one record, and of one string."""
+MAX_DEPTH = 64
+LOOK_RECORDS = 8
+"""Records at the beginning by which a document is judged; half of them are those of a log."""
+_BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s{0,200}(?:\[\s{0,200}\{|\{\s{0,200}"(?:[^"\\\n]{1,200})"\s{0,4}:)')
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?P<closed>"?)|[{}\[\]\n]', re.DOTALL)
+_INDENT = re.compile(rb"\s*[\r\n]\s*")
+_MESSAGES = ("message", "msg", "log", "MESSAGE", "textPayload", "body", "event")
+_LEVEL = re.compile(r"(?i)level|^severity(?:_?text)?$|^lvl$|^priority$")
+_TIME = re.compile(r"(?i)^@?ts$|time|^date$|^asctime$")
+_SOURCE = re.compile(
+    r"(?i)^(?:(?:global_|local_)?rank|host(?:_?name)?|node|pod|pid|logger|process|stream|reason|source)$"
+)
+"""A logger's record names its level, or its time and where it is from; a chat or a commit does not."""
+_STEP_AT_END = re.compile(rb'"step"\s{0,4}:\s{0,4}\d')
+_CHECKPOINT = re.compile(r"checkpoint-\d{1,12}$")
+_PATIENCE = re.compile(rb'"early_stopping_patience"\s{0,4}:\s{0,4}(\d{1,6})\b')
+_PATIENCE_USED = re.compile(rb'"early_stopping_patience_counter"\s{0,4}:\s{0,4}(\d{1,6})\b')
+
+
+class TooLongError(ValueError):
+    """A record, a string or the depth of a document is over its bound."""
+
+
+class TrainerState(NamedTuple):
+    """What the state of a Hugging Face `Trainer` reports beside its records."""
+
+    step: int
+    total_steps: int | None
+    """None: it is not known whether the training ended at `step`."""
+
+
+def document_packing(total_steps: int | None) -> str:
+    """The packing of a document; `total_steps` (if known) is added to each record that names a step."""
+    return DOCUMENT if total_steps is None else f"{DOCUMENT} {total_steps}"
+
+
+def is_document(packing: str | None) -> bool:
+    """Whether a file is a document of records."""
+    return packing is not None and packing.startswith(DOCUMENT)
+
+
+def holds_records(head: bytes, columns: Mapping[str, str]) -> bool:
+    """Whether a file is one JSON document with the records of a log, or of the steps of a training.
+
+    Args:
+        head: Its first bytes.
+        columns: Words for the values of a step, with their quantities.
+    """
+    if _BEGIN.match(head) is None:
+        return False
+    splitter = RecordSplitter()
+    found: list[bytes] = []
+    try:
+        for line in splitter.feed(head).splitlines():
+            if line.strip():
+                found.append(line)
+            if len(found) >= LOOK_RECORDS:
+                break
+    except TooLongError:
+        return False
+    if not found or splitter.has_more_documents:
+        return False
+    return 2 * sum(_is_record(line, columns) for line in found) >= len(found)
+
+
+def _is_record(line: bytes, columns: Mapping[str, str]) -> bool:
+    try:
+        record: dict[str, Any] = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    if any(isinstance(record.get(name), str) for name in _MESSAGES):
+        timed, sourced = (any(each.search(name) for name in record) for each in (_TIME, _SOURCE))
+        return any(_LEVEL.search(name) for name in record) or (timed and sourced)
+    numbers = [canonical(name) for name, value in record.items() if isinstance(value, (int, float))]
+    quantities = {QUANTITIES[columns[name]][0] for name in numbers if columns.get(name) in QUANTITIES}
+    return "step" in quantities and not METRICS.isdisjoint(quantities)
+
+
+def trainer_state(path: PurePath, head: bytes, tail: bytes) -> TrainerState | None:
+    """The state that a Hugging Face `Trainer` saved; None: the document is another one.
+
+    One in the folder of a checkpoint (`checkpoint-500/`) shows a training under way: the training stopped
+    there only where the next checkpoint is due before the last step. A callback may also end it early.
+
+    Args:
+        path: Of the file.
+        head: Its first bytes.
+        tail: Its last ones.
+    """
+    if b'"log_history"' not in head:
+        return None
+    step, total = _number(b"global_step", head, tail), _number(b"max_steps", head, tail)
+    if step is None or not total:
+        return None
+    step, total = int(step), int(total)
+    patience, used = _PATIENCE.search(tail), _PATIENCE_USED.search(tail)
+    early = patience is not None and used is not None and int(used[1]) >= int(patience[1])
+    due = total
+    if _CHECKPOINT.match(path.parent.name):
+        every = _number(b"save_steps", head, tail) or 0.0
+        epochs = _number(b"num_train_epochs", head, tail) or 1.0
+        every = every * total if every < 1 else every
+        in_steps = every >= 1 and step % int(every) == 0
+        due = step + int(every if in_steps else max(every, total / max(1.0, epochs)))
+    unknown = step < total and (early or due > total)
+    return TrainerState(step, None if unknown else total)
+
+
+def document_of(path: PurePath, sample: bytes, columns: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """The packing of a file, None where it is no document, and the step of the trainer's state in it.
+
+    Args:
+        path: Of the file.
+        sample: Its first and last bytes.
+        columns: As of `holds_records`.
+    """
+    head = sample[:HEAD_BYTES]
+    if not holds_records(head, columns):
+        return None, None
+    state = trainer_state(path, head, sample[-HEAD_BYTES:])
+    return (
+        (document_packing(None), None) if state is None else (document_packing(state.total_steps), state.step)
+    )
+
+
+def training_folder(path: PurePath) -> PurePath:
+    """The folder of the training whose state a file holds."""
+    return path.parent.parent if _CHECKPOINT.match(path.parent.name) else path.parent
+
+
+def _number(name: bytes, *texts: bytes) -> float | None:
+    pattern = re.compile(rb'"' + name + rb'"\s{0,4}:\s{0,4}(\d{1,12}(?:\.\d{1,12})?)\b')
+    found = next((each for text in texts if (each := pattern.search(text))), None)
+    return None if found is None else float(found[1])
+
+
+def as_records(pieces: Iterator[bytes], packing: str) -> Iterator[bytes]:
+    """A document as lines, one a record.
+
+    Raises:
+        TooLongError: a record is longer than `MAX_RECORD`, or the document too deep.
+    """
+    total = packing.split()[1:]
+    splitter = RecordSplitter(int(total[0]) if total else None)
+    for piece in pieces:
+        yield splitter.feed(piece)
+
+
+class RecordSplitter:
+    """Takes a document piece by piece and gives its records as lines; holds one record at most."""
+
+    def __init__(self, total_steps: int | None = None) -> None:
+        self.has_more_documents = False
+        """Behind the end of the first one stands another: the file is a log of one object a line."""
+        self._total = None if total_steps is None else b', "max_steps": %d}' % total_steps
+        self._held = b""
+        self._stack = bytearray()
+        self._depth: int | None = None
+        """Of the record that is being read; None: none is."""
+        self._begin = 0
+        """Where that begins in the piece."""
+        self._ended = False
+        self._is_line_over = False
+        """The record that ended last stood in one line, whose end is already written."""
+
+    def feed(self, piece: bytes) -> bytes:
+        """The records that are complete, with the line ends outside of them.
+
+        Raises:
+            TooLongError: as of `as_records`.
+        """
+        data = self._held + piece
+        out: list[bytes] = []
+        at = 0
+        self._begin = 0
+        for token in _TOKEN.finditer(data):
+            if token["closed"] == b"":
+                break  # the string goes on in the next piece
+            sign = data[token.start() : token.start() + 1]
+            if sign in b"{[":
+                self._open(sign, token.start())
+            elif sign in b"}]":
+                if self._close():
+                    out.append(self._line(data[self._begin : token.end()]))
+            elif sign == b"\n" and self._depth is None:
+                out.append(b"" if self._is_line_over else b"\n")
+                self._is_line_over = False
+            at = token.end()
+        if self._depth is not None:  # an unfinished record is read again with the next piece
+            at = self._begin
+            del self._stack[self._depth :]
+            self._depth = None
+        self._held = data[at:]
+        if len(self._held) > MAX_RECORD:
+            raise TooLongError
+        return b"".join(out)
+
+    def _open(self, sign: bytes, at: int) -> None:
+        self.has_more_documents |= self._ended and not self._stack
+        if sign == b"{" and self._depth is None and bytes(self._stack) in (b"[", b"{["):
+            self._begin, self._depth, self._is_line_over = at, len(self._stack), False
+        self._stack += sign
+        if len(self._stack) > MAX_DEPTH:
+            raise TooLongError
+
+    def _close(self) -> bool:
+        """Whether this is the end of a record."""
+        del self._stack[-1:]
+        self._ended |= not self._stack
+        if self._depth != len(self._stack):
+            return False
+        self._depth = None
+        return True
+
+    def _line(self, record: bytes) -> bytes:
+        """One record in one line, and the line ends that stood in it."""
+        line = _INDENT.sub(b" ", record)
+        self._is_line_over = b"\n" not in record
+        if self._total is not None and _STEP_AT_END.search(line):
+            line = line[:-1].rstrip() + self._total
+        return line + b"\n" * max(1, record.count(b"\n"))
