@@ -166,7 +166,7 @@ def test_it_is_found_in_the_environment_that_the_rank_runs_in(
 
 def test_deep_stacks_of_many_ranks_fit_into_one_reply(running: dict[str, int], tmp_path: Path) -> None:
     deep = {"name": "f" * 90, "filename": "/home/ann/" + "x" * 150, "line": 7}
-    threads = [{**THREADS[1], "thread_name": "MainThread" if n == 0 else f"t{n}"} for n in range(16)]
+    threads = [{**THREADS[1], "thread_name": "MainThread" if n == 0 else f"t{n}"} for n in range(4)]
     output = json.dumps([{**thread, "frames": [deep] * 60} for thread in threads])
     (tmp_path / "said.json").write_text(output)
     program = fake_py_spy(tmp_path, f"cat {tmp_path}/said.json")

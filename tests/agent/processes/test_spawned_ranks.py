@@ -125,7 +125,7 @@ def test_a_worker_without_a_gpu_that_died_is_listed_with_its_rank_and_exit_statu
             for _ in range(50):
                 listed, _ = ProcessReader().read({})
                 rows = [row for row in listed if row.get("launcher") == parent.pid]
-                if len(rows) == 3:
+                if len(rows) == 3 and any("exit_status" in row for row in rows):
                     break
                 time.sleep(0.1)
         finally:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,11 +28,10 @@ from tests.end_to_end.cluster import ROOT, all_full, fake_driver, node_server, p
 from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 from tests.sshd import Client
 
-pytestmark = SEEN_BY_EVERY_AGENT
+pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
 
 JOB = Path(__file__).with_name("gloo_job.py")
 RANKS, WHOM, TIMEOUT_S = 4, 2, 6.0
-LONG = partial(pytest.param, marks=pytest.mark.long)
 CAUSES = {
     "killed": {"rank.killed"},
     "exception": {"rank.exit_error"},
@@ -74,7 +72,7 @@ def wait_until_told(session: Session, how: str) -> None:
         raise AssertionError(f"{error}; incidents: {instead}; alerts: {session.book.alerts}") from error
 
 
-@pytest.mark.parametrize("how", [LONG("killed"), "exception", LONG("hung")])
+@pytest.mark.parametrize("how", ["killed", "exception", "hung"])
 def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
     need_torch()
     logs = tmp_path / "logs"
@@ -124,14 +122,12 @@ def ended(logs: Path, how: str, **variables: str) -> list[Incident]:
     return list(judged(scan(gather([logs]), packs.all, cores=1), packs, time.time(), 0.0).incidents)
 
 
-@pytest.mark.long
 def test_a_rank_that_does_another_collective_is_named_by_the_others(tmp_path: Path) -> None:
     (incident,) = ended(tmp_path, "mismatch", TORCH_DISTRIBUTED_DEBUG="DETAIL")
     assert (incident.code, incident.rank) == ("c10d.collective_mismatch", WHOM)
     assert incident.followers == RANKS - 1
 
 
-@pytest.mark.long
 def test_all_ranks_that_raise_the_same_are_not_blamed_on_one(tmp_path: Path) -> None:
     (incident,) = ended(tmp_path, "all")
     assert incident.code == "rank.exit_error"
@@ -140,7 +136,6 @@ def test_all_ranks_that_raise_the_same_are_not_blamed_on_one(tmp_path: Path) -> 
     assert incident.confidence != "high"
 
 
-@pytest.mark.long
 def test_who_leaves_without_a_word_is_named(tmp_path: Path) -> None:
     (incident,) = ended(tmp_path, "left")
     assert (incident.code, incident.rank) == ("peer.connection_lost", WHOM)
