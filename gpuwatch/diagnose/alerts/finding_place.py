@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON, NODE_NAMING
+from gpuwatch.diagnose.alerts.named_node import named_node
+from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON, GATHERINGS, NODE_NAMING, TIMEOUTS
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
@@ -73,6 +74,8 @@ def place_of(
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     if blamed is not None:
         node = where.node_named(blamed)
+    elif not kernel and (there := _in_prose(found, node, where, at, host=host)) is not None:
+        return there
     elsewhere = _of_other_node(finding, node, where, at, host=host, blamed=blamed)
     if elsewhere is not None:
         return elsewhere
@@ -101,6 +104,27 @@ def _of_other_node(
     if host is None or where.places.live or not others or not there:
         return None
     return node, next(iter(there.values())) if len(there) == 1 else None, "field"
+
+
+def _in_prose(
+    found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object
+) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
+    """The place of a line that names the node of its fault in words; None: it names none, or is read live.
+
+    Who waits for others reports where it stands itself. The rank of a log is the one at fault only where it
+    may run on that node.
+    """
+    finding = found.finding
+    if where.places.live or finding.rule in TIMEOUTS or finding.rule in GATHERINGS:
+        return None
+    named = named_node(finding.lines[finding.key]) if finding.key < len(finding.lines) else None
+    name = None if named is None else where.node_named(named.name)
+    if named is None or name is None or name == node or (named.is_reporter and host is not None):
+        return None
+    place, known = _rank_place(found, name, where, at, kernel=False)
+    if place is None or not (named.is_reporter or known == "field") or place.node not in ("", name):
+        return name, None, "field"
+    return name, place if place.node else RankPlace(place.rank, name, place.job), known
 
 
 def _of_scheduler(finding: Finding) -> bool:

@@ -1,0 +1,101 @@
+"""The node that a line names in prose as the place of the fault: `host gpu-b03 is unreachable`. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpuwatch.runs.placement.owners import ENDINGS, WEAK, may_be_host
+
+MOST_READ = 600
+"""Characters of a line."""
+_LABEL = (
+    r"(?<![\w.-])(?:(?:compute|worker|gpu|training|cluster)[ -])?"
+    r"(?:failed_|bad_|lost_|faulty_)?(?:node|host|machine|server)s?(?:_?name)?"
+)
+_NAME = r"[\"'`\[(]?(?P<name>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
+_IS = r"[\"']?[ :=]{1,2}" + _NAME
+_LABELLED = r"\w{0,20}(?:node|host|machine|server)(?:_?name)?[\"']?[ :=]{1,3}"
+_ANY = re.compile(
+    r"(?i)\b"
+    + _LABELLED
+    + _NAME
+    + r"|\b(?:from|to|and|than|with|at|on|by|of|peer) (?:the )?(?!"
+    + _LABELLED
+    + r")"
+    r"(?P<bare>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
+)
+"""Every name that a line may mean as a node."""
+_BAD_STATE = (
+    r"(?:unreachable|unresponsive|not (?:reachable|responding|answering|available|healthy|ready)|down|dead"
+    r"|lost|offline|gone|missing|unhealthy|faulty|bad|broken|failing|failed|stuck|hung|frozen|powered off"
+    r"|out of memory|overheating|rebooting|drained|cordoned|evicted|preempted)"
+)
+_OF_IT = re.compile(
+    r"(?i)(?P<on>\b(?:on|at) (?:the )?)?" + _LABEL + _IS + r"[\"'`\])]?[,:]? (?:"
+    r"(?:is|was|are|has been|became|appears(?: to be)?|seems(?: to be)?|looks|marked(?: as)?|declared) "
+    r"(?:now |already |still |currently )?(?:marked (?:as )?)?" + _BAD_STATE + r"\b"
+    r"|(?:has )?(?:went|gone|goes|dropped|fell) (?:down|away|offline|dark|off the network)\b"
+    r"|(?:has |have |just )?(?:failed|died|crashed|rebooted|disappeared|vanished|panicked|hung|froze"
+    r"|timed out|ran out of memory|stopped (?:responding|answering|sending)|left (?:the|unexpectedly)"
+    r"|lost (?:its|the|a|power|contact|connection|gpu)|missed)\b"
+    r"|(?:does|did|do|is|has)(?: not|n't) (?:respond|answer|repl(?:y|ied)|responded|answered|reached?)\b"
+    r"|" + _BAD_STATE + r"(?=[,.;:!)]|$))"
+)
+"""The fault is the node itself; what is `on node X` is a part of it."""
+_FROM_IT = re.compile(
+    r"(?i)\b(?:(?:lost|no|missed|missing|late) (?:\d{1,6} )?(?:the )?(?:heartbeats?|contact|connections?"
+    r"|responses?|answers?|repl(?:y|ies)|signal|data) (?:to|with|from|of)"
+    r"|(?:can(?:not|'t| not)|could(?: not|n't)|failed to|unable to) (?:reach|contact|ping|ssh (?:in)?to)"
+    r"|(?:failure|crash|loss|death|panic|reboot|eviction) (?:of|on|at)"
+    r"|(?:evicted|lost|losing|dead|failed|unreachable)) (?:the |a )?" + _LABEL + _IS
+)
+_ON_IT = re.compile(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
+"""The fault is on the node; who reports it may run there."""
+_FIELD = re.compile(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)
+_ELSEWHERE = re.compile(
+    r"(?i)\b(?:(?:re)?(?:start|launch|schedul|submit|spawn|run|try|mov|migrat|fall)\w{0,4}(?: (?:over|back))?"
+    r"|log(?:ged|ging)(?: in)?|standby|spare|succe\w{2,8}|healthy|ok|except|exclud\w{2,4}|instead|master"
+    r"|replac\w{2,6}|connect\w{0,4}|listen\w{0,4}|storage|nfs|mounted|stored|cached|saved|written|coordinator)"
+    r"(?: \w{1,12}){0,2} $|\b(?:not|while) $"
+)
+"""Words before `on node X` by which X is a place, and not that of the fault."""
+_PORT = re.compile(r"(?i)[\"']?,? ?(?:port[ =:]|:\d)")
+
+
+class NamedNode(NamedTuple):
+    """The node at which a line places its fault."""
+
+    name: str
+    is_reporter: bool
+    """The rank that logs the line may run there; else another node reports on it."""
+
+
+def named_node(line: str) -> NamedNode | None:
+    """The only node that a line names, where the line says that the fault is there; else None.
+
+    A name counts where it has the form of a host's (`gpu-b03`): no rank, file, device or bare word.
+    """
+    text = line[:MOST_READ]
+    for pattern in (_OF_IT, _FROM_IT, _ON_IT, _FIELD):
+        for found in pattern.finditer(text):
+            name = found["name"].rstrip(".-")
+            is_reporter = pattern in (_ON_IT, _FIELD) or (pattern is _OF_IT and found["on"] is not None)
+            if not _is_host(name) or _PORT.match(text, found.start("name") + len(name)):
+                continue
+            if is_reporter and _ELSEWHERE.search(text[max(0, found.start() - 60) : found.start()]):
+                continue
+            return None if _others(text, name) else NamedNode(name, is_reporter)
+    return None
+
+
+def _is_host(name: str) -> bool:
+    is_file = ENDINGS.search(name) is not None
+    weak = WEAK.fullmatch(name) is not None and len(name) > len("n1")
+    return may_be_host(name) and not is_file and not weak
+
+
+def _others(text: str, name: str) -> set[str]:
+    """Other hosts in the line: with two of them it is not sure which one is meant."""
+    found = {(each["name"] or each["bare"]).rstrip(".-").lower() for each in _ANY.finditer(text)}
+    return {each for each in found if _is_host(each)} - {name.lower()}
