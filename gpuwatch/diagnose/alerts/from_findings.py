@@ -14,6 +14,7 @@ from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
 from gpuwatch.diagnose.error_outcome.repeated import outlived_repeats
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.device_kind import device_kind, for_device
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
@@ -49,6 +50,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     rule = packs.by_id.get(finding.rule)
     if rule is None and finding.rule != UNEXPLAINED:
         return _unknown(found)
+    key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     title = finding.rule if rule is None else rule.title
     at = finding.at - found.offset_s
     last = at if finding.last_at is None else finding.last_at - found.offset_s
@@ -62,7 +64,8 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     is_elsewhere = (kernel and where.places.live) or rank_from == "field"  # not of the rank that logs it
     if place is None:
         gpu = gpu_index(finding, node, where, kernel=kernel)
-    key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    if not kernel:
+        title = for_device(title, device_kind(key_line))
     subject = f"GPU {gpu}" if "tool" in finding.fields else ""  # one line of a tool may name several GPUs
     timed = finding.timed or not finding.backlog
     proof = Proof(

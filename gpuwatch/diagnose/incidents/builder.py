@@ -18,6 +18,7 @@ from gpuwatch.diagnose.incidents.root_cause import RootCause, raised_by, verdict
 from gpuwatch.diagnose.incidents.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.device_kind import device_kind, for_device, steps_for
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     KERNEL_RULES,
@@ -149,7 +150,10 @@ def _playbook(
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Explanation, steps and links for an incident of this class."""
     raised = None if cause is None else raised_by(cause, alerts)
-    return playbook(
+    reporting = raised or cause
+    of_kernel = reporting is None or reporting.kernel or not reporting.proof
+    kind = None if of_kernel or reporting is None else device_kind(reporting.proof[0].text)
+    explain, do, links = playbook(
         code if raised is None else raised.code,
         packs,
         blame.node,
@@ -159,6 +163,7 @@ def _playbook(
         and (bool(cause.doubt) or cause.writer_unknown)
         and code.startswith(KERNEL_RULES),
     )
+    return for_device(explain, kind), steps_for(do, kind), links
 
 
 def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]) -> bool:

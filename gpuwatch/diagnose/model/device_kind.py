@@ -1,0 +1,116 @@
+"""Which kind of accelerator a line is about, and the words of NVIDIA's rules put for it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MOST_READ = 1000
+"""Characters of a line."""
+
+
+@dataclass(frozen=True)
+class DeviceKind:
+    """A kind of accelerator that is not NVIDIA's."""
+
+    name: str
+    """As its own software writes it."""
+    is_gpu: bool
+    tool: str | None
+    """The command that lists its devices and who uses them."""
+    allocator: str | None
+    """The environment variable of torch's allocator for it."""
+    marks: re.Pattern[str]
+    """What only lines about it hold."""
+
+
+KINDS = (
+    DeviceKind(
+        "TPU", False, "tpu-info", None,
+        re.compile(r"(?<!GPU/)\bTPU(?!/)\b|\blibtpu\b|\bTPU_[A-Z]|\bmemory space (?:hbm|vmem)\b"),
+    ),
+    DeviceKind(
+        "HPU", False, "hl-smi", None,
+        re.compile(
+            r"\bHPU\b|\bhpu:\d|\b[Hh]abana|\bHABANA|\bGaudi\d?\b|\bPT_(?:DEVMEM|BRIDGE|HPU)\b|\bhl-smi\b"
+            r"|\bsyn(?:StatusCode|Fail|OutOf)\w{1,40}"
+        ),
+    ),
+    DeviceKind(
+        "NPU", False, "npu-smi info", "PYTORCH_NPU_ALLOC_CONF",
+        re.compile(
+            r"\bNPU\b|\bnpu:\d|\btorch_npu\b|\baclrt[A-Z]|\baclnn[A-Z]|\b[Aa]scend|\bnpu[A-Z]|\bnpu-smi\b"
+            r"|\bDevice\(id: ?\d"
+        ),
+    ),
+    DeviceKind(
+        "Neuron", False, "neuron-top", None,
+        re.compile(r"\bNRT_[A-Z]|\b[Nn]euron ?[Cc]ores?\b|\bND \d{1,4}:NC \d|\bTDRV:|\bnrt_\w"),
+    ),
+    DeviceKind(
+        "XPU", True, "xpu-smi dump -m 0,18", None,
+        re.compile(
+            r"\bXPU\b|\bxpu:\d|\b(?:UR_RESULT|ZE_RESULT|PI_ERROR)_|\blevel[_-]zero\b|\bxpu-smi\b|\boneCCL\b"
+        ),
+    ),
+    DeviceKind(
+        "HIP", True, "rocm-smi --showpids --showmeminfo vram", "PYTORCH_HIP_ALLOC_CONF",
+        re.compile(
+            r"\bHIP\b|\bhip(?:Error|Malloc|Memcpy|Stream|Device|Success)|\bROCm\b|\bHSA_STATUS_|\bRCCL\b"
+            r"|\b(?:MIOpen|rocBLAS|rocblas|hipBLAS|hipblas)"
+        ),
+    ),
+    DeviceKind(
+        "MPS", True, None, None,
+        re.compile(r"\bMPS (?:backend|device|out of memory)\b|\bmps:\d|\bMPSGraph\b|\bMTL[A-Z]"),
+    ),
+)  # fmt: skip
+_NVIDIA = re.compile(
+    r"\bcuda(?:Error|Malloc|Success|Memcpy)|\bCUDA (?:error|out of memory)|\bcu(?:BLAS|DNN)\b|\bNVML\b"
+)
+"""A line with such a word is NVIDIA's, whatever else it mentions."""
+_SMI = re.compile(r"nvidia-smi[^`;]{0,120}")
+_OTHER_CUDA = re.compile(
+    r"CUDA_[A-Z_]+|TORCH_CUDA_\w+|compute-sanitizer|nvidia(?!-smi)|\bfabricmanager\b|\bXids?\b"
+)
+"""Advice that holds for NVIDIA's software alone."""
+
+
+def device_kind(line: str) -> DeviceKind | None:
+    """The kind of accelerator of a line; None: NVIDIA's, or the line does not tell."""
+    if _NVIDIA.search(line[:MOST_READ]):
+        return None
+    return next((kind for kind in KINDS if kind.marks.search(line[:MOST_READ])), None)
+
+
+def for_device(text: str, kind: DeviceKind | None) -> str:
+    """A title or an explanation with the name of this kind of device."""
+    if kind is None:
+        return text
+    text = re.sub(r"\bCUDA's\b", f"{kind.name}'s", text)
+    text = re.sub(r"\b(?:CUDA|NVIDIA)\b(?!_)", kind.name, text)
+    return text if kind.is_gpu else re.sub(r"\bGPU(s?)\b", rf"{kind.name}\1", text)
+
+
+def steps_for(steps: Iterable[str], kind: DeviceKind | None) -> tuple[str, ...]:
+    """The steps that hold for this kind of device, with its own tool; advice for CUDA alone is left out."""
+    steps = tuple(steps)
+    if kind is None:
+        return steps
+    found = []
+    for step in steps:
+        text = step
+        if kind.allocator is not None:
+            text = text.replace("PYTORCH_CUDA_ALLOC_CONF", kind.allocator)
+        if kind.tool is not None:
+            text = _SMI.sub(kind.tool, text)
+        named_alike = "torch.cuda" not in text or kind.name == "HIP"  # ROCm keeps the module's name
+        if (
+            named_alike
+            and not _OTHER_CUDA.search(text)
+            and "PYTORCH_CUDA" not in text
+            and "nvidia-smi" not in text
+        ):
+            found.append(for_device(text, kind))
+    return tuple(found)
