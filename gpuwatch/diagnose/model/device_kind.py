@@ -72,7 +72,7 @@ _NVIDIA = re.compile(
 """A line with such a word is NVIDIA's, whatever else it mentions."""
 _SMI = re.compile(r"nvidia-smi[^`;]{0,120}")
 _OTHER_CUDA = re.compile(
-    r"CUDA_[A-Z_]+|TORCH_CUDA_\w+|compute-sanitizer|nvidia(?!-smi)|\bfabricmanager\b|\bXids?\b"
+    r"CUDA_[A-Z_]+|TORCH_CUDA_\w+|compute-sanitizer|nvidia(?!-smi)|\bfabricmanager\b|\b[Xx]ids?\b|nvrm"
 )
 """Advice that holds for NVIDIA's software alone."""
 
