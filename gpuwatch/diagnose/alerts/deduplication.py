@@ -20,14 +20,14 @@ from gpuwatch.diagnose.model.alert import Alert, Proof, process_group
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
-    EXPLICIT,
-    FALLEN,
+    GENERIC_EXCEPTIONS,
+    GPU_GONE,
     KERNEL_RULES,
     LOST,
+    NAMES_CULPRIT,
     NEW_ATTEMPT,
     TOOK_PART,
     UNEXPLAINED,
-    UNSPECIFIC,
     explains,
 )
 from gpuwatch.diagnose.model.rank_index import bus_key
@@ -149,7 +149,9 @@ class Occurrence:
         self.reported = [alert]
         self._marks = marks
         self._attempt = attempt
-        lasts = LOST_SAME_S if alert.code in FALLEN else CHAIN_S if alert.code in UNSPECIFIC else SAME_S
+        lasts = (
+            LOST_SAME_S if alert.code in GPU_GONE else CHAIN_S if alert.code in GENERIC_EXCEPTIONS else SAME_S
+        )
         self._until = alert.first + lasts
 
     def takes(self, alert: Alert, marks: Marks, attempt: int) -> bool:
@@ -169,12 +171,12 @@ class Occurrence:
             return reported[0]
         reported = [alert for alert in self.reported if not alert.doubt] or self.reported
         lead = max(reported, key=_states)  # the earliest of equals
-        if lead.code in UNSPECIFIC:
+        if lead.code in GENERIC_EXCEPTIONS:
             lead = _chained(reported)
         timed = [alert for alert in reported if alert.timed] or reported
         earliest = min(timed, key=lambda alert: alert.first)
         fields = dict(lead.fields)
-        if lead.code not in UNSPECIFIC:  # the words of two exceptions do not mix
+        if lead.code not in GENERIC_EXCEPTIONS:  # the words of two exceptions do not mix
             for alert in reported:
                 fields = {**alert.fields, **fields}
         line = lead.proof[0].kind == "line"
@@ -205,7 +207,7 @@ class Occurrence:
 
 def thing(alert: Alert) -> Key:
     """The bucket: equal for all words that can be about one thing."""
-    if alert.code in FALLEN and alert.node is not None:
+    if alert.code in GPU_GONE and alert.node is not None:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
         return "value", alert.id
@@ -235,18 +237,18 @@ def _marks(alert: Alert) -> Marks:
             "exitcode": fields.get("exitcode"),
             "recovered": alert.recovered,
         }
-    elif alert.kernel or alert.rank is None or alert.code in FALLEN:
+    elif alert.kernel or alert.rank is None or alert.code in GPU_GONE:
         bus = fields.get("pci") or fields.get("bus_id")
         if not alert.code.startswith("pcie."):  # the port above a device reports it too
             marks["bus"] = None if bus is None else bus_key(str(bus))
-        if alert.code not in FALLEN:
+        if alert.code not in GPU_GONE:
             marks.update((name, fields.get(name)) for name in SUBJECTS)
     if alert.code in TOOK_PART:
         group = process_group(alert)
         op = fields.get("op")
         marks.update(seq=fields.get("seq"), op=None if op in HALVES else op)
         marks["group"] = None if group == "0" else group
-    if alert.code in EXPLICIT:
+    if alert.code in NAMES_CULPRIT:
         marks.update((name, fields.get(name)) for name in NAMED_RANKS)
     file = alert.proof[0].file
     if file is not None and "attempt_" in file:
@@ -320,7 +322,7 @@ def _first_of(lead: Value | None, others: Iterable[Value | None]) -> Value | Non
 
 def _once_a_line(alerts: list[Alert]) -> list[Alert]:
     """A line that two rules know, and one of them only in general, is reported by the other one."""
-    general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in UNSPECIFIC}
+    general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in GENERIC_EXCEPTIONS}
     if not general:
         return alerts
     wanted = {line for alert in general.values() for line in _lines(alert)}
@@ -335,7 +337,7 @@ def _once_a_line(alerts: list[Alert]) -> list[Alert]:
         if (lines := _lines(alert))
         and all(
             any(
-                code != alert.code and (alert.code in UNSPECIFIC or explains(code, alert.code))
+                code != alert.code and (alert.code in GENERIC_EXCEPTIONS or explains(code, alert.code))
                 for code in codes[line]
             )
             for line in lines

@@ -14,10 +14,10 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
-    GATHERINGS,
-    PEER_TROUBLE,
+    GENERIC_EXCEPTIONS,
+    PEER_CONNECTION_ERRORS,
+    RENDEZVOUS_TIMEOUTS,
     SCHEDULER,
-    UNSPECIFIC,
     explains,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -45,9 +45,9 @@ def chosen_culprit(
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
-    if cause.code in PEER_TROUBLE and not found.named:
+    if cause.code in PEER_CONNECTION_ERRORS and not found.named:
         blame = _by_address(cause, stuck, alerts, where, job)
-    elif cause.code in GATHERINGS and not found.named:
+    elif cause.code in RENDEZVOUS_TIMEOUTS and not found.named:
         blame = _away(cause, alerts, where, job)
     else:
         confidence, because = _confidence(cause, found.named, alerts)
@@ -98,7 +98,7 @@ def _confidence(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> 
         return _reported_with(cause), "the logs end early; no line says why"
     if cause.kernel and not cause.doubt:
         return _confidence_of_kernel(cause)
-    if cause.code in EXITS or cause.code in UNSPECIFIC:
+    if cause.code in EXITS or cause.code in GENERIC_EXCEPTIONS:
         return _confidence_of_end(cause, alerts)
     if cause.role == "first":
         return (
@@ -122,7 +122,7 @@ def _reported_with(cause: Alert) -> Confidence:
 
 def _confidence_of_end(cause: Alert, alerts: Sequence[Alert]) -> tuple[Confidence, str]:
     if raised_by(cause, alerts) is not None:
-        others = {each.rank for each in alerts if each.code in UNSPECIFIC} - {cause.rank}
+        others = {each.rank for each in alerts if each.code in GENERIC_EXCEPTIONS} - {cause.rank}
         if not others:
             return "high", "it raised an exception, and no other rank did"
         return "medium", f"{plural(len(others), 'other rank')} raised an exception too"
@@ -180,7 +180,7 @@ def _by_address(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
     """Lines that name an address blame the node behind it, not who prints them."""
-    votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_TROUBLE], where)
+    votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_CONNECTION_ERRORS], where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
         because = f"{count} of the others name its address; the node itself, or the link to it"
@@ -249,7 +249,7 @@ def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, jo
     """
     there = where.on(node, job)
     here = {place.rank for place in there}
-    lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE}
+    lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS}
     read = all(place.logs for place in there)
     return bool(there) and read and where.world(job) - here == lost - {None} and _all_placed(where, job)
 

@@ -8,10 +8,10 @@ from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
-    PEER_TROUBLE,
+    GENERIC_EXCEPTIONS,
+    PEER_CONNECTION_ERRORS,
     SCHEDULER,
     TIMEOUTS,
-    UNSPECIFIC,
     explains,
 )
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -35,7 +35,7 @@ def rank_of_cause(
 
     None where the lines do not report, or report of several.
     """
-    if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_TROUBLE | TIMEOUTS:
+    if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_CONNECTION_ERRORS | TIMEOUTS:
         return None
     ended = first_to_end(cause, alerts)
     if ended is not None and _may_be_on(ended, cause, alerts, where, job):
@@ -60,7 +60,7 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
     later = [
         alert
         for alert in alerts
-        if alert.code in PEER_TROUBLE | TIMEOUTS and alert.first >= cause.first - SAME_MOMENT_S
+        if alert.code in PEER_CONNECTION_ERRORS | TIMEOUTS and alert.first >= cause.first - SAME_MOMENT_S
     ]
     named = {rank for rank in absent_in(later) if where.may_be_rank(rank, job)}
     rank = next(iter(named), None)
@@ -112,7 +112,9 @@ def first_to_suffer(
         and _may_be_on(alert.rank, cause, alerts, where, job)
     ]
     if storage and cause.node is not None:
-        errors = [each for each in suffering if each.code.startswith("storage.") or each.code in UNSPECIFIC]
+        errors = [
+            each for each in suffering if each.code.startswith("storage.") or each.code in GENERIC_EXCEPTIONS
+        ]
         on_node = [each for each in errors if _node_of(each, where, job) == cause.node]
         ranks = _first_ranks(on_node)
         because = f"the first rank on {cause.node} with an error of its own after it"

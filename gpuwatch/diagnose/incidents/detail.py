@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.failure_classes import EXITS, EXPLICIT, SCHEDULER, TIMEOUTS, UNSPECIFIC
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    GENERIC_EXCEPTIONS,
+    NAMES_CULPRIT,
+    SCHEDULER,
+    TIMEOUTS,
+)
 
 MAX_DETAIL = 110
 """Characters that a sentence takes in besides the title."""
@@ -36,7 +42,7 @@ MOST_FORMS = 3
 PORT = re.compile(r"<\d+>$")
 """Of an address as NCCL prints it: chosen at random, it reports nothing."""
 
-MAX_REPORTED = frozenset((*TIMEOUTS, *UNSPECIFIC, *SCHEDULER, *EXITS))
+MAX_REPORTED = frozenset((*TIMEOUTS, *GENERIC_EXCEPTIONS, *SCHEDULER, *EXITS))
 """Classes whose sentences have words of their own."""
 PCI_ADDRESS = re.compile(
     r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?![0-9A-Fa-f:.])"
@@ -71,7 +77,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
         forms.append(f"PCI {address}")
     if forms:
         return f"{base} ({', '.join(forms)})"
-    if cause.code in EXPLICIT:
+    if cause.code in NAMES_CULPRIT:
         return cause.text
     find = address_of if cause.code.startswith("hub.") else message_of
     message = next(filter(None, map(find, cause.proof)), "")

@@ -9,7 +9,7 @@ from gpuwatch.diagnose.incidents.grouping import GAP_S, AlertGroup
 from gpuwatch.diagnose.incidents.root_cause import verdict
 from gpuwatch.diagnose.missing_ranks.vanished import CODE
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import PEER_TROUBLE, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, TIMEOUTS
 
 
 def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[Alert]) -> Alert | None:
@@ -24,7 +24,7 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
     if not near or not _lost_only_peers(group.alerts):
         return None
     order = near[-1]
-    lost = {str(each.rank) for each in group.alerts if each.code in PEER_TROUBLE}
+    lost = {str(each.rank) for each in group.alerts if each.code in PEER_CONNECTION_ERRORS}
     ended = any(
         each.code == FINISHED and each.job == order.job and _is_near(order, each.first, each.last)
         for each in alerts
@@ -37,7 +37,7 @@ def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
     if any(each.code in TIMEOUTS or each.code == CODE for each in alerts):
         return False
     cause = verdict(alerts).cause
-    return cause is None or cause.code in PEER_TROUBLE
+    return cause is None or cause.code in PEER_CONNECTION_ERRORS
 
 
 def _is_near(order: Alert, begin: float, end: float) -> bool:

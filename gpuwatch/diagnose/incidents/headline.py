@@ -15,13 +15,13 @@ from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
-    GATHERINGS,
+    GENERIC_EXCEPTIONS,
     LAUNCHER,
-    PEER_TROUBLE,
+    PEER_CONNECTION_ERRORS,
     REBOOTED,
+    RENDEZVOUS_TIMEOUTS,
     SCHEDULER,
     TIMEOUTS,
-    UNSPECIFIC,
 )
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -111,9 +111,9 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
     pair = cause.fields.get("peer_rank")
     if pair is not None and not reported.named and cause.rank is not None:
         who = f"{who} and rank {pair}"
-    if cause.code in GATHERINGS and who:
+    if cause.code in RENDEZVOUS_TIMEOUTS and who:
         return f"{who} did not come: {cause.text} {at}"
-    if cause.code in PEER_TROUBLE:
+    if cause.code in PEER_CONNECTION_ERRORS:
         return _broken(reported, cause, who, at)
     if cause.code == HANG:
         job = job_text(reported.job)
@@ -192,10 +192,10 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
         return f"{plural(len(waited), 'rank')} then timed out{where_text}"
     cause = None if reported.votes else reported.cause
     for words, count in (
-        ("raised an exception too", _some(reported, ranks, UNSPECIFIC)),
+        ("raised an exception too", _some(reported, ranks, GENERIC_EXCEPTIONS)),
         ("say the same", 0 if cause is None or reported.rank is None else _same(reported, cause, ranks)),
         ("then could not connect", _some(reported, ranks, UNREACHED)),
-        ("then lost their connections", _some(reported, ranks, PEER_TROUBLE)),
+        ("then lost their connections", _some(reported, ranks, PEER_CONNECTION_ERRORS)),
         ("then ended", _some(reported, ranks, {*EXITS, *LAUNCHER})),
     ):
         if count * 2 >= len(ranks):
@@ -222,7 +222,9 @@ def _alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
     alike = [alert for alert in reported.alerts if alert.code == cause.code]
     if cause.code not in EXITS:
         return alike
-    lost = {alert.rank for alert in reported.alerts if alert.code in PEER_TROUBLE | UNREACHED | TIMEOUTS}
+    lost = {
+        alert.rank for alert in reported.alerts if alert.code in PEER_CONNECTION_ERRORS | UNREACHED | TIMEOUTS
+    }
     may_follow = cause.fields.get("exitcode") == 1 or EXITS[cause.code] >= ABORT_WEIGHT
     return [
         alert

@@ -8,7 +8,7 @@ from gpuwatch.diagnose.health.remedies import REMEDIES
 from gpuwatch.diagnose.incidents.placeholders import command, filled
 from gpuwatch.diagnose.incidents.suspects import Hang
 from gpuwatch.diagnose.model.confidence import Confidence
-from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_TROUBLE, RulePacks
+from gpuwatch.diagnose.model.failure_classes import EXITS, PEER_CONNECTION_ERRORS, RulePacks
 from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
@@ -84,7 +84,7 @@ def settle(
         steps = [on_the_node('dmesg -T | grep -iE "out of memory|oom|xid|segfault"')]
         if slurm is not None:
             steps.append(command(("sacct", "-j", "{job}", SACCT_FORMAT), values))
-    elif code in PEER_TROUBLE and not unexplained:
+    elif code in PEER_CONNECTION_ERRORS and not unexplained:
         steps = [on_the_node("uptime; ibstat; dmesg -T | tail -50")]
     elif unexplained and stuck is not None and stuck.suspects and ended:
         steps = [

@@ -15,15 +15,15 @@ from gpuwatch.diagnose.incidents.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
-    EXPLICIT,
-    GATHERINGS,
+    GENERIC_EXCEPTIONS,
     LAUNCHER,
-    PEER_TROUBLE,
+    NAMES_CULPRIT,
+    PEER_CONNECTION_ERRORS,
     PRECURSORS,
+    RENDEZVOUS_TIMEOUTS,
     SCHEDULER,
     TIMEOUTS,
     UNEXPLAINED,
-    UNSPECIFIC,
     explains,
 )
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -74,7 +74,7 @@ def verdict(alerts: Sequence[Alert]) -> RootCause:
     found = RootCause()
     if untimed:
         strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
-        strongest = _kept_away(strongest, candidates)
+        strongest = _absent_rank_failure(strongest, candidates)
         if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
             best = strongest
         elif best is None or _weight(strongest) < _weight(best):
@@ -92,7 +92,7 @@ def verdict(alerts: Sequence[Alert]) -> RootCause:
         return found
     found.rivals = _rivals(best, timed)
     cause = _explained(best, alerts)
-    found.cause, found.named = cause, listed(cause) or _outvoted(cause, alerts)
+    found.cause, found.named = cause, listed(cause) or _minority_ranks(cause, alerts)
     rival = next((each for each in found.rivals if not explains(cause.code, each.code)), None)
     if rival is not None:
         found.doubts.append(f"{rival.title!r} came within {SAME_MOMENT_S:g} s of it elsewhere")
@@ -103,20 +103,20 @@ def verdict(alerts: Sequence[Alert]) -> RootCause:
 
 def _accuser(alerts: Sequence[Alert]) -> Alert | None:
     """The first survivor that names the ranks which it lost."""
-    named = (alert for alert in alerts if alert.code in PEER_TROUBLE and absent_ranks(alert))
+    named = (alert for alert in alerts if alert.code in PEER_CONNECTION_ERRORS and absent_ranks(alert))
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
     """The exception with which a rank ended, where the cause is that it did."""
     if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
-        return next((each for each in _logged_above(alerts, cause) if each.code in UNSPECIFIC), None)
+        return next((each for each in _logged_above(alerts, cause) if each.code in GENERIC_EXCEPTIONS), None)
     if cause.code in EXITS and cause.fields.get("proc_index") is not None:
-        below = [each for each in alerts if each.code in UNSPECIFIC and _is_below(each, cause)]
+        below = [each for each in alerts if each.code in GENERIC_EXCEPTIONS and _is_below(each, cause)]
         return min(below, key=lambda each: each.proof[0].offset or 0, default=None)
-    if cause.rank is None or (cause.code not in EXITS and cause.code not in UNSPECIFIC):
+    if cause.rank is None or (cause.code not in EXITS and cause.code not in GENERIC_EXCEPTIONS):
         return None
-    own = [each for each in alerts if each.code in UNSPECIFIC and each.rank == cause.rank]
+    own = [each for each in alerts if each.code in GENERIC_EXCEPTIONS and each.rank == cause.rank]
     return max(own, key=lambda each: (each.first, each.id), default=None)
 
 
@@ -138,7 +138,7 @@ def listed(alert: Alert) -> tuple[int, ...]:
     return ()
 
 
-def _outvoted(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
+def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     """Pairs of ranks that do different things: the one that most others name is the odd one."""
     if cause.code != "c10d.collective_mismatch":
         return ()
@@ -151,13 +151,13 @@ def _outvoted(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
 
 def _weight(alert: Alert) -> int:
     """The smaller, the more likely a cause: lists, causes by themselves, ends of processes, the rest."""
-    if alert.code in EXPLICIT and alert.role == "root":
+    if alert.code in NAMES_CULPRIT and alert.role == "root":
         return 0
     if EXITS.get(alert.code, 0) >= 2:
         return 6
-    if alert.code in PEER_TROUBLE:
+    if alert.code in PEER_CONNECTION_ERRORS:
         return PEERS_WEIGHT
-    if alert.code in UNSPECIFIC:
+    if alert.code in GENERIC_EXCEPTIONS:
         return 4
     if alert.role == "first":
         return 3
@@ -178,7 +178,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         and alert.code not in TIMEOUTS
         and not is_precursor(alert)
         and alert.code != UNEXPLAINED
-        and (alert.severity in ("error", "critical") or alert.code in EXPLICIT)
+        and (alert.severity in ("error", "critical") or alert.code in NAMES_CULPRIT)
         and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
     ]
     possible = [alert for alert in possible if not _torn_down(alert, alerts)]
@@ -189,7 +189,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
         if alert.rank is not None
     ):
         possible = [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
-    followed = set(entered) | _bereft(alerts, possible)
+    followed = set(entered) | _only_lost_peers(alerts, possible)
     late = math.inf if gave_up is None else gave_up + AFTERMATH_S
     alive = _alive(possible)
     ranks = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
@@ -201,7 +201,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
     return [
         alert
         for alert in possible
-        if alert.code in EXPLICIT
+        if alert.code in NAMES_CULPRIT
         or (
             (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
             and not (alert.code in EXITS and whose(alert) in followed)
@@ -215,7 +215,7 @@ def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
         return False
     proof = alert.proof[0]
     return any(
-        (each.code in TIMEOUTS or (each.code in PEER_TROUBLE and each.role == "echo"))
+        (each.code in TIMEOUTS or (each.code in PEER_CONNECTION_ERRORS and each.role == "echo"))
         and (each.proof[0].node, each.proof[0].file) == (proof.node, proof.file)
         and (each.proof[0].offset or 0) < (proof.offset or 0)
         and (alert.rank is None or each.rank is None or alert.rank == each.rank)
@@ -223,10 +223,14 @@ def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
     )
 
 
-def _bereft(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
+def _only_lost_peers(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
     """Ranks that report nothing but peers out of reach: how they then ended is no cause."""
-    lost = {alert.rank for alert in alerts if alert.code in PEER_TROUBLE} - {None}
-    own = {alert.rank for alert in possible if alert.code not in PEER_TROUBLE and alert.code not in MILD_ENDS}
+    lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS} - {None}
+    own = {
+        alert.rank
+        for alert in possible
+        if alert.code not in PEER_CONNECTION_ERRORS and alert.code not in MILD_ENDS
+    }
     return lost - own
 
 
@@ -234,7 +238,11 @@ def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
     """Rank -> when it last had an error of its own to report, by lines that have a time."""
     alive: dict[int, float] = {}
     for alert in candidates:
-        own = alert.code not in EXITS and alert.code not in LAUNCHER and alert.code not in PEER_TROUBLE
+        own = (
+            alert.code not in EXITS
+            and alert.code not in LAUNCHER
+            and alert.code not in PEER_CONNECTION_ERRORS
+        )
         if alert.rank is not None and alert.timed and own and not alert.kernel:
             alive[alert.rank] = max(alert.last, alive.get(alert.rank, alert.last))
     return alive
@@ -256,14 +264,14 @@ def _when(alert: Alert) -> float:
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
     """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
-    raised = {alert.rank for alert in alerts if alert.code in UNSPECIFIC}
+    raised = {alert.rank for alert in alerts if alert.code in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
         key=lambda alert: (_when(alert), _weight(alert), _is_mute(alert, raised), alert.position),
     )
-    lists = [alert for alert in ordered if alert.code in EXPLICIT and alert.role == "root"]
+    lists = [alert for alert in ordered if alert.code in NAMES_CULPRIT and alert.role == "root"]
     if lists:
-        return _on_the_list(lists[0], ordered)
+        return _listed_culprit(lists[0], ordered)
     best: Alert | None = None
     for alert in ordered:
         if best is None or (
@@ -289,18 +297,22 @@ def _is_mild(alert: Alert) -> bool:
     return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
 
 
-def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
+def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     """A list of culprits wins.
 
     Why a rank on it did not take part is reported by that rank's own, older words.
     """
     named = set(listed(explicit))
-    explicit = _kept_away(explicit, ordered)
+    explicit = _absent_rank_failure(explicit, ordered)
     for alert in ordered:
         crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
         if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
             return alert
-        if alert.first <= explicit.first and alert.code not in EXPLICIT and _weight(alert) < PEERS_WEIGHT:
+        if (
+            alert.first <= explicit.first
+            and alert.code not in NAMES_CULPRIT
+            and _weight(alert) < PEERS_WEIGHT
+        ):
             if named and alert.rank in named:
                 return alert
             if not named and alert.first < explicit.first - SAME_MOMENT_S and _weight(alert) <= 2:
@@ -308,16 +320,16 @@ def _on_the_list(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
     return explicit
 
 
-def _kept_away(waited: Alert, candidates: Sequence[Alert]) -> Alert:
+def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
     """Others wait for a rank that never came: what that rank failed of, where one of them states it."""
-    if waited.code not in GATHERINGS:
+    if waited.code not in RENDEZVOUS_TIMEOUTS:
         return waited
     came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
     away = [
         alert
         for alert in candidates
-        if alert.code not in EXPLICIT
-        and alert.code not in GATHERINGS
+        if alert.code not in NAMES_CULPRIT
+        and alert.code not in RENDEZVOUS_TIMEOUTS
         and _weight(alert) <= 2
         and (alert.node, alert.rank) not in came
         and alert.first <= waited.first + SAME_MOMENT_S
@@ -330,7 +342,7 @@ def _slack(best: Alert, later: Alert) -> float:
     error = best.error_s + later.error_s
     if later.code in LAUNCHER:
         return PEERS_SOONER_S + error
-    if best.code in PEER_TROUBLE or later.kernel:
+    if best.code in PEER_CONNECTION_ERRORS or later.kernel:
         return KERNEL_S / 3 + error
     return SAME_MOMENT_S + error
 
@@ -370,8 +382,10 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             and not _is_launchers_word(alert, best)
             and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
         ]
-        if not earlier and (best.code in EXITS or best.code in UNSPECIFIC):
-            earlier = [alert for alert in alerts if alert.id not in seen and _own_words(alert, best)]
+        if not earlier and (best.code in EXITS or best.code in GENERIC_EXCEPTIONS):
+            earlier = [
+                alert for alert in alerts if alert.id not in seen and _earlier_error_of_rank(alert, best)
+            ]
         if not earlier and best.code in EXITS and best.rank is not None:
             unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
             if unranked:
@@ -388,7 +402,10 @@ def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 def _is_launchers_word(alert: Alert, best: Alert) -> bool:
     """Whether it states only that some rank ended, beside the exception of a known one."""
     return (
-        best.code in UNSPECIFIC and best.rank is not None and alert.rank is None and alert.code in MILD_ENDS
+        best.code in GENERIC_EXCEPTIONS
+        and best.rank is not None
+        and alert.rank is None
+        and alert.code in MILD_ENDS
     )
 
 
@@ -398,7 +415,7 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         alert
         for alert in alerts
         if alert.rank is not None
-        and (alert.code in UNSPECIFIC or _is_own_error(alert))
+        and (alert.code in GENERIC_EXCEPTIONS or _is_own_error(alert))
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     ]
     return raised if len({alert.rank for alert in raised}) == 1 else []
@@ -409,7 +426,7 @@ def _is_own_error(alert: Alert) -> bool:
     return (
         alert.role in ("root", "first")
         and alert.severity in ("error", "critical")
-        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_TROUBLE, *SCHEDULER)
+        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_CONNECTION_ERRORS, *SCHEDULER)
         and not alert.kernel
     )
 
@@ -428,7 +445,7 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
         and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
         and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= LOGGED_BYTES
     ]
-    known = [alert for alert in found if alert.code not in UNSPECIFIC]
+    known = [alert for alert in found if alert.code not in GENERIC_EXCEPTIONS]
     return known or (found if len({alert.text for alert in found}) == 1 else [])
 
 
@@ -458,7 +475,7 @@ def _one_process(one: Alert, other: Alert) -> bool:
     return len(pids) < 2
 
 
-def _own_words(alert: Alert, ended: Alert) -> bool:
+def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
     """What the rank that ended stated itself before it did."""
     return (
         alert.rank is not None
@@ -467,8 +484,8 @@ def _own_words(alert: Alert, ended: Alert) -> bool:
         and alert.code not in TIMEOUTS
         and alert.code not in EXITS
         and not is_precursor(alert)
-        and alert.code not in PEER_TROUBLE
-        and alert.code not in UNSPECIFIC
+        and alert.code not in PEER_CONNECTION_ERRORS
+        and alert.code not in GENERIC_EXCEPTIONS
         and alert.severity in ("error", "critical")
         and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
     )

@@ -10,13 +10,18 @@ from msgspec import structs
 
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import PEER_TROUBLE, SCHEDULER
+from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHEDULER
 
 PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
 """Classes of lines that a job prints when it is ended on purpose."""
 SIGNALLED = "launch.agent_signalled"
 CANCELLED = "slurm.cancelled"
-ENDED_WITH = PEER_TROUBLE | {"launch.siblings_killed", "proc.sigterm", "rank.terminated", "rank.exit_error"}
+ENDED_WITH = PEER_CONNECTION_ERRORS | {
+    "launch.siblings_killed",
+    "proc.sigterm",
+    "rank.terminated",
+    "rank.exit_error",
+}
 """What the ranks of an interrupted launcher leave behind."""
 BEFORE_S, AFTER_S = 5.0, 40.0
 """Around the launcher's own line: it waits 30 s for its ranks before it kills them."""

@@ -33,7 +33,7 @@ TIMEOUTS = frozenset(
 
 TOOK_PART = TIMEOUTS | {"nccl.watchdog_teardown", "nccl.comm_aborted", "nccl.flight_recorder_dump"}
 """Who prints one of these waited in the collective, or watched over it."""
-EXPLICIT = frozenset(
+NAMES_CULPRIT = frozenset(
     (
         "nccl.desync_report",
         "c10d.monitored_barrier",
@@ -45,7 +45,7 @@ EXPLICIT = frozenset(
 )
 """The job itself names the culprits."""
 
-GATHERINGS = frozenset(("c10d.init_barrier_timeout", "elastic.rdzv_timeout"))
+RENDEZVOUS_TIMEOUTS = frozenset(("c10d.init_barrier_timeout", "elastic.rdzv_timeout"))
 """Who states one of these came and waited: to blame are those that did not come."""
 
 EXITS: Mapping[str, int] = {
@@ -68,7 +68,7 @@ EXITS: Mapping[str, int] = {
 }
 """That a process ended, not why; with how likely it only followed (1, -9, -11, -7 before -6, -15)."""
 
-UNSPECIFIC = frozenset(("python.exception",))
+GENERIC_EXCEPTIONS = frozenset(("python.exception",))
 """States that something failed on this rank; anything else that it states there reports more."""
 
 KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
@@ -85,7 +85,7 @@ LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.",
 }
 """Reported by somebody else, some time after it happened."""
 
-PEER_TROUBLE = frozenset(
+PEER_CONNECTION_ERRORS = frozenset(
     (
         "nccl.system_error",
         "nccl.internal_error",
@@ -132,7 +132,7 @@ SCHEDULER = frozenset(
 """The whole job was ended on purpose: no rank is to blame."""
 
 LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")
-FALLEN = frozenset(("gpu.xid.fell_off", *LOST))
+GPU_GONE = frozenset(("gpu.xid.fell_off", *LOST))
 """Words on a GPU that is gone."""
 
 NEW_ATTEMPT = "elastic.worker_restart"

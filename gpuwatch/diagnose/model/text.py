@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gpuwatch.agent.kernel.xid_table import CATALOGUE, UNKNOWN
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import TIMEOUTS, UNSPECIFIC
+from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, TIMEOUTS
 
 Fields = Mapping[str, str | int | float]
 
@@ -44,7 +44,7 @@ def what(code: str, title: str, fields: Fields) -> str:
         waited = waited_s(fields)
         text = f"timed out in {where}" if where else lowered(title)
         return text if waited is None else f"{text} after {waited:.0f} s"
-    if code in UNSPECIFIC and fields.get("exception"):
+    if code in GENERIC_EXCEPTIONS and fields.get("exception"):
         return exception(fields)
     details = [form.format(fields[name]) for name, form in _DETAIL if fields.get(name) not in (None, "")]
     fresh = [each for each in details if each.lower() not in title.lower() and "(" not in title]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.diagnose.preflight.check import Check, Status, listed, passed, skipped
-from gpuwatch.probe.probe_request import MIB, Wish
+from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.results import Results
 
-QUICK = Wish(collectives=("all_reduce",), sizes=(1 * MIB, 16 * MIB), pairs="quick", budget_s=60.0)
+QUICK = ProbeRequest(collectives=("all_reduce",), sizes=(1 * MIB, 16 * MIB), pairs="quick", budget_s=60.0)
 """One collective at two sizes, and two rounds of pairs: it finds a bad node, never a single bad link."""
 
 

@@ -110,7 +110,7 @@ def problem_facts(problem: Problem) -> Facts:
 
 def process_group_facts(process_group: ProcessGroup) -> Facts:
     """A process group."""
-    lasts = [lane.last for lane in process_group.lanes.values()]
+    lasts = [history.last for history in process_group.histories.values()]
     return {
         "name": process_group.name,
         "desc": process_group.desc,

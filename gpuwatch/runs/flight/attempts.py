@@ -76,12 +76,17 @@ def _ended_s(dump: RankDump) -> float:
 
 
 def _times(dump: RankDump) -> Iterable[float]:
-    return (op.created_s for lane in dump.lanes.values() for op in lane.collectives.values() if op.created_s)
+    return (
+        op.created_s
+        for history in dump.histories.values()
+        for op in history.collectives.values()
+        if op.created_s
+    )
 
 
 def _went_past(dump: RankDump, last: RankDump) -> bool:
-    for group, lane in dump.lanes.items():
-        other = last.lanes.get(group)
-        if other is not None and other.collectives and lane.last > min(other.collectives):
+    for group, history in dump.histories.items():
+        other = last.histories.get(group)
+        if other is not None and other.collectives and history.last > min(other.collectives):
             return True
     return False

@@ -16,7 +16,7 @@ import msgspec
 
 from gpuwatch.plain import plain
 from gpuwatch.runs.flight.pickle_reader import NoDumpError, UnreadableDumpError, plain_data
-from gpuwatch.runs.flight.rank_dump import GroupInfo, Lane, Op, RankDump, State, signature
+from gpuwatch.runs.flight.rank_dump import GroupHistory, GroupInfo, Op, RankDump, State, signature
 
 MAX_ENTRIES = 1_000_000
 MAX_RANKS = 1 << 20
@@ -93,7 +93,7 @@ def read_dump(data: bytes, rank: int, file: str) -> RankDump:
         file=file,
         version=_name(found.version),
         backend=_name(backends[0]) if backends else "unknown",
-        lanes=lanes(ops),
+        histories=histories(ops),
         groups=groups,
         enqueued=_enqueued(found.pg_status),
         wrapped=bool(found.entries) and min(entry.record_id for entry in found.entries) > 0,
@@ -103,7 +103,7 @@ def read_dump(data: bytes, rank: int, file: str) -> RankDump:
     )
 
 
-def lanes(ops: Iterable[Op]) -> dict[str, Lane]:
+def histories(ops: Iterable[Op]) -> dict[str, GroupHistory]:
     """The entries of one rank, group by group."""
     by_group: dict[str, list[Op]] = {}
     for op in ops:
@@ -111,7 +111,7 @@ def lanes(ops: Iterable[Op]) -> dict[str, Lane]:
     return {group: _lane(own) for group, own in by_group.items()}
 
 
-def _lane(ops: list[Op]) -> Lane:
+def _lane(ops: list[Op]) -> GroupHistory:
     collectives: dict[int, Op] = {}
     batches = {op.p2p_seq: op.state for op in ops if op.p2p and op.name == COALESCED}
     p2p = []
@@ -124,7 +124,7 @@ def _lane(ops: list[Op]) -> Lane:
             p2p.append(replace(op, state=batches.get(op.p2p_seq, op.state)))
     states = any(op.state != "scheduled" for op in ops)
     unfinished = (seq for seq, op in collectives.items() if op.state != "completed")
-    return Lane(
+    return GroupHistory(
         collectives=collectives,
         last=max(collectives, default=0),
         open=min(unfinished, default=None) if states else None,

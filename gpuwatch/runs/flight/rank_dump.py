@@ -66,7 +66,7 @@ class GroupInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class GroupHistory:
     """What one rank did in one group."""
 
     collectives: Mapping[int, Op]
@@ -89,7 +89,7 @@ class RankDump:
     file: str
     version: str
     backend: str
-    lanes: Mapping[str, Lane]
+    histories: Mapping[str, GroupHistory]
     """By the group's name."""
     groups: Mapping[str, GroupInfo]
     enqueued: Mapping[int, int]

@@ -30,8 +30,8 @@ def test_a_folder_of_dumps_with_logs_beside_them(tmp_path: Path) -> None:
     found = gather_dumps([tmp_path])
     assert [dump.rank for dump in found.dumps] == [0, 1, 2, 3]
     assert found.skipped == []
-    assert found.dumps[0].lanes["0"].last == 3
-    assert found.dumps[0].lanes["0"].collectives[3].frame == "train_step (train.py:42)"
+    assert found.dumps[0].histories["0"].last == 3
+    assert found.dumps[0].histories["0"].collectives[3].frame == "train_step (train.py:42)"
 
 
 def test_json_and_packed_dumps_are_dumps_too(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_json_and_packed_dumps_are_dumps_too(tmp_path: Path) -> None:
     (tmp_path / "dump_1.json").write_text(json.dumps(words))
     (tmp_path / "dump_2.gz").write_bytes(gzip.compress(pickle.dumps(held, 2)))
     found = gather_dumps([tmp_path])
-    assert [(dump.rank, dump.lanes["0"].open) for dump in found.dumps] == [(1, 3), (2, 3)]
+    assert [(dump.rank, dump.histories["0"].open) for dump in found.dumps] == [(1, 3), (2, 3)]
 
 
 def test_an_older_format_counts_its_collectives_in_another_field() -> None:
@@ -50,7 +50,7 @@ def test_an_older_format_counts_its_collectives_in_another_field() -> None:
         old.append({**kept, "seq_id": each["collective_seq_id"], "process_group": "0"})
     data = pickle.dumps({"version": "1.5", "entries": old}, 2)
     dump = read_dump(data, 0, "x")
-    assert (dump.version, dump.lanes["0"].last, dump.lanes["0"].open) == ("1.5", 3, 3)
+    assert (dump.version, dump.histories["0"].last, dump.histories["0"].open) == ("1.5", 3, 3)
 
 
 def test_broken_files_are_listed_with_the_reason_and_do_not_hide_the_others(
@@ -153,7 +153,7 @@ def test_of_two_dumps_of_one_rank_the_younger_counts(tmp_path: Path) -> None:
     os.utime(old, (1000, 1000))
     found = gather_dumps([tmp_path])
     assert found.twice == {1: 2}
-    assert [(dump.file, dump.lanes["0"].last) for dump in found.dumps] == [(str(new), 9)]
+    assert [(dump.file, dump.histories["0"].last) for dump in found.dumps] == [(str(new), 9)]
 
 
 @pytest.mark.parametrize("names", [("job_a/trace_", "job_b/trace_"), ("attempt0_rank_", "attempt1_rank_")])
@@ -167,7 +167,7 @@ def test_dumps_of_two_jobs_are_never_judged_together(
     for rank in range(2):
         write(tmp_path, rank, names[1], last=9)
     found = gather_dumps([tmp_path])
-    assert [(dump.rank, dump.lanes["0"].last) for dump in found.dumps] == [(0, 9), (1, 9)]
+    assert [(dump.rank, dump.histories["0"].last) for dump in found.dumps] == [(0, 9), (1, 9)]
     (words,) = found.apart
     assert names[0] in words
     sentences(words)

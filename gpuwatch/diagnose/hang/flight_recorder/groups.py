@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from gpuwatch.runs.flight.rank_dump import DEFAULT_GROUP, GroupInfo, Lane, Op, RankDump, Signature, elements
+from gpuwatch.runs.flight.rank_dump import (
+    DEFAULT_GROUP,
+    GroupHistory,
+    GroupInfo,
+    Op,
+    RankDump,
+    Signature,
+    elements,
+)
 
 Kind: TypeAlias = Literal[
     "mismatch",  # members called different things
@@ -20,7 +28,7 @@ Kind: TypeAlias = Literal[
 ]
 WINDOW_COLLECTIVES = 16
 """Collectives before the last common one that are compared, and as many again while they differ."""
-NO_LANE = Lane({}, 0, None, has_states=False, p2p=())
+NO_HISTORY = GroupHistory({}, 0, None, has_states=False, p2p=())
 SURE_MAJORITY = 2 / 3
 """Share of a group that a majority needs to be believed without doubt."""
 
@@ -60,7 +68,7 @@ class ProcessGroup:
     """Global ranks in the group's own order."""
     known: bool
     """The dumps state who belongs to it; else it is who was seen in it."""
-    lanes: dict[int, Lane] = field(default_factory=dict)
+    histories: dict[int, GroupHistory] = field(default_factory=dict)
     """Of the members with a dump that can be compared."""
     blind: set[int] = field(default_factory=set)
     """Members whose dump has lost everything about this group."""
@@ -70,7 +78,7 @@ class ProcessGroup:
     @property
     def absent(self) -> tuple[int, ...]:
         """Members without a dump that was read."""
-        return tuple(sorted(set(self.members) - set(self.lanes) - self.blind))
+        return tuple(sorted(set(self.members) - set(self.histories) - self.blind))
 
     @property
     def without(self) -> tuple[int, ...]:
@@ -79,7 +87,11 @@ class ProcessGroup:
 
     def at(self, seq: int) -> dict[int, Op]:
         """What each member called there, of those that have it."""
-        return {rank: lane.collectives[seq] for rank, lane in self.lanes.items() if seq in lane.collectives}
+        return {
+            rank: history.collectives[seq]
+            for rank, history in self.histories.items()
+            if seq in history.collectives
+        }
 
     @property
     def title(self) -> str:
@@ -98,7 +110,7 @@ def process_groups(
     counted = world is not None or any(dump.world for dump in dumps)
     found: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
     for dump in dumps:
-        for name in {**dump.groups, **dump.lanes}:
+        for name in {**dump.groups, **dump.histories}:
             config = dump.groups.get(name)
             ranks = config.ranks if config is not None else ()
             if (name, ranks) not in found:
@@ -115,7 +127,7 @@ def process_groups(
     return [
         process_group
         for process_group in found.values()
-        if any(lane is not NO_LANE for lane in process_group.lanes.values())
+        if any(history is not NO_HISTORY for history in process_group.histories.values())
     ]
 
 
@@ -130,20 +142,20 @@ def _process_group(
 
 
 def _fill(process_group: ProcessGroup, dumps: Sequence[RankDump]) -> None:
-    """Put in the lanes of the members; who may have joined all of it, but kept no entry, is left out.
+    """Put in the histories of the members; who may have joined all of it, but kept no entry, is left out.
 
     `dumps` are those of the members; where nobody states who they are, all of them.
     """
     reported = bool(process_group.members)
     for dump in dumps:
-        lane, config = dump.lanes.get(process_group.name), dump.groups.get(process_group.name)
-        if lane is not None and (reported or config is None or not config.ranks):
-            process_group.lanes[dump.rank] = lane
+        history, config = dump.histories.get(process_group.name), dump.groups.get(process_group.name)
+        if history is not None and (reported or config is None or not config.ranks):
+            process_group.histories[dump.rank] = history
         elif reported and dump.wrapped:
             process_group.blind.add(dump.rank)
         elif reported:
-            process_group.lanes[dump.rank] = NO_LANE
-    process_group.members = process_group.members or tuple(sorted(process_group.lanes))
+            process_group.histories[dump.rank] = NO_HISTORY
+    process_group.members = process_group.members or tuple(sorted(process_group.histories))
 
 
 def _highest(dump: RankDump) -> int:
@@ -152,12 +164,12 @@ def _highest(dump: RankDump) -> int:
 
 def problem_of(process_group: ProcessGroup) -> Problem | None:
     """The first thing that keeps this group from getting on."""
-    lasts = {rank: lane.last for rank, lane in process_group.lanes.items()}
+    lasts = {rank: history.last for rank, history in process_group.histories.items()}
     low, high = min(lasts.values()), max(lasts.values())
     if high == 0:
         return None  # only sends and receives
-    opens = [lane.open for lane in process_group.lanes.values() if lane.open is not None]
-    states = any(lane.has_states for lane in process_group.lanes.values())
+    opens = [history.open for history in process_group.histories.values() if history.open is not None]
+    states = any(history.has_states for history in process_group.histories.values())
     if states and not opens and low == high:
         return None  # everything has completed
     differing = _mismatch(process_group, min(opens) if opens else None, low, states=states)
@@ -176,9 +188,9 @@ def _mismatch(
     process_group: ProcessGroup, first_open: int | None, low: int, *, states: bool
 ) -> Problem | None:
     """The first collective that not all members called alike; complete ones were alike enough."""
-    if len(process_group.lanes) < 2:
+    if len(process_group.histories) < 2:
         return None
-    oldest = max(min(lane.collectives, default=1) for lane in process_group.lanes.values())
+    oldest = max(min(history.collectives, default=1) for history in process_group.histories.values())
     if states:
         begin = first_open if first_open is not None else low + 1
         steps: Iterable[int] = range(max(begin, oldest), min(begin + WINDOW_COLLECTIVES, low + 1))
@@ -269,11 +281,11 @@ def _missing(process_group: ProcessGroup, lasts: Mapping[int, int], seq: int) ->
     missing = sorted(rank for rank, last in lasts.items() if last < seq)
     if not there:  # overwritten meanwhile: those who went on are further
         there = {
-            rank: lane.collectives[lane.last]
-            for rank, lane in process_group.lanes.items()
+            rank: history.collectives[history.last]
+            for rank, history in process_group.histories.items()
             if lasts[rank] >= seq
         }
-    last_ops = {rank: process_group.lanes[rank].collectives.get(lasts[rank]) for rank in missing}
+    last_ops = {rank: process_group.histories[rank].collectives.get(lasts[rank]) for rank in missing}
     return Problem(
         kind="missing",
         group=process_group,

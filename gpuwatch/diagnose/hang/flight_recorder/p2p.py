@@ -17,8 +17,8 @@ def p2p_problems(process_group: ProcessGroup) -> Iterator[Problem]:
     """Every pair of which one side waits for what the other has not called."""
     sends: dict[tuple[int, int], list[Op]] = defaultdict(list)
     receives: dict[tuple[int, int], list[Op]] = defaultdict(list)
-    for rank, lane in process_group.lanes.items():
-        for op in lane.p2p:
+    for rank, history in process_group.histories.items():
+        for op in history.p2p:
             match = SEND_OR_RECV.match(op.name)
             peer = _global(process_group, int(match[3])) if match is not None else None
             if match is None or peer is None:
@@ -46,10 +46,12 @@ def _one_sided(
     op = longer[len(shorter)]
     last = _newest(process_group, guilty)
     return Problem(
-        kind="p2p" if guilty in process_group.lanes else "absent",
+        kind="p2p" if guilty in process_group.histories else "absent",
         group=process_group,
         seq=0,
-        culprits=() if guilty in process_group.unread and guilty not in process_group.lanes else (guilty,),
+        culprits=()
+        if guilty in process_group.unread and guilty not in process_group.histories
+        else (guilty,),
         waiting=frozenset((waits,)),
         since_s=op.created_s,
         op=op,
@@ -72,10 +74,12 @@ def _unequal(
 
 
 def _newest(process_group: ProcessGroup, rank: int) -> Op | None:
-    lane = process_group.lanes.get(rank)
-    if lane is None:
+    history = process_group.histories.get(rank)
+    if history is None:
         return None
-    return max((*lane.collectives.values(), *lane.p2p), key=lambda op: op.created_s or 0.0, default=None)
+    return max(
+        (*history.collectives.values(), *history.p2p), key=lambda op: op.created_s or 0.0, default=None
+    )
 
 
 def _global(process_group: ProcessGroup, number: int) -> int | None:

@@ -29,7 +29,7 @@ def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[Proces
     if not process_groups:
         return _no_entries(dumps)
     blind = not any(
-        lane.has_states for process_group in process_groups for lane in process_group.lanes.values()
+        history.has_states for process_group in process_groups for history in process_group.histories.values()
     )
     settle = (
         ("gloo does not record whether a collective has ended: all ranks may still hang in the last one",)
@@ -41,11 +41,11 @@ def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[Proces
     if len(dumps) == 1:
         text = "nothing wrong in the only dump: what the other ranks did is not known"
     lasts = [
-        (process_group, max(lane.last for lane in process_group.lanes.values()))
+        (process_group, max(history.last for history in process_group.histories.values()))
         for process_group in list(process_groups)[:MAX_SHOWN_RANKS]
     ]
     evidence = tuple(
-        f"{process_group.title}: {plural(len(process_group.lanes), 'rank')} at #{last}"
+        f"{process_group.title}: {plural(len(process_group.histories), 'rank')} at #{last}"
         for process_group, last in lasts
     )
     return SourceVerdict("flight", wrong=False, sentence=text, evidence=evidence, settle=settle)
@@ -129,8 +129,8 @@ def _sentence(problem: Problem, newest: Newest) -> str:
             return f"rank {problem.peer} waits{since} in {what} for {who}, which never called its side of it"
         case "stalled":
             return (
-                f"all {plural(len(problem.group.lanes), 'rank')} of {group} are in {what}{since} and it does "
-                "not end: no rank is missing, so the kernel or the network stands"
+                f"all {plural(len(problem.group.histories), 'rank')} of {group} are in {what}{since} and it "
+                "does not end: no rank is missing, so the kernel or the network stands"
             )
         case _:
             return _mismatch(problem)
@@ -149,13 +149,13 @@ def _mismatch(problem: Problem) -> str:
     named = Counter(_described(op, problem) for op in problem.odd.values()).most_common(1)[0][0]
     frame = next((op.frame for op in problem.odd.values() if op.frame), None)
     where = f" in {frame}" if frame else ""
-    count = len(problem.group.lanes) - len(problem.odd)
+    count = len(problem.group.histories) - len(problem.odd)
     if not problem.culprits:
         return (
             f"the ranks of {group} do not agree at #{problem.seq}, half against half: "
             f"{ranks_text(problem.odd)} called {named}{where}, the others {theirs}"
         )
-    others = f"{count} of {plural(len(problem.group.lanes), 'rank')}"
+    others = f"{count} of {plural(len(problem.group.histories), 'rank')}"
     who = ranks_text(problem.culprits)
     return f"{who} called {named} at #{problem.seq}{where}, where {others} called {theirs}"
 
@@ -207,7 +207,7 @@ def _proofs(problem: Problem, newest: Newest) -> list[str]:
             began = f" at {clock(op.created_s)}" if op.created_s else ""
             frame = f" in {op.frame}" if op.frame else ""
             proofs.append(f"rank {rank}: {op.name} #{op.seq}, {op.state}{began}{frame}")
-        elif rank in process_group.lanes:
+        elif rank in process_group.histories:
             proofs.append(f"rank {rank}: its dump has no entry")
     if len(problem.culprits) > MAX_SHOWN_RANKS:
         proofs.append(f"and {plural(len(problem.culprits) - MAX_SHOWN_RANKS, 'more rank')}")
