@@ -59,7 +59,7 @@ class Emitter(object):
         self._node = NodeReader(self._pulse, self._events, settings)
         self._driver = Driver(self._pulse, self._events, settings, self.leave)
         self._logs = LogReader(self.wake, settings.logs)
-        self._errands = BackgroundRequests(settings, self.wake)
+        self._long_requests = BackgroundRequests(settings, self.wake)
         self._composer = Composer(self._driver, self._node, self._logs, self._events, settings)
 
     def wake(self):
@@ -137,7 +137,7 @@ class Emitter(object):
 
     def _bring(self):
         # type: () -> None
-        replies = self._errands.take()
+        replies = self._long_requests.take()
         for reply in replies:
             self._put(reply)
         if replies and self._sent_hello:
@@ -164,23 +164,23 @@ class Emitter(object):
             return reply
         number = request.get("id")
         reply["id"] = number if isinstance(number, int) and not isinstance(number, bool) else 0
-        wish = request.get("do")
-        if wish == "interval":
+        command = request.get("do")
+        if command == "interval":
             try:
                 self._pulse.interval_s = within(float(request["seconds"]))
                 self._changed, self._due = True, time.monotonic()
             except (KeyError, TypeError, ValueError):
                 reply["error"] = "interval needs a number of seconds"
-        elif wish in FOR_LOGS and reply["id"] == number:
+        elif command in FOR_LOGS and reply["id"] == number:
             self._logs.ask(request)
             return None
-        elif wish in self._errands.does and reply["id"] == number:
-            refused = self._errands.begin(wish, request, number)
+        elif command in self._long_requests.handlers and reply["id"] == number:
+            refused = self._long_requests.begin(command, request, number)
             if refused is None:
                 return None
             reply["error"] = refused
-        elif wish != "ping":
-            reply["error"] = "this agent does not know how to do {}".format(str(wish)[:80])
+        elif command != "ping":
+            reply["error"] = "this agent does not know how to do {}".format(str(command)[:80])
         return reply
 
     # ----------------------------------------------------------------- sending

@@ -36,19 +36,19 @@ class Composer(object):
     def hello(self):
         # type: () -> dict[str, Any]
         """The keys of `wire.Hello` that the node decides."""
-        hello = describe(self._driver, self._node, self._driver.papers())
+        hello = describe(self._driver, self._node, self._driver.static_info())
         return dict(hello, notices=hello["notices"] + self._logs.notices)
 
     def tick(self, now, dropped):
         # type: (float, int) -> list[dict[str, Any]]
         """The sample of this tick and, when there is one, the list of processes; `now` in unix seconds."""
         frames = []  # type: list[dict[str, Any]]
-        gpus, papers = self._driver.gpus, self._driver.papers()
-        host = self._take_node(frames, papers, now)
-        samples = [self._watch.sample(gpu, self._driver.describe(gpu, papers)) for gpu in gpus]
+        gpus, static_info = self._driver.gpus, self._driver.static_info()
+        host = self._take_node(frames, static_info, now)
+        samples = [self._watch.sample(gpu, self._driver.describe(gpu, static_info)) for gpu in gpus]
         samples += [
             {"uuid": info["uuid"], "state": "lost", "reason": _NOT_LISTED}
-            for index, info in papers.items()
+            for index, info in static_info.items()
             if index >= self._driver.listed
         ]
         sample = {"kind": "sample", "v": 1, "t": round(now, 3)}  # type: dict[str, Any]
@@ -62,7 +62,7 @@ class Composer(object):
         sample["agent"] = self._cost.read(time.monotonic(), calls, len(gpus), dropped, self._logs.cost())
         return [sample] + frames
 
-    def _take_node(self, frames, papers, now):
+    def _take_node(self, frames, static_info, now):
         # type: (list[dict[str, Any]], dict[int, dict[str, Any]], float) -> dict[str, Any] | None
         """Put the ranks frame into `frames`, the kernel's words among the events; the host sample."""
         host, records = None, []  # type: dict[str, Any] | None, list[dict[str, Any]]
@@ -77,14 +77,16 @@ class Composer(object):
             else:
                 self._logs.processes(value[0], value[3])
                 frames.append(self._ranks(value[:3], now))
-        self._join_events(records, papers)
+        self._join_events(records, static_info)
         return host
 
-    def _join_events(self, records, papers):
+    def _join_events(self, records, static_info):
         # type: (list[dict[str, Any]], dict[int, dict[str, Any]]) -> None
         xids, from_nvml = [], []  # type: list[dict[str, Any]], list[dict[str, Any]]
         if records:
-            known = [gpu.info for gpu in self._driver.gpus if gpu.info is not None] + list(papers.values())
+            known = [gpu.info for gpu in self._driver.gpus if gpu.info is not None] + list(
+                static_info.values()
+            )
             by_bus = {info["bus_id"].upper(): info["uuid"] for info in known if "bus_id" in info}
             for event in (placed(record, by_bus) for record in records):
                 (xids if event.get("event") == "xid" else self._events).append(event)

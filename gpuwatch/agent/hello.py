@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from .node_reader import NodeReader  # noqa: F401 - used in type comments
 
 
-def describe(driver, node, papers):
+def describe(driver, node, static_info):
     # type: (Driver, NodeReader, dict[int, dict[str, Any]]) -> dict[str, Any]
     """The keys of `wire.Hello` that the node decides.
 
-    `papers` holds what the driver's files state about GPUs that have never answered NVML.
+    `static_info` holds what the driver's files state about GPUs that have never answered NVML.
     """
     gpus = driver.gpus
     indices = {gpu.index for gpu in gpus}
-    infos = [driver.describe(gpu, papers) for gpu in gpus]
-    infos += [info for index, info in papers.items() if index not in indices]
+    infos = [driver.describe(gpu, static_info) for gpu in gpus]
+    infos += [info for index, info in static_info.items() if index not in indices]
     rows = {gpu.info["uuid"]: gpu.topology or {} for gpu in gpus if gpu.info is not None}
     hello = {
         "gpus": sorted(infos, key=_index),

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class BackgroundRequests(object):
     """Runs what a request asks for in a thread of its own; the emitter takes the replies when they are there.
 
-    `does` is request -> data of the reply. An errand that does not come back (a dead mount, a process in the
-    kernel) keeps its kind busy and nothing else.
+    `handlers` is command -> what makes the data of the reply. A request that does not come back (a dead
+    mount, a process in the kernel) keeps its kind busy and nothing else.
     """
 
     def __init__(self, settings, wake):
         # type: (Settings, Callable[[], None]) -> None
         proc, lent = settings.proc, UploadedProgram()
-        self.does = {
+        self.handlers = {
             "particulars": lambda request: settings_report(request, proc),
             "stacks": lambda request: stacks(request, proc, lent.path),
             "lend": lent.take,
@@ -40,13 +40,15 @@ class BackgroundRequests(object):
         self._busy = set()  # type: set[str]
         self._replies = deque()  # type: deque[dict[str, Any]]
 
-    def begin(self, wish, request, number):
+    def begin(self, command, request, number):
         # type: (str, dict[str, Any], int) -> str | None
         """Start; or why it cannot be started now."""
-        if wish in self._busy:
+        if command in self._busy:
             return "the same was asked before and is still being done"
-        self._busy.add(wish)
-        thread = threading.Thread(target=self._run, args=(wish, request, number), name="errand " + wish)
+        self._busy.add(command)
+        thread = threading.Thread(
+            target=self._run, args=(command, request, number), name="request " + command
+        )
         thread.daemon = True
         thread.start()
         return None
@@ -59,13 +61,13 @@ class BackgroundRequests(object):
             found.append(self._replies.popleft())
         return found
 
-    def _run(self, wish, request, number):
+    def _run(self, command, request, number):
         # type: (str, dict[str, Any], int) -> None
         reply = {"kind": "reply", "id": number}  # type: dict[str, Any]
         try:
-            reply["data"] = self.does[wish](request)
+            reply["data"] = self.handlers[command](request)
         except Exception as error:  # reported, because nobody sees a daemon thread die
             reply["error"] = "{}: {}".format(type(error).__name__, str(error)[:300])
-        self._busy.discard(wish)
+        self._busy.discard(command)
         self._replies.append(reply)
         self._wake()

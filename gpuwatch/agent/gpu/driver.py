@@ -84,7 +84,7 @@ class Driver(object):
         """Whether init lasts longer than a driver needs that nobody holds open."""
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
-    def papers(self):
+    def static_info(self):
         # type: () -> dict[int, dict[str, Any]]
         """By index: what the driver's files state about the GPUs that have never answered NVML."""
         found = self._files.answer()
@@ -93,12 +93,12 @@ class Driver(object):
         met = {gpu.index: gpu.info["uuid"] for gpu in self.gpus if gpu.info is not None}
         return proc_driver.unmet(found, met, self.listed)
 
-    def describe(self, gpu, papers):
+    def describe(self, gpu, static_info):
         # type: (GpuReader, dict[int, dict[str, Any]]) -> dict[str, Any]
         """The keys of `wire.GpuInfo`: what NVML states, else the driver's files, else the index alone."""
-        return gpu.info or papers.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
+        return gpu.info or static_info.get(gpu.index) or inventory.unidentified(self._host, gpu.index)
 
-    def admit(self, gpu):
+    def register(self, gpu):
         # type: (GpuReader) -> bool
         """Whether this GPU is on the list, or belongs there because it is not the double of one that is."""
         with self._joining:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         event_set: Any
         round: int
 
-        def admit(self, gpu):
+        def register(self, gpu):
             # type: (GpuReader) -> bool
             """Whether the GPU is on the list."""
 
-        def papers(self):
+        def static_info(self):
             # type: () -> dict[int, dict[str, Any]]
             """What the driver's files state, by index."""
 
@@ -85,18 +85,18 @@ class GpuReader(Reader):
         """Meet the GPU, read what is due, or look whether it is back."""
         try:
             if self.info is None:
-                self._meet()
+                self._attach()
             elif self.lost is not None:
                 if tick and time.monotonic() >= self._probe_at:
-                    self._meet_again(self.info)
+                    self._reattach(self.info)
             elif self._round != self._driver.round:
-                self._meet_again(self.info)
+                self._reattach(self.info)
             elif tick:
                 self._read_tiers()
         except nvml_codes.GpuLost as lost:
-            self._lose(lost)
+            self._mark_lost(lost)
 
-    def _meet(self):
+    def _attach(self):
         # type: () -> None
         if self.lost is not None and time.monotonic() < self._probe_at:
             return
@@ -108,10 +108,10 @@ class GpuReader(Reader):
             raise nvml_codes.GpuLost(nvml_codes.UNKNOWN, "nvmlDeviceGetUUID")
         self._prepare(info)
         self.info = info
-        self.ended = not self._driver.admit(self)
-        self._back()
+        self.ended = not self._driver.register(self)
+        self._mark_recovered()
 
-    def _meet_again(self, before):
+    def _reattach(self, before):
         # type: (dict[str, Any]) -> None
         """After a reset, or a change of the list or the MIG mode: handle, index and abilities may differ."""
         self._round = self._driver.round
@@ -125,7 +125,7 @@ class GpuReader(Reader):
         self.handle, self.index = handle, info["index"]
         self._prepare(info)
         self.info = info
-        self._back()
+        self._mark_recovered()
 
     def _prepare(self, info):
         # type: (dict[str, Any]) -> None
@@ -185,7 +185,7 @@ class GpuReader(Reader):
         """Somebody switched MIG mode: other limits, other abilities, other instances."""
         info, now = self.info, mig.enabled(self.asker, self.handle)
         if info is not None and now is not None and now != info.get("mig_enabled"):
-            self._meet_again(info)
+            self._reattach(info)
 
     def _compare(self, slow):
         # type: (dict[str, Any]) -> None
@@ -208,7 +208,7 @@ class GpuReader(Reader):
             links = (self.info or {}).get("nvlink_count") or 0
             self.topology = topology.row(self.asker, self.handle, links, peers)
 
-    def _back(self):
+    def _mark_recovered(self):
         # type: () -> None
         if self.lost is None:
             return
@@ -217,9 +217,9 @@ class GpuReader(Reader):
         gone = time.time() - self.lost_at
         self._event("gpu_back", "info", "GPU {} answers again after {:.0f} s".format(self.index, gone))
 
-    def _lose(self, lost):
+    def _mark_lost(self, lost):
         # type: (nvml_codes.GpuLost) -> None
-        self.ended = not self._driver.admit(self)
+        self.ended = not self._driver.register(self)
         if self.ended:
             return
         self._probe_at = time.monotonic() + self._settings.probe_s
@@ -235,7 +235,7 @@ class GpuReader(Reader):
     def _event(self, event, severity, title, lost=None):
         # type: (str, str, str, nvml_codes.GpuLost | None) -> None
         facts = {"event": event, "severity": severity, "title": title, "t": time.time(), "source": "nvml"}
-        known = self.info or self._driver.papers().get(self.index)
+        known = self.info or self._driver.static_info().get(self.index)
         if known is not None:
             facts["gpu"] = known["uuid"]
         if lost is not None:

@@ -63,7 +63,7 @@ def stacks(request, proc="/proc", lent=None):
         else:
             python[pid] = _seen(programs[pid], pid, began + all_s)
     if request.get("sockets", True):
-        python.update(_own_words(proc, python))
+        python.update(_own_reports(proc, python))
     time.sleep(max(0.0, BETWEEN_S - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     rows = []
@@ -76,7 +76,7 @@ def stacks(request, proc="/proc", lent=None):
     return {"processes": rows, "seconds": round(seconds, 3), "lacks_py_spy": absent}
 
 
-def _own_words(proc, python):
+def _own_reports(proc, python):
     # type: (str, dict[int, tuple[list[dict[str, Any]], str | None]]) -> dict[int, tuple[list[dict[str, Any]], str | None]]  # noqa: E501 - a type comment is one line
     """What ranks report about themselves where py-spy reports nothing, and may be used at all."""
     lacking = {pid: why for pid, (threads, why) in python.items() if why is not None}

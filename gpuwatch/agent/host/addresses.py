@@ -46,8 +46,8 @@ def _ipv4():
     room = array.array("B", bytes(_IFREQ * 256))
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-            wish = struct.pack("iP", len(room), room.buffer_info()[0])
-            length = struct.unpack("iP", fcntl.ioctl(asked.fileno(), _SIOCGIFCONF, wish))[0]
+            buffer = struct.pack("iP", len(room), room.buffer_info()[0])
+            length = struct.unpack("iP", fcntl.ioctl(asked.fileno(), _SIOCGIFCONF, buffer))[0]
     except OSError:
         return []
     reported = room.tobytes()[:length]

@@ -142,25 +142,25 @@ class Worker(object):
         for request in self._requests.read():
             if isinstance(request, ValueError):
                 continue
-            wish = request.get("do")
-            if wish == "processes":
+            command = request.get("do")
+            if command == "processes":
                 self._introduced = 0.0
                 ranks = {int(local): rank for local, rank in request["local_ranks"].items()}
                 self._catalog.written(request["writers"], request["launchers"], ranks)
                 self._finder.jobs(request["jobs"])
-            elif wish == "kernel":
+            elif command == "kernel":
                 self._reporter.send(self._kernel.take(request["records"], time.time()))
                 self._reporter.beat_soon()
                 self._marker.idle()
-            elif wish == "source":
+            elif command == "source":
                 self._kernel.source = request["source"]
-            elif wish == "blocked":
+            elif command == "blocked":
                 self._catalog.blocked = request["files"]
-            elif wish == "leave":
+            elif command == "leave":
                 self._catalog.leave(request.get("files") or [])
                 self._reporter.list_soon()
                 self._confirm(request["id"])
-            elif wish == "folders":
+            elif command == "folders":
                 self._discovery.share(request.get("folders") or [])
                 self._confirm(request["id"])
             else:

@@ -54,7 +54,9 @@ class Finder(object):
         self._catalog = catalog
         self._marker = marker
         options = config.get("options", [])
-        self._globs = [Glob(one, "option", wish) for wish in options for one in with_hosts([wish], hosts)]
+        self._globs = [
+            Glob(one, "option", pattern) for pattern in options for one in with_hosts([pattern], hosts)
+        ]
         self._globs += [Glob(one, "glob") for one in with_hosts(config.get("logs", []), hosts)]
         self._misses = dict.fromkeys(options, NOTHING)  # type: dict[str, str | None]
         self._walk = None  # type: Iterator[tuple[str, int | None, Glob] | None] | None
@@ -75,7 +77,7 @@ class Finder(object):
     def misses(self):
         # type: () -> dict[str, str]
         """Option -> why it has led to no log file so far."""
-        return {wish: why for wish, why in self._misses.items() if why is not None}
+        return {pattern: why for pattern, why in self._misses.items() if why is not None}
 
     def jobs(self, names):
         # type: (list[str]) -> None
@@ -105,8 +107,8 @@ class Finder(object):
                 return False
             if found is not None:
                 path, rank, each = found
-                if each.source == "option" and self._misses[each.wish] is not None:
-                    self._misses[each.wish] = no_log(path)
+                if each.source == "option" and self._misses[each.given] is not None:
+                    self._misses[each.given] = no_log(path)
                 self._catalog.add(path, each.source, rank, fresh=not self._first)
         return True
 

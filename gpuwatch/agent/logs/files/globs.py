@@ -26,11 +26,11 @@ MAX_DEPTH = 24
 class Glob(object):
     """One pattern with `{rank}` and `{date}`; `{host}` has been filled in. `**` is any number of folders."""
 
-    def __init__(self, pattern, source, wish=None):
+    def __init__(self, pattern, source, given=None):
         # type: (str, str, str | None) -> None
         self.source = source
         """How a file that it finds was found: `glob` or `option`."""
-        self.wish = pattern if wish is None else wish
+        self.given = pattern if given is None else given
         """The pattern as it was given, before `{host}` was filled in."""
         parts = os.path.expanduser(pattern).split("/")
         self._parts = [_component(part) for part in parts if part]

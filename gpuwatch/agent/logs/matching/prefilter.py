@@ -24,7 +24,7 @@ MAX_BYTES = 4 << 20
 """Of all shapes that are remembered."""
 MAX_SHAPE = 2000
 """Longer ones are looked at anew each time."""
-MAX_PACED = 8000
+MAX_PROGRESS_SHAPE = 8000
 """The same of shapes that may report progress: a line may name hundreds of metrics."""
 
 _NO_HITS = []  # type: list[Any]
@@ -47,11 +47,11 @@ class Sieve(object):
         self._folded_inside = {}  # type: dict[bytes, list[Phrase]]
         self._anywhere = []  # type: list[Phrase]
         self._bare = {}  # type: dict[Phrase, bytes]
-        self._harmless = set()  # type: set[bytes]
+        self._plain_words = set()  # type: set[bytes]
         self._literal_words = {}  # type: dict[bytes, list[Phrase]]
-        self._dull = set()  # type: set[bytes]
-        self._hot = {}  # type: dict[bytes, list[Phrase]]
-        self._paced = {}  # type: dict[bytes, list[CompiledDialect]]
+        self._plain_shapes = set()  # type: set[bytes]
+        self._rule_shapes = {}  # type: dict[bytes, list[Phrase]]
+        self._progress_shapes = {}  # type: dict[bytes, list[CompiledDialect]]
         """Shapes of lines that may report progress: of those the newest one is enough."""
         self._bytes = 0
         self._dialects = ruleset.dialects
@@ -71,18 +71,18 @@ class Sieve(object):
             data = unescaped(data)
         shapes = data.translate(None, SHAPELESS).split(b"\n")
         lines = []  # type: list[bytes]
-        different = set(shapes) - self._dull
-        hot = self._look(different)
-        if newest is not None and not self._paced.keys().isdisjoint(different):
+        different = set(shapes) - self._plain_shapes
+        searched_shapes = self._look(different)
+        if newest is not None and not self._progress_shapes.keys().isdisjoint(different):
             lines = raw.split(b"\n")
-            newest.take(lines, shapes, self._paced, len(data))
+            newest.take(lines, shapes, self._progress_shapes, len(data))
         found = []  # type: list[tuple[int, Phrase]]
-        if not hot:
+        if not searched_shapes:
             return found
         at = 0
         for shape, line in zip(shapes, lines if lines and raw is data else data.split(b"\n")):  # noqa: B905 - strict needs Python 3.10
-            if shape in hot:
-                _find(line, hot[shape], at, found)
+            if shape in searched_shapes:
+                _find(line, searched_shapes[shape], at, found)
             at += len(line) + 1
         found.sort(key=_where)
         return found
@@ -90,8 +90,8 @@ class Sieve(object):
     def no_progress(self, shape):
         # type: (bytes) -> None
         """Lines of this shape report no progress after all, whatever their digits."""
-        if self._paced.pop(shape, None) is not None and shape not in self._hot:
-            self._dull.add(shape)
+        if self._progress_shapes.pop(shape, None) is not None and shape not in self._rule_shapes:
+            self._plain_shapes.add(shape)
 
     def _place(self, phrase):
         # type: (Phrase) -> None
@@ -106,21 +106,21 @@ class Sieve(object):
     def _look(self, shapes):
         # type: (set[bytes]) -> dict[bytes, list[Phrase]]
         """The shapes that a phrase may stand in; the others, and these, are remembered."""
-        hot = {}  # type: dict[bytes, list[Phrase]]
+        searched_shapes = {}  # type: dict[bytes, list[Phrase]]
         fresh = []  # type: list[bytes]
         for shape in shapes:
-            if shape in self._hot:
-                hot[shape] = self._hot[shape]
-            elif shape not in self._paced:
+            if shape in self._rule_shapes:
+                searched_shapes[shape] = self._rule_shapes[shape]
+            elif shape not in self._progress_shapes:
                 fresh.append(shape)
         if not fresh:
-            return hot
+            return searched_shapes
         together = b" ".join(fresh)
         anywhere = [each for each in self._anywhere if self._bare[each] in together]
-        literal = set(together.translate(_LETTERS).split()) - self._harmless
+        literal = set(together.translate(_LETTERS).split()) - self._plain_words
         if literal:
             self._learn(literal.difference(self._literal_words))
-            literal -= self._harmless
+            literal -= self._plain_words
         few = self._few(literal, anywhere)
         for shape in fresh:
             phrases = _NO_HITS
@@ -131,12 +131,12 @@ class Sieve(object):
                 continue
             searched = [phrase for phrase in phrases if phrase.leads_to_findings]
             if searched:
-                hot[shape] = searched
+                searched_shapes[shape] = searched
             led = {each for phrase in phrases for each in phrase.dialects}
             self._remember(
                 shape, searched, [each for each in self._dialects if each in led] if led else _NO_HITS
             )
-        return hot
+        return searched_shapes
 
     def _few(self, literal, anywhere):
         # type: (set[bytes], list[Phrase]) -> list[bytes] | None
@@ -162,26 +162,29 @@ class Sieve(object):
 
     def _remember(self, shape, phrases, dialects):
         # type: (bytes, list[Phrase], list[CompiledDialect]) -> None
-        if len(shape) > (MAX_PACED if dialects else MAX_SHAPE):
+        if len(shape) > (MAX_PROGRESS_SHAPE if dialects else MAX_SHAPE):
             return
         self._bytes += len(shape)
-        if self._bytes > MAX_BYTES or len(self._dull) + len(self._hot) + len(self._paced) >= MAX_SHAPES:
-            self._dull.clear()
-            self._hot.clear()
-            self._paced.clear()
+        if (
+            self._bytes > MAX_BYTES
+            or len(self._plain_shapes) + len(self._rule_shapes) + len(self._progress_shapes) >= MAX_SHAPES
+        ):
+            self._plain_shapes.clear()
+            self._rule_shapes.clear()
+            self._progress_shapes.clear()
             self._bytes = len(shape)
         if dialects:
-            self._paced[shape] = dialects
+            self._progress_shapes[shape] = dialects
         if phrases:
-            self._hot[shape] = phrases
+            self._rule_shapes[shape] = phrases
         elif not dialects:
-            self._dull.add(shape)
+            self._plain_shapes.add(shape)
 
     def _learn(self, words):
         # type: (set[bytes]) -> None
         """Find out which phrases each of these words may belong to."""
-        if len(self._harmless) + len(self._literal_words) > MAX_WORDS:
-            self._harmless.clear()
+        if len(self._plain_words) + len(self._literal_words) > MAX_WORDS:
+            self._plain_words.clear()
         together = b" ".join(words)
         parts = [part for part in self._inside if part in together]
         together = together.lower()
@@ -198,7 +201,7 @@ class Sieve(object):
             if phrases:
                 self._literal_words[word] = phrases
             else:
-                self._harmless.add(word)
+                self._plain_words.add(word)
 
 
 def _holds(shape, texts):

@@ -32,7 +32,7 @@ MAX_BLOCK = 60
 MAX_TAIL = 64 * 1024
 OVERLAP_BYTES = 1024
 """Bytes at the end of an unfinished part of a longer line that are searched with the next part."""
-MAX_DULL = 4000
+MAX_PLAIN_SHAPES = 4000
 """Shapes of lines without a match that are remembered: a training log states the same with other numbers."""
 _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 QUIET_S = 0.5
@@ -61,7 +61,7 @@ class Scanner(object):
         self._local_ranks = False
         self._waiting = []  # type: list[tuple[Open, CompiledRule]]
         self._backlog = False
-        self._dull = set()  # type: set[int]
+        self._plain_shapes = set()  # type: set[int]
         self._repeats = Repeats()
         self._tracebacks = TracebackEnds()
         self._raised = Phrase({"text": "Traceback"})
@@ -222,7 +222,7 @@ class Scanner(object):
                 phrases.append(hits[index][1])
                 index += 1
             shape = self._shape(chunk.clean[start:end], phrases)
-            if shape is not None and shape in self._dull:
+            if shape is not None and shape in self._plain_shapes:
                 continue
             again = self._repeats.match(shape, chunk.clean[start:end], chunk.offset_of(start), arrived)
             if again is not None:
@@ -233,9 +233,9 @@ class Scanner(object):
             line = CandidateLine(chunk, start, end, self._local_ranks)
             self._line(chunk, line, first, phrases, arrived, out, raised.get(start))
             if shape is not None and not self._search.matched and not line.parts:
-                if len(self._dull) >= MAX_DULL:
-                    self._dull.clear()
-                self._dull.add(shape)
+                if len(self._plain_shapes) >= MAX_PLAIN_SHAPES:
+                    self._plain_shapes.clear()
+                self._plain_shapes.add(shape)
         self._past = chunk.end_of_text()
         self._reported = {each for each in self._reported if each[0] >= self._tail_at - MAX_LINE}
 

@@ -268,7 +268,7 @@ def test_a_shape_that_tells_nothing_is_not_read_again() -> None:
     one = scanner(rules=rules)
     sieve = one._sieve
     assert reported("the loss of step 3 is unknown to batch 9, too\n", one) == []
-    assert sieve._paced == {}
+    assert sieve._progress_shapes == {}
     assert reported("the loss of step 4 is unknown to batch 8, too\n", one) == []
 
 
