@@ -19,7 +19,7 @@ import pytest
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.agent import agent_link
-from gpuwatch.link.agent.start_method import Way, agent_way
+from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.session import Session
 from gpuwatch.wire import LogFile, Process
 from tests.end_to_end.cluster import watch
@@ -81,11 +81,11 @@ def quick_session(
 ) -> Iterator[Session]:
     """A session whose agents list processes every `MEDIUM_S`; `settings`: node -> more of its agent's."""
 
-    def way(python: str | None, wanted: Mapping[str, Any], *more: Any) -> Way:
+    def way(python: str | None, wanted: Mapping[str, Any], *more: Any) -> StartMethod:
         own = (settings or {}).get(wanted["host"], {})
-        return agent_way(python, {"kmsg": "/none", **wanted, "medium_s": MEDIUM_S, **own}, *more)
+        return agent_start(python, {"kmsg": "/none", **wanted, "medium_s": MEDIUM_S, **own}, *more)
 
-    monkeypatch.setattr(agent_link, "agent_way", way)
+    monkeypatch.setattr(agent_link, "agent_start", way)
     plan.setdefault("thresholds", QUICK)
     specs = tuple(NodeSpec(name, link="local") for name in nodes)
     with Session(Plan(specs, interval_s=0.5, source="test", **plan)) as session:

@@ -12,7 +12,7 @@ from gpuwatch.link.agent.backoff import Backoff, RetryPace
 from gpuwatch.link.agent.call import Call, CallTiming
 from gpuwatch.link.agent.heartbeat import Heartbeat
 from gpuwatch.link.agent.login_slots import ConnectSlots
-from gpuwatch.link.agent.start_method import Way, agent_way, smi_way
+from gpuwatch.link.agent.start_method import StartMethod, agent_start, smi_start
 from gpuwatch.link.agent.thread_pool import DaemonThreadPool
 from gpuwatch.link.start.failure_reasons import Ending
 from gpuwatch.link.start.log_settings import LogConfig
@@ -129,7 +129,7 @@ class AgentLink:
         try:
             outcome = self._connect(attempt, slot, self._agent())
             if outcome.ending.no_python and not self._closing.is_set():
-                outcome = self._connect(attempt, slot, smi_way(self._spec.python, self._board.interval_s))
+                outcome = self._connect(attempt, slot, smi_start(self._spec.python, self._board.interval_s))
             return outcome
         except CarrierError as error:
             return _Outcome(Ending(str(error), error.final))
@@ -140,7 +140,7 @@ class AgentLink:
         finally:
             self._board.slots.give(slot)
 
-    def _connect(self, attempt: int, slot: object, way: Way) -> _Outcome:
+    def _connect(self, attempt: int, slot: object, way: StartMethod) -> _Outcome:
         carrier = self._dialer(way.command)
         dialled_at = time.monotonic()
         stream = way.stream
@@ -172,7 +172,7 @@ class AgentLink:
             self._board.heartbeat.discard(call)
         return _Outcome(ending, call.live_s(), _noise(stream))
 
-    def _agent(self) -> Way:
+    def _agent(self) -> StartMethod:
         board = self._board
         settings = {
             "interval_s": board.interval_s,
@@ -180,7 +180,7 @@ class AgentLink:
             "host": self.node,
             **(board.logs.config(self.node) if board.logs is not None else {}),
         }
-        return agent_way(self._spec.python, settings, board.modules, self._kept)
+        return agent_start(self._spec.python, settings, board.modules, self._kept)
 
     def _report(self, content: Content) -> None:
         if not self._closing.is_set():

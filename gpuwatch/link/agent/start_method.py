@@ -15,7 +15,7 @@ from gpuwatch.link.stream.limits import TokenBucket
 
 
 @dataclass(frozen=True)
-class Way:
+class StartMethod:
     """What one call starts on a node, and how it understands what comes back."""
 
     command: str
@@ -28,12 +28,12 @@ class Way:
     """None: as often as the heartbeat needs."""
 
 
-def agent_way(
+def agent_start(
     python: str | None,
     settings: Mapping[str, Any],
     modules: Mapping[str, str] | None,
     kept: TokenBucket | None = None,
-) -> Way:
+) -> StartMethod:
     """The agent, shipped and started by an interpreter of the node.
 
     Args:
@@ -51,14 +51,16 @@ def agent_way(
         command = loader_command(python)
     except ValueError as error:
         raise CarrierError(str(error), final=True) from error
-    return Way(command, bundle(config, modules), FrameStream(nonce, kept=kept), requests=True)
+    return StartMethod(command, bundle(config, modules), FrameStream(nonce, kept=kept), requests=True)
 
 
-def smi_way(python: str | None, interval_s: float) -> Way:
+def smi_start(python: str | None, interval_s: float) -> StartMethod:
     """nvidia-smi and /proc through /bin/sh; every ping brings the host's figures, so there is one a tick."""
     from gpuwatch.link.smi.shell_script import COMMAND, first_line  # noqa: PLC0415 - only such a node pays for it
     from gpuwatch.link.smi.stream import SmiStream  # noqa: PLC0415
 
     nonce = secrets.token_hex(8)
     stream = SmiStream(nonce, interval_s, python)
-    return Way(COMMAND, first_line(nonce, interval_s), stream, requests=False, ping_every_s=interval_s)
+    return StartMethod(
+        COMMAND, first_line(nonce, interval_s), stream, requests=False, ping_every_s=interval_s
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpuwatch import wire
 from gpuwatch.agent.kernel.xid_table import meaning
 from gpuwatch.link.demo import machines, scenario, texts
-from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, SimulatedReading
+from gpuwatch.link.demo.scenario import FALL_AT, GPUS_PER_NODE, LOST_GPU, SimulatedReading
 
 MEDIUM_S, SLOW_S, RANKS_S, DISKS_S, LOGS_S = 5.0, 30.0, 5.0, 30.0, 5.0
 FRAMES_PER_TICK = 256
@@ -130,7 +130,7 @@ class NodeScript:
             return t >= at and (before is None or before < at)
 
         found: list[wire.AnyFrame] = []
-        if now(FALL_AT) and self.number == FALLEN[0]:
+        if now(FALL_AT) and self.number == LOST_GPU[0]:
             found += fall_events(seq, self.epoch + FALL_AT)
         return found
 
@@ -193,7 +193,7 @@ def slow_tier(at: float) -> wire.GpuSlow:
 
 def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
     """The lost GPU as an agent reports it: the Xid in the kernel's words, and what its next tick finds."""
-    node, gpu = FALLEN
+    node, gpu = LOST_GPU
     uuid = machines.uuid(node, gpu)
     _, _, title, remedy = meaning(79)
     yield wire.Event(t=at, seq=seq, event="xid", title=title, severity="critical", gpu=uuid, code=79,

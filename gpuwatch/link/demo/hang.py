@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import msgspec
 
 from gpuwatch import wire
-from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, LAST_STEP
+from gpuwatch.link.demo.scenario import FALL_AT, GPUS_PER_NODE, LAST_STEP, LOST_GPU
 
 MINE = "/home/demo-ada/helios/pretrain.py"
 TORCH = "/opt/train/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py"
 MAIN = wire.StackFrame("main", MINE, 402)
 COMPUTES = [wire.StackFrame("forward", "/home/demo-ada/helios/model.py", 118), MAIN]
 WAITS = [wire.StackFrame("all_reduce", TORCH, 2810), wire.StackFrame("train_step", MINE, 361), MAIN]
-GUILTY = FALLEN[0] * GPUS_PER_NODE + FALLEN[1]
+GUILTY = LOST_GPU[0] * GPUS_PER_NODE + LOST_GPU[1]
 ANSWER_S = 0.5
 
 

@@ -17,7 +17,7 @@ Phase: TypeAlias = Literal["training", "spinning", "stopped", "lost"]
 GPUS_PER_NODE = 8
 STRAGGLER = (5, 2)
 """(node, GPU), counted from 0: gpu-006 GPU 2, rank 42."""
-FALLEN = (10, 5)
+LOST_GPU = (10, 5)
 """gpu-011 GPU 5, rank 85."""
 STRAGGLE_AT, STRAGGLE_FULL_AT = 20.0, 35.0
 FALL_AT = 45.0
@@ -133,14 +133,14 @@ def reports_at(seed: int, node: int, gpu: int) -> float:
 def ends_at(seed: int, node: int, gpu: int) -> float:
     """When the process of this rank ends: by its watchdog, and on the lost GPU by SIGKILL."""
     end = DEATH_AT + DEATH_SPREAD_S * _share(seed, node, 7)
-    return end + (KILL_AFTER_S if (node, gpu) == FALLEN else SIBLINGS_S * _share(seed, node, gpu, 7))
+    return end + (KILL_AFTER_S if (node, gpu) == LOST_GPU else SIBLINGS_S * _share(seed, node, gpu, 7))
 
 
 def phase(seed: int, node: int, gpu: int, t: float) -> Phase:
     """What a GPU is doing."""
     if t < FALL_AT:
         return "training"
-    if (node, gpu) == FALLEN:
+    if (node, gpu) == LOST_GPU:
         return "lost"
     return "spinning" if t < ends_at(seed, node, gpu) else "stopped"
 

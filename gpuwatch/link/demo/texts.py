@@ -13,7 +13,7 @@ from functools import partial
 
 from gpuwatch.link.demo import machines, scenario
 from gpuwatch.link.demo.log_files import LogText, Records, ScenarioLine
-from gpuwatch.link.demo.scenario import FALL_AT, FALLEN, GPUS_PER_NODE, STRAGGLER, noise
+from gpuwatch.link.demo.scenario import FALL_AT, GPUS_PER_NODE, LOST_GPU, STRAGGLER, noise
 from gpuwatch.wire import KERNEL_LOG
 
 FOLDER = "/scratch/demo/helios-13b/logs"
@@ -123,7 +123,7 @@ def _step(who: Writer, number: int) -> ScenarioLine:
 
 def _rank_tail(who: Writer) -> list[ScenarioLine]:
     """A survivor's last words. The rank on the lost GPU hangs in the driver and logs nothing more."""
-    if who.place == FALLEN:
+    if who.place == LOST_GPU:
         return []
     reported, ends = scenario.reports_at(who.seed, *who.place), scenario.ends_at(who.seed, *who.place)
     ran_ms = (reported - scenario.waits_from(who.seed, *who.place)) * 1000.0
@@ -261,9 +261,9 @@ def _records(node: int, name: str) -> Iterator[ScenarioLine]:
     yield ScenarioLine(
         STARTED_AT - 3.0, "nvidia-nvlink: Nvlink Core is being initialized, major device number 511"
     )
-    if node != FALLEN[0]:
+    if node != LOST_GPU[0]:
         return
-    device = machines.bus_id(FALLEN[1])[4:].lower()
+    device = machines.bus_id(LOST_GPU[1])[4:].lower()
     port = f"pcieport {device[:5]}c0:01.0"
     bus_error = "PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)"
     for second, status in ((36.21, "00000040"), (41.87, "00000040"), (43.93, "00001040")):
@@ -293,5 +293,5 @@ def _fall(device: str, port: str) -> Iterator[ScenarioLine]:
 
 def fall_record() -> str:
     """The kernel's words for the lost GPU."""
-    bus, pid = machines.bus_id(FALLEN[1])[4:-2].lower(), FIRST_PID + FALLEN[1]
+    bus, pid = machines.bus_id(LOST_GPU[1])[4:-2].lower(), FIRST_PID + LOST_GPU[1]
     return f"NVRM: Xid (PCI:{bus}): 79, pid={pid}, name=python3, GPU has fallen off the bus."

@@ -21,7 +21,7 @@ from gpuwatch.fleet.jobs.ended_files import ended_job_names
 from gpuwatch.fleet.jobs.job_files import home
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
-from gpuwatch.link.agent.start_method import Way, agent_way
+from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.own_folders import config_folder
 from gpuwatch.report.once.active import standing
@@ -61,10 +61,10 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("stat", "meminfo", "loadavg", "uptime", "sys", "mounts", "self/mountinfo"):
         (proc / name).symlink_to(f"/proc/{name}")
 
-    def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> Way:
-        return agent_way(python, {**settings, "kmsg": str(tmp_path / "kmsg"), "proc": str(proc)}, *rest)
+    def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> StartMethod:
+        return agent_start(python, {**settings, "kmsg": str(tmp_path / "kmsg"), "proc": str(proc)}, *rest)
 
-    monkeypatch.setattr(agent_link, "agent_way", way)
+    monkeypatch.setattr(agent_link, "agent_start", way)
     monkeypatch.setenv(VARIABLE, "on")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(tmp_path))

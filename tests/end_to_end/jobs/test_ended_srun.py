@@ -13,7 +13,7 @@ import pytest
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
-from gpuwatch.link.agent.start_method import Way, agent_way
+from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.report.once.active import standing
 from gpuwatch.session import Session
@@ -54,12 +54,12 @@ def incident_of(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str,
     for name in ("stat", "meminfo", "loadavg", "uptime", "sys", "mounts", "self/mountinfo"):
         (proc / name).symlink_to(f"/proc/{name}")
 
-    def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> Way:
+    def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> StartMethod:
         earlier = [str(folder / "job")] if settings["host"] == names[0] else []
         own = {"kmsg": "/none", "proc": str(proc), "earlier_folders": earlier}
-        return agent_way(python, {**settings, **own}, *rest)
+        return agent_start(python, {**settings, **own}, *rest)
 
-    monkeypatch.setattr(agent_link, "agent_way", way)
+    monkeypatch.setattr(agent_link, "agent_start", way)
     monkeypatch.setenv(VARIABLE, "on")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TMPDIR", str(home))

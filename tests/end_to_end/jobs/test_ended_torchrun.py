@@ -13,7 +13,7 @@ import pytest
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
-from gpuwatch.link.agent.start_method import Way, agent_way
+from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.start.log_settings import VARIABLE
 from gpuwatch.report.once.active import standing
 from gpuwatch.session import Session
@@ -67,11 +67,11 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ("stat", "meminfo", "loadavg", "uptime", "sys", "mounts", "self/mountinfo"):
         (proc / name).symlink_to(f"/proc/{name}")
 
-    def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> Way:
+    def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> StartMethod:
         own = {"kmsg": "/none", "proc": str(proc), "earlier_folders": [str(tmp_path / settings["host"])]}
-        return agent_way(python, {**settings, **own}, *rest)
+        return agent_start(python, {**settings, **own}, *rest)
 
-    monkeypatch.setattr(agent_link, "agent_way", way)
+    monkeypatch.setattr(agent_link, "agent_start", way)
     monkeypatch.setenv(VARIABLE, "on")
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

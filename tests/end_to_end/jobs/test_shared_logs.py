@@ -15,7 +15,7 @@ import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.agent import agent_link
-from gpuwatch.link.agent.start_method import Way, agent_way
+from gpuwatch.link.agent.start_method import StartMethod, agent_start
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.session import Session
 from tests.agent.logs.conftest import append
@@ -55,14 +55,14 @@ def test_one_of_two_nodes_follows_and_the_other_takes_over(
         procs = {"a": proc_of(tmp_path / "a", logs), "b": proc_of(tmp_path / "b", logs, rank.pid)}
         unreachable: set[str] = set()
 
-        def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> Way:
+        def way(python: str | None, settings: Mapping[str, Any], *rest: Any) -> StartMethod:
             if settings["host"] in unreachable:
                 raise CarrierError("out of order", final=True)
-            return agent_way(
+            return agent_start(
                 python, {**settings, "kmsg": "/none", "proc": str(procs[settings["host"]])}, *rest
             )
 
-        monkeypatch.setattr(agent_link, "agent_way", way)
+        monkeypatch.setattr(agent_link, "agent_start", way)
         plan = Plan((NodeSpec("a", link="local"), NodeSpec("b", link="local")), interval_s=0.5, source="test")
         try:
             with Session(replace(plan, logs=(f"{logs}/*.log",)), None) as session:

@@ -28,7 +28,7 @@ def node_logs(began: float = 0.0) -> NodeLogs:
 
 FILES = (
     rank_log(0, 3),
-    rank_log(*scenario.FALLEN),
+    rank_log(*scenario.LOST_GPU),
     texts.launcher_log(SEED, 10, FALLEN_NODE, 16, EPOCH),
     texts.kernel_log(10, FALLEN_NODE),
 )
@@ -58,7 +58,7 @@ def test_a_file_only_grows_and_what_is_written_stays() -> None:
 
 
 def test_the_lost_rank_says_nothing_after_its_gpu_is_gone_and_all_others_wait_for_it() -> None:
-    silent = rank_log(*scenario.FALLEN)
+    silent = rank_log(*scenario.LOST_GPU)
     assert silent.count(scenario.FALL_AT) == silent.count(1000.0)
     for node, gpu in ((0, 0), (10, 4), (15, 7)):
         log = rank_log(node, gpu)

@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.link.demo import scenario
 from gpuwatch.link.demo.links import SEED
-from gpuwatch.link.demo.scenario import FALLEN, STRAGGLER, SimulatedReading, reading
+from gpuwatch.link.demo.scenario import LOST_GPU, STRAGGLER, SimulatedReading, reading
 
 EVERYONE = [(node, gpu) for node in range(16) for gpu in range(8)]
 
@@ -44,9 +44,9 @@ def test_the_straggler_slows_itself_down_and_everyone_else_waits() -> None:
 
 
 def test_ranks_spin_after_the_fall_and_stop_after_the_timeout() -> None:
-    assert {place for place in EVERYONE if reading(SEED, *place, 50).phase == "lost"} == {FALLEN}
+    assert {place for place in EVERYONE if reading(SEED, *place, 50).phase == "lost"} == {LOST_GPU}
     for place in EVERYONE:
-        if place != FALLEN:
+        if place != LOST_GPU:
             spinning = reading(SEED, *place, 60)
             assert (spinning.utilization_pct, spinning.tensor_pct) == (100.0, 0.0)
             assert spinning.power_w < 0.25 * scenario.POWER_LIMIT_W
@@ -69,6 +69,6 @@ def test_shares_of_a_second_add_up() -> None:
 
 
 def test_temperature_has_no_jumps() -> None:
-    for place in (STRAGGLER, FALLEN, (0, 0)):
+    for place in (STRAGGLER, LOST_GPU, (0, 0)):
         path = [scenario.temperature(SEED, *place, t / 10) for t in range(1500)]
         assert max(abs(b - a) for a, b in pairwise(path)) < 2.0
