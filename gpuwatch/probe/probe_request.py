@@ -24,7 +24,7 @@ SIZES = (1 * MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 
 
 @dataclass(frozen=True)
-class Wish:
+class ProbeRequest:
     """The options of one probe; the defaults are those of the command line."""
 
     collectives: tuple[Collective, ...] = COLLECTIVES

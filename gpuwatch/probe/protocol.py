@@ -26,7 +26,7 @@ class GpuUser(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     memory_bytes: int | None = None
 
 
-class GroundGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class InventoryGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A GPU as NVML reports it; CUDA is not touched for this."""
 
     index: int
@@ -42,7 +42,7 @@ class GroundGpu(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     users: list[GpuUser] = []
 
 
-class GroundNic(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class InventoryNic(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A network interface with an address; loopback is listed too."""
 
     name: str
@@ -54,7 +54,7 @@ class GroundNic(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Bytes per second, as `link.Nic` has it."""
 
 
-class GroundPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class InventoryPort(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An InfiniBand or RoCE port."""
 
     device: str
@@ -75,7 +75,7 @@ class NodeMessage(msgspec.Struct, tag_field="kind", frozen=True, omit_defaults=T
     """One line of a launcher or of a rank."""
 
 
-class Ground(NodeMessage, tag="ground", frozen=True, kw_only=True):
+class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
     """The preflight: the first line of a launcher but for `Alive`, by itself."""
 
     host: str
@@ -89,9 +89,9 @@ class Ground(NodeMessage, tag="ground", frozen=True, kw_only=True):
     tried: list[str] = []
     """Interpreters that were looked at and why they will not do, in words."""
     cpus: int | None = None
-    gpus: list[GroundGpu] = []
-    nics: list[GroundNic] = []
-    ports: list[GroundPort] = []
+    gpus: list[InventoryGpu] = []
+    nics: list[InventoryNic] = []
+    ports: list[InventoryPort] = []
     nccl: dict[str, str] = {}
     """NCCL's settings for the ranks that state which ports it uses: NCCL_IB_HCA and the like."""
     notes: list[str] = []
@@ -218,7 +218,7 @@ class Leaving(NodeMessage, tag="leaving", frozen=True, kw_only=True):
 
 
 AnyNodeMessage: TypeAlias = (
-    Ground
+    NodeInventory
     | Listening
     | Reached
     | Alive

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from gpuwatch.probe.probe_request import Collective, Wish
-from gpuwatch.probe.protocol import GpuUser, Ground
+from gpuwatch.probe.probe_request import Collective, ProbeRequest
+from gpuwatch.probe.protocol import GpuUser, NodeInventory
 from gpuwatch.probe.verdict import Verdict
 
 Phase: TypeAlias = Literal[
     "connecting",  # the launchers are on their way
-    "asking",  # the ground is known, the plan made: it waits for `confirm`
+    "asking",  # the inventory is known, the plan made: it waits for `confirm`
     "reaching",  # which nodes can connect to which
     "starting",  # torch is imported, the ranks join
     "collectives",
@@ -130,11 +130,11 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class NodeGround:
+class ProbedNode:
     """What the preflight of one node came to."""
 
     node: str
-    ground: Ground | None = None
+    inventory: NodeInventory | None = None
     problem: str | None = None
     """Why this node cannot take part, in one sentence with the remedy."""
 
@@ -146,13 +146,13 @@ class Results:
     `version` moves with every change: painters look at it, and copy what they need.
     """
 
-    wish: Wish
+    request: ProbeRequest
     started: float
     """Unix seconds."""
     phase: Phase = "connecting"
     reason: str = ""
     version: int = 0
-    nodes: list[NodeGround] = field(default_factory=list)
+    nodes: list[ProbedNode] = field(default_factory=list)
     busy: dict[str, list[GpuUser]] = field(default_factory=dict)
     """Node -> processes on its GPUs."""
     estimate: Estimate | None = None

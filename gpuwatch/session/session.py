@@ -42,7 +42,7 @@ from gpuwatch.wire import (
 if TYPE_CHECKING:
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.orchestration.conductor import Conductor
-    from gpuwatch.probe.probe_request import Wish
+    from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.py_spy_upload import Program
 
@@ -249,7 +249,7 @@ class Session:
 
         return HangQuery(self)
 
-    def probe(self, wish: Wish, baseline: Baseline | None = None) -> Conductor:
+    def probe(self, request: ProbeRequest, baseline: Baseline | None = None) -> Conductor:
         """Start a probe over the ways of the links, which need not be started; it asks before it measures.
 
         Raises:
@@ -260,14 +260,14 @@ class Session:
         from gpuwatch.probe.orchestration.conductor import Conductor  # noqa: PLC0415 - only a probe pays for it
         from gpuwatch.probe.orchestration.opening import node_lines  # noqa: PLC0415
 
-        lines = node_lines(self.plan, self._links.dialer, wish, self._options.connect_workers)
+        lines = node_lines(self.plan, self._links.dialer, request, self._options.connect_workers)
         earlier = self.probes[-1:]
 
         def give_way() -> None:
             for each in earlier:
                 each.close()  # its ranks are kept for retests no more: they would look like somebody's job
 
-        conductor = Conductor(lines, wish, baseline=baseline)
+        conductor = Conductor(lines, request, baseline=baseline)
         self.probes.append(conductor)
         conductor.start(give_way)
         return conductor

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import PairResult, Results, Seat
 from gpuwatch.tui.links.screen import LinksScreen
 from tests.bench.cpu import Row
@@ -37,7 +37,7 @@ async def measure(size: tuple[int, int]) -> tuple[float, float]:
     """CPU ms and bytes per frame."""
     turns = [pairs(0), pairs(1)]
     seats = [Seat(number, f"gpu-{number + 1:03}", 0, "H100", 0) for number in range(NODES)]
-    results = Results(wish=Wish(), started=NOW, phase="pairs", seats=seats, pairs=turns[0])
+    results = Results(request=ProbeRequest(), started=NOW, phase="pairs", seats=seats, pairs=turns[0])
     session = demo_session(11)
     session.probes = [StillProbing(results)]
     app = still_app(session)

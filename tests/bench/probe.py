@@ -15,7 +15,7 @@ from pathlib import Path
 from gpuwatch.link.dialers import dial_local
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan, make_plan
 from gpuwatch.probe.orchestration.planning.result_rows import collective_row
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import Done, Listen, Listening, Prepare, RankSeat, Step
 from gpuwatch.probe.results import Seat
 from tests.bench.cpu import Row
@@ -49,7 +49,7 @@ def plan_rows() -> Sequence[Row]:
         for local in range(GPUS)
     ]
     began = time.process_time()
-    plan = make_plan(seats, Wish(), "nccl")
+    plan = make_plan(seats, ProbeRequest(), "nccl")
     spent = time.process_time() - began
     covered = covered_nodes(plan, seats)
     every = NODES * (NODES - 1) // 2

@@ -12,8 +12,8 @@ from typing import Any
 
 from gpuwatch.cli import main
 from gpuwatch.probe.orchestration import opening
-from gpuwatch.probe.protocol import GpuUser, Ground
-from gpuwatch.probe.results import NodeGround, Results
+from gpuwatch.probe.protocol import GpuUser, NodeInventory
+from gpuwatch.probe.results import ProbedNode, Results
 from gpuwatch.probe.verdict import Verdict
 from tests.report.probe.probes import cluster, measured, slow_node, with_pairs
 
@@ -103,7 +103,9 @@ def scripted(story: str) -> Scripted:
     if story == "torchless":
         results.phase, results.reason = "refused", "no node can take part"
         results.nodes = [
-            NodeGround("gpu-001", Ground(host="gpu-001", pid=1, tried=["/usr/bin/python3: it has no torch"]))
+            ProbedNode(
+                "gpu-001", NodeInventory(host="gpu-001", pid=1, tried=["/usr/bin/python3: it has no torch"])
+            )
         ]
     return Scripted(results, STORIES[story])
 

@@ -21,7 +21,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.probe.orchestration.opening import open_probe
-from gpuwatch.probe.probe_request import COLLECTIVES, MIB, Wish
+from gpuwatch.probe.probe_request import COLLECTIVES, MIB, ProbeRequest
 from gpuwatch.session import Session
 from gpuwatch.session.session import ProbeRunsError
 from tests.parts import need_torch
@@ -30,7 +30,7 @@ from tests.sshd import Client, Sshd
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 90.0
 ROOT = Path(__file__).parents[2]
-SMALL = Wish(sizes=(MIB,), ranks_per_node=4, budget_s=60.0, gpu_checks=False, backend="gloo")
+SMALL = ProbeRequest(sizes=(MIB,), ranks_per_node=4, budget_s=60.0, gpu_checks=False, backend="gloo")
 
 
 @pytest.fixture(autouse=True)
@@ -191,8 +191,8 @@ def test_a_killed_rank_is_named_and_ends_the_probe_everywhere(tmp_path: Path) ->
 
 def test_a_rank_that_hangs_is_named(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as (plan, options, sshd):
-        wish = replace(SMALL, ranks_per_node=2, sizes=(MIB, 4 * MIB, 16 * MIB), timeout_s=4.0)
-        conductor = open_probe(plan, options, None, wish)
+        request = replace(SMALL, ranks_per_node=2, sizes=(MIB, 4 * MIB, 16 * MIB), timeout_s=4.0)
+        conductor = open_probe(plan, options, None, request)
         conductor.start()
         confirm(conductor)
         await_(lambda: len(conductor.results.collectives) > 0, conductor)

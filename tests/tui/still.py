@@ -18,7 +18,7 @@ from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH, arrivals
 from gpuwatch.link.stream.inbox import Arrival
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import Results
 from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.app import GpuwatchApp
@@ -48,7 +48,7 @@ class StillSession:
         self.streams = 0
         self.inquiry: Any = None
         self.probes: list[Any] = []
-        self.wished: list[Wish] = []
+        self.requested: list[ProbeRequest] = []
         for arrival in delivered:
             self.fleet.apply(arrival)
 
@@ -56,10 +56,12 @@ class StillSession:
         """Count the calls."""
         self.started += 1
 
-    def probe(self, wish: Wish) -> Any:
+    def probe(self, request: ProbeRequest) -> Any:
         """Keep which; a test that wants it measured puts results in."""
-        self.wished.append(wish)
-        self.probes.append(SimpleNamespace(results=Results(wish=wish, started=EPOCH), keeps_ranks=False))
+        self.requested.append(request)
+        self.probes.append(
+            SimpleNamespace(results=Results(request=request, started=EPOCH), keeps_ranks=False)
+        )
         return self.probes[-1]
 
     def inquire(self) -> Any:

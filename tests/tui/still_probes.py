@@ -11,9 +11,9 @@ from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.probe.judging.judge import judge
 from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.probe.orchestration.nodes.simulated import Simulation
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import GpuUser
-from gpuwatch.probe.results import NodeGround, Results
+from gpuwatch.probe.results import ProbedNode, Results
 from tests.tui.still import StillSession, demo_session
 
 
@@ -45,7 +45,7 @@ class StillProbing:
 def _measured(nodes: int) -> tuple[Results, Results]:
     names = [f"gpu-{number:03}" for number in range(1, nodes + 1)]
     simulation = Simulation(names, pace=0)
-    conductor = Conductor([simulation.line(name) for name in names], Wish(), wall=lambda: EPOCH)
+    conductor = Conductor([simulation.line(name) for name in names], ProbeRequest(), wall=lambda: EPOCH)
     conductor.start()
     seen = -1
     while conductor.results.phase != "asking":
@@ -99,7 +99,7 @@ def refused(nodes: int = 16) -> Results:
     ]
     results.busy = {f"gpu-{number:03}": list(users) for number in range(1, 4)}
     bare = "no Python with torch (/usr/bin/python3: none); name one with `python:` in the hosts file"
-    results.nodes[3] = NodeGround("gpu-004", None, bare)
+    results.nodes[3] = ProbedNode("gpu-004", None, bare)
     return results
 
 

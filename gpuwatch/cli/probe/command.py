@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from gpuwatch.cli.probe.follow import follow
-from gpuwatch.cli.probe.options import wish_options
+from gpuwatch.cli.probe.options import request_options
 from gpuwatch.cli.probe.outputs import Outputs, is_demo, keep, put_data, read_baseline
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
@@ -22,14 +22,14 @@ from gpuwatch.cli.shared.source import Refusal, Source, node_options
 if TYPE_CHECKING:
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.orchestration.conductor import Conductor
-    from gpuwatch.probe.probe_request import Wish
+    from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.probe.results import Results
     from gpuwatch.report.output.report_line import ReportLine
 
 
 @click.command()
 @node_options
-@wish_options
+@request_options
 @click.option("--save-baseline", metavar="FILE", help="Save the results as a baseline for later probes.")
 @click.option(
     "--baseline",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Run without confirmation.")
 def probe(
     source: Source,
-    wish: Wish,
+    request: ProbeRequest,
     save_baseline: str | None,
     baseline: Path | None,
     json_to: str | None,
@@ -58,17 +58,17 @@ def probe(
     Exit status: 0 no slow component found, 1 a bad node, NIC, link or GPU, or the probe failed, 2 wrong
     usage, refused or not confirmed (nothing was measured), 130 Ctrl-C (results so far are printed).
     """
-    if wish.pairs == "none" and not wish.collectives and not wish.gpu_checks:
+    if request.pairs == "none" and not request.collectives and not request.gpu_checks:
         raise click.UsageError("nothing to measure: enable collectives, pairs or GPU checks.")
     outputs = Outputs(json_to, csv_to, save_baseline)
     outputs.check()
     before = None if baseline is None else read_baseline(baseline)
-    with leaving_politely(), contextlib.closing(open_source(source, wish, before)) as conductor:
+    with leaving_politely(), contextlib.closing(open_source(source, request, before)) as conductor:
         conductor.start()
         return conduct(conductor, source, outputs, yes=yes)
 
 
-def open_source(source: Source, wish: Wish, baseline: Baseline | None) -> Conductor:
+def open_source(source: Source, request: ProbeRequest, baseline: Baseline | None) -> Conductor:
     """A probe of what was named, not yet started. Passphrases are asked for here.
 
     Raises:
@@ -78,7 +78,7 @@ def open_source(source: Source, wish: Wish, baseline: Baseline | None) -> Conduc
     from gpuwatch.probe.orchestration.opening import open_probe
 
     try:
-        return open_probe(source.plan, source.options, source.ask, wish, baseline)
+        return open_probe(source.plan, source.options, source.ask, request, baseline)
     except CarrierError as error:
         raise Refusal([str(error)]) from error
 
@@ -111,11 +111,11 @@ def conduct(conductor: Conductor, source: Source, outputs: Outputs, *, yes: bool
 
 def announce(results: Results, source: Source, outputs: Outputs, *, asking: bool) -> None:
     """What was found on the nodes and what is going to happen: in the report, and to whom is asked."""
-    from gpuwatch.report.probe.preflight import ground_lines, plan_lines
+    from gpuwatch.report.probe.preflight import inventory_lines, plan_lines
     from gpuwatch.report.probe.text import title_line
 
     title = title_line(results, source.plan.source, demo=is_demo(source))
-    lines = [title, *ground_lines(results), *plan_lines(results)]
+    lines = [title, *inventory_lines(results), *plan_lines(results)]
     if outputs.text:
         write(lines, sys.stdout)
     if asking and not (outputs.text and (sys.stdout.isatty() or not sys.stderr.isatty())):

@@ -1,4 +1,4 @@
-"""The options of `gpuwatch probe` that state what to measure: one decorator, which makes a `Wish` of them."""
+"""The options of `gpuwatch probe` that state what to measure: one decorator for a `ProbeRequest`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from gpuwatch.cli.shared.renamed_option import RenamedOption
 from gpuwatch.cli.shared.source import Decorator
-from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, Wish
+from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, ProbeRequest
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SIZE_FACTOR = 4
@@ -36,17 +36,17 @@ WISHED = (
     "busy_too",
     "gpu_checks",
 )
-"""Fields of `Wish` that an option sets."""
+"""Fields of `ProbeRequest` that an option sets."""
 
 
-def wish_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of a probe; it receives them as one parameter `wish: Wish`."""
+def request_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a probe; it receives them as one parameter `request: ProbeRequest`."""
 
     @functools.wraps(command)
-    def with_wish(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
-        return command(*args, wish=Wish(**{name: given.pop(name) for name in WISHED}), **given)
+    def with_request(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
+        return command(*args, request=ProbeRequest(**{name: given.pop(name) for name in WISHED}), **given)
 
-    made: Callable[..., int] = with_wish
+    made: Callable[..., int] = with_request
     for decorate in reversed((*SWEEP, *PAIRS, *RANKS)):
         made = decorate(made)
     return made

@@ -108,7 +108,7 @@ def nothing_measured(results: Results) -> str | None:
         return None
     if len(results.seats) == 1:
         return "nothing was measured: one rank has nobody to talk to; take more nodes, or --ranks-per-node"
-    spent = f"the budget of {results.wish.budget_s:g} s was used up before the first number"
+    spent = f"the budget of {results.request.budget_s:g} s was used up before the first number"
     return f"nothing was measured: {spent}; raise it with --time-limit"
 
 

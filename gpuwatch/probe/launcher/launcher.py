@@ -120,7 +120,7 @@ class Launcher(object):
         """
         self._outlet.begin(str(self._config["nonce"]))
         self._beside(self._beat)
-        self._outlet.emit("ground", **self._survey.look())
+        self._outlet.emit("inventory", **self._survey.look())
         while True:
             order = self._orders.get()
             if isinstance(order, ValueError):
@@ -133,26 +133,26 @@ class Launcher(object):
 
     def _do(self, order):
         # type: (dict[str, Any]) -> None
-        wish = order.get("do")
-        if wish == "listen":
+        command = order.get("do")
+        if command == "listen":
             self._listen(str(order["address"]))
-        elif wish == "reach":
+        elif command == "reach":
             targets = [dict(one, port=int(one["port"])) for one in order["targets"]]
             source = str(self._listener.address if self._listener is not None else "")
             self._beside(lambda: self._reach(source, targets, float(order.get("timeout_s", 5.0))))
-        elif wish == "count":
+        elif command == "count":
             self._beside(self._count)
-        elif wish == "prepare":
+        elif command == "prepare":
             self._prepare(order)
-        elif wish == "step":
+        elif command == "step":
             if self._worker is None:
                 self._outlet.note("a step was asked for before the ranks were prepared")
             else:
                 self._worker.send(order)
-        elif wish == "stop":
+        elif command == "stop":
             self._stop(order)
         else:
-            self._outlet.note("an unknown order: {}".format(wish))
+            self._outlet.note("an unknown order: {}".format(command))
 
     def _listen(self, address):
         # type: (str) -> None

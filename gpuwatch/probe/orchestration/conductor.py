@@ -21,7 +21,7 @@ from gpuwatch.probe.orchestration.stages.preflight import preflight
 from gpuwatch.probe.orchestration.stages.ranks import RankControl
 from gpuwatch.probe.orchestration.stages.reach import reach
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRefusedError, ProbeRun
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import Died, Leaving, Stop
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.probe.verdict import Verdict
@@ -49,7 +49,7 @@ class Conductor:
     def __init__(
         self,
         nodes: Sequence[NodeLine],
-        wish: Wish,
+        request: ProbeRequest,
         *,
         judge: Judge = judge,
         suspects: Suspects = suspects,
@@ -62,7 +62,7 @@ class Conductor:
 
         Args:
             nodes: The ways to the nodes, in the order of the plan.
-            wish: What to measure.
+            request: What to measure.
             judge: What the results come to, against the baseline.
             suspects: Which pairs to measure again, alone.
             baseline: For the judge.
@@ -70,7 +70,7 @@ class Conductor:
             wall: Unix seconds.
             ended: Called once when all lines are closed.
         """
-        self.results = Results(wish=wish, started=wall())
+        self.results = Results(request=request, started=wall())
         self._clock, self._wall = clock, wall
         self._company = NodePool(nodes, clock)
         self._run = ProbeRun(self._company, self.results, clock)
@@ -143,7 +143,7 @@ class Conductor:
         run.enter("asking")
         self._await_agreement()
         run.began = self._clock()
-        run.deadline = run.began + self.results.wish.budget_s
+        run.deadline = run.began + self.results.request.budget_s
         ranks = RankControl(run, reach(run))
         ranks.start()
         self._keeps_ranks = True

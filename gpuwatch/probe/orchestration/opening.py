@@ -14,7 +14,7 @@ from gpuwatch.probe.judging.checks.baseline import Baseline
 from gpuwatch.probe.orchestration.conductor import ASK_S, IDLE_S, Conductor
 from gpuwatch.probe.orchestration.nodes.carrier_line import CarrierLine
 from gpuwatch.probe.orchestration.nodes.node_line import NodeLine
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 
 if TYPE_CHECKING:
     from gpuwatch.probe.orchestration.nodes.simulated import Simulation
@@ -24,7 +24,7 @@ SPARE_S = 300.0
 
 
 def open_probe(
-    plan: Plan, options: LinkOptions, ask: Ask | None, wish: Wish, baseline: Baseline | None = None
+    plan: Plan, options: LinkOptions, ask: Ask | None, request: ProbeRequest, baseline: Baseline | None = None
 ) -> Conductor:
     """A probe over a plan without its agents, not yet started. Questions to the person come here.
 
@@ -32,24 +32,24 @@ def open_probe(
         CarrierError: something that was asked for cannot be used.
     """
     dialers = Dialers(plan, options, ask)
-    lines = node_lines(plan, dialers.of, wish, options.connect_workers)
-    return Conductor(lines, wish, baseline=baseline, ended=dialers.close)
+    lines = node_lines(plan, dialers.of, request, options.connect_workers)
+    return Conductor(lines, request, baseline=baseline, ended=dialers.close)
 
 
 def node_lines(
-    plan: Plan, dialer: Callable[[str], Dialer | None], wish: Wish, connect_workers: int
+    plan: Plan, dialer: Callable[[str], Dialer | None], request: ProbeRequest, connect_workers: int
 ) -> list[NodeLine]:
     """The ways to the nodes of a plan, in its order.
 
     Args:
         plan: The nodes.
         dialer: What opens a carrier to one of them; None for a simulated one.
-        wish: For how long it may take.
+        request: For how long it may take.
         connect_workers: Logins under way at once.
     """
     simulation = _simulation(plan)
     slots = ConnectSlots(connect_workers)
-    deadline_s = ASK_S + wish.budget_s + IDLE_S + SPARE_S
+    deadline_s = ASK_S + request.budget_s + IDLE_S + SPARE_S
     lines: list[NodeLine] = []
     for spec in plan.nodes:
         way = dialer(spec.name)

@@ -70,7 +70,7 @@ def gb_per_s(bytes_per_s: float | None) -> float | None:
 
 def backend_text(results: Results) -> str:
     """What ran, in words that nobody can mistake; empty while that is not known."""
-    backend = results.backend or (results.estimate.backend if results.estimate else results.wish.backend)
+    backend = results.backend or (results.estimate.backend if results.estimate else results.request.backend)
     if backend is None:
         return ""
     if backend == "gloo":

@@ -11,8 +11,8 @@ from typing import Any
 
 from gpuwatch import __version__
 from gpuwatch.plain import plain
-from gpuwatch.probe.protocol import Ground
-from gpuwatch.probe.results import GpuResult, NodeGround, Results
+from gpuwatch.probe.protocol import NodeInventory
+from gpuwatch.probe.results import GpuResult, ProbedNode, Results
 from gpuwatch.report.once.json_output import Facts, as_data, values_of
 from gpuwatch.report.probe.format import backend_text, gb_per_s
 
@@ -30,7 +30,7 @@ def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
         "world_size": len(results.seats) or (estimate.ranks if estimate else None),
         "torch": results.torch,
         "nccl": results.nccl,
-        "asked": asdict(results.wish),
+        "asked": asdict(results.request),
         "estimate": None if estimate is None else asdict(estimate),
         "nodes": [node_facts(node) for node in results.nodes],
         "busy": as_data(results.busy),
@@ -53,14 +53,14 @@ def probe_facts(results: Results, source: str, *, demo: bool = False) -> Facts:
     return {**head, **clean(facts)}
 
 
-def node_facts(node: NodeGround) -> Facts:
+def node_facts(node: ProbedNode) -> Facts:
     """What the preflight found on one node; every key is there also where nothing answered."""
-    ground = node.ground
+    inventory = node.inventory
     return {
         "name": node.node,
-        "hostname": None if ground is None else ground.host,
+        "hostname": None if inventory is None else inventory.host,
         "problem": node.problem,
-        **values_of(Ground, ground, without=frozenset({"host", "pid"})),
+        **values_of(NodeInventory, inventory, without=frozenset({"host", "pid"})),
     }
 
 

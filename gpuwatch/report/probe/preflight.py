@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
-from gpuwatch.probe.protocol import Ground, GroundNic, GroundPort
-from gpuwatch.probe.results import Estimate, NodeGround, Results
+from gpuwatch.probe.protocol import InventoryNic, InventoryPort, NodeInventory
+from gpuwatch.probe.results import Estimate, ProbedNode, Results
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.probe.format import backend_text, counted, listed
 
@@ -26,9 +26,9 @@ Row = tuple[str, str, str]
 """Label, text and style."""
 
 
-def ground_lines(results: Results) -> list[ReportLine]:
+def inventory_lines(results: Results) -> list[ReportLine]:
     """Each node; nodes that are alike are reported once."""
-    groups: dict[tuple[Row, ...], list[NodeGround]] = defaultdict(list)
+    groups: dict[tuple[Row, ...], list[ProbedNode]] = defaultdict(list)
     for node in results.nodes:
         groups[tuple(node_rows(node, alone=False))].append(node)
     lines: list[ReportLine] = []
@@ -39,47 +39,47 @@ def ground_lines(results: Results) -> list[ReportLine]:
     return lines + busy_lines(results)
 
 
-def node_rows(node: NodeGround, *, alone: bool) -> Iterator[Row]:
+def node_rows(node: ProbedNode, *, alone: bool) -> Iterator[Row]:
     """What one node has. Not `alone`: without what differs between nodes of one kind (pids, addresses)."""
-    ground = node.ground
-    if ground is not None:
-        yield python_row(ground, alone=alone)
-        if ground.python is None and not node.problem:
-            yield from (("tried", tried, "plain") for tried in ground.tried)
-        yield "GPUs", gpus_text(ground), "plain"
-        nics = nics_text(ground.nics, alone=alone)
+    inventory = node.inventory
+    if inventory is not None:
+        yield python_row(inventory, alone=alone)
+        if inventory.python is None and not node.problem:
+            yield from (("tried", tried, "plain") for tried in inventory.tried)
+        yield "GPUs", gpus_text(inventory), "plain"
+        nics = nics_text(inventory.nics, alone=alone)
         if nics:
             yield "NICs", nics, "plain"
-        yield from rdma_rows(ground.ports)
-        for note in ground.notes:
+        yield from rdma_rows(inventory.ports)
+        for note in inventory.notes:
             yield "note", note, "plain"
     if node.problem:
         yield "problem", node.problem, "critical"
 
 
-def python_row(ground: Ground, *, alone: bool) -> Row:
+def python_row(inventory: NodeInventory, *, alone: bool) -> Row:
     """The interpreter, why this one, and its torch."""
-    if ground.python is None:
+    if inventory.python is None:
         return "python", "none with torch", "critical"
-    because = ground.python_from or ""
+    because = inventory.python_from or ""
     if not alone:
         because = re.sub(r"\bprocess \d+", "a process", because)
-    torch = f"torch {ground.torch}" if ground.torch else "torch of unknown version"
+    torch = f"torch {inventory.torch}" if inventory.torch else "torch of unknown version"
     why = f", from {because}" if because else ""
-    return "python", f"{ground.python}{why}, {torch}", "plain"
+    return "python", f"{inventory.python}{why}, {torch}", "plain"
 
 
-def gpus_text(ground: Ground) -> str:
+def gpus_text(inventory: NodeInventory) -> str:
     """`8 x NVIDIA H100 80GB HBM3`; `none; 96 CPUs`."""
-    if not ground.gpus:
-        return f"none; {counted(ground.cpus, 'CPU')}" if ground.cpus else "none"
-    models = Counter(gpu.name or "unknown" for gpu in ground.gpus)
+    if not inventory.gpus:
+        return f"none; {counted(inventory.cpus, 'CPU')}" if inventory.cpus else "none"
+    models = Counter(gpu.name or "unknown" for gpu in inventory.gpus)
     return ", ".join(f"{count} x {name}" for name, count in models.items())
 
 
-def nics_text(nics: Sequence[GroundNic], *, alone: bool) -> str:
+def nics_text(nics: Sequence[InventoryNic], *, alone: bool) -> str:
     """`eth0 25 Gb/s 10.0.0.5/24 fd00::5/64, ib0 10.1.0.5/16`: an interface once, with all its addresses."""
-    interfaces: dict[str, list[GroundNic]] = defaultdict(list)
+    interfaces: dict[str, list[InventoryNic]] = defaultdict(list)
     for nic in nics:
         if nic.name != "lo":
             interfaces[nic.name].append(nic)
@@ -94,7 +94,7 @@ def nics_text(nics: Sequence[GroundNic], *, alone: bool) -> str:
     return ", ".join(texts)
 
 
-def rdma_rows(ports: Sequence[GroundPort]) -> Iterator[Row]:
+def rdma_rows(ports: Sequence[InventoryPort]) -> Iterator[Row]:
     """`8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])`: a line for each kind and state."""
     kinds: dict[tuple[str, float | None, str], list[str]] = defaultdict(list)
     for port in ports:
@@ -122,8 +122,8 @@ def busy_lines(results: Results) -> list[ReportLine]:
 
 def torch_is_missing(results: Results) -> bool:
     """Whether every node that answered lacks an interpreter with torch."""
-    grounds = [node.ground for node in results.nodes if node.ground is not None]
-    return bool(grounds) and all(None in (ground.python, ground.torch) for ground in grounds)
+    inventories = [node.inventory for node in results.nodes if node.inventory is not None]
+    return bool(inventories) and all(None in (inventory.python, inventory.torch) for inventory in inventories)
 
 
 def refused_lines(results: Results) -> list[ReportLine]:
@@ -139,23 +139,23 @@ def plan_lines(results: Results) -> list[ReportLine]:
     estimate = results.estimate
     if estimate is None:
         return []
-    wish = results.wish
+    request = results.request
     parts = (
-        [f"{counted(len(wish.collectives) * len(wish.sizes), 'collective measurement')}"]
-        if wish.collectives
+        [f"{counted(len(request.collectives) * len(request.sizes), 'collective measurement')}"]
+        if request.collectives
         else []
     )
     if estimate.pairs:
-        how = " (quick: finds slow nodes, not single links)" if wish.pairs == "quick" else ""
+        how = " (quick: finds slow nodes, not single links)" if request.pairs == "quick" else ""
         parts.append(f"{counted(estimate.pairs, 'pair')} in {counted(estimate.rounds, 'round')}{how}")
-    if wish.gpu_checks and estimate.backend == "nccl":
+    if request.gpu_checks and estimate.backend == "nccl":
         parts.append("checks of every GPU")
     return [
         ReportLine(f"plan: {backend_text(results)}", "warning" if estimate.backend == "gloo" else "plain"),
         ReportLine(plain(f"      {where_text(estimate)}")),
         ReportLine(f"      {', '.join(parts) or 'nothing to measure'}"),
         ReportLine(
-            f"      about {estimate.seconds:.0f} s, {wish.budget_s:.0f} s at most{traffic_text(estimate)}"
+            f"      about {estimate.seconds:.0f} s, {request.budget_s:.0f} s at most{traffic_text(estimate)}"
         ),
     ]
 

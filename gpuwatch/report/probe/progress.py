@@ -64,7 +64,7 @@ def reported(results: Results, *, pairs: bool = True) -> str:
     """`12/86 steps, 14 rows, 23 links, 31 s left; gpu-003 GPU 4 -> gpu-007 GPU 4`."""
     parts: list[str] = []
     if results.phase == "connecting" and results.nodes:
-        answered = sum(node.ground is not None or node.problem is not None for node in results.nodes)
+        answered = sum(node.inventory is not None or node.problem is not None for node in results.nodes)
         parts.append(f"{answered} of {counted(len(results.nodes), 'node')} answered")
     if results.all_steps:
         parts.append(f"{results.done_steps}/{results.all_steps} steps")

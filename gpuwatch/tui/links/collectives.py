@@ -33,7 +33,7 @@ class LinkTable(LinkPage):
 
     def parts_of(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         """Both tables."""
-        if results.wish.collectives:
+        if results.request.collectives:
             yield heading("Collectives", width, self.look, "busbw GB/s over median time")
             yield from self._collectives(results, width)
         if results.gpus:
@@ -44,14 +44,14 @@ class LinkTable(LinkPage):
     def _collectives(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         look = self.look
         room = max(1, (width - LABEL - 1) // NARROWEST)
-        sizes = results.wish.sizes[-room:]
+        sizes = results.request.sizes[-room:]
         cell = max(NARROWEST, min(WIDEST, (width - LABEL - 1) // len(sizes)))
         names = "".join(size_text(size).rjust(cell - 1) + " " for size in sizes)
-        left_out = len(results.wish.sizes) - len(sizes)
+        left_out = len(results.request.sizes) - len(sizes)
         corner = f"+{left_out} smaller" if left_out else ""
         yield (Segment(fit(f" {corner}", LABEL), look.dim), Segment(names, look.dim))
         found = {(each.op, each.bytes): each for each in results.collectives}
-        for op in results.wish.collectives:
+        for op in results.request.collectives:
             own = [found.get((op, size)) for size in sizes]
             rates, times = [Segment(fit(f" {op_text(op)}", LABEL), look.text)], [Segment(" " * LABEL)]
             for each in own:

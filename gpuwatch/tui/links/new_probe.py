@@ -10,7 +10,7 @@ from rich.style import Style
 
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.tui.links.matrix_cells import CALM_STEP, sign
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, sentence_of, standing_of
@@ -19,25 +19,25 @@ from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, fit
 
 WIDE_COLUMNS = 70
-WISHES: tuple[tuple[str, str, str, Wish], ...] = (
+WISHES: tuple[tuple[str, str, str, ProbeRequest], ...] = (
     (
         "full",
         "Everything",
         "collectives at five sizes, every link between nodes and inside them, a test of each GPU: names the "
         "slow node, NIC, direction or link",
-        Wish(),
+        ProbeRequest(),
     ),
     (
         "quick",
         "Quick",
         "collectives and two rounds of pairs: finds a slow node in the same time at any size",
-        Wish(pairs="quick", gpu_checks=False),
+        ProbeRequest(pairs="quick", gpu_checks=False),
     ),
     (
         "collectives",
         "Collectives",
         "collectives only, no verdict on links",
-        Wish(pairs="none"),
+        ProbeRequest(pairs="none"),
     ),
 )
 
@@ -71,10 +71,10 @@ class LinkStart(ItemPage):
         yield heading("Legend", width, look)
         yield from legend(width, look)
 
-    def wish(self) -> Wish:
+    def request(self) -> ProbeRequest:
         """What the cursor is on."""
         thing = self.chosen()
-        return next((wish for key, _, _, wish in WISHES if thing and key == thing.key), WISHES[0][3])
+        return next((request for key, _, _, request in WISHES if thing and key == thing.key), WISHES[0][3])
 
 
 def legend(width: int, look: StyleSet) -> Iterator[Row]:

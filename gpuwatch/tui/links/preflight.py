@@ -11,8 +11,8 @@ from rich.segment import Segment
 from gpuwatch.fleet.nodes.units import scaled_text
 from gpuwatch.hosts.names import fold
 from gpuwatch.probe.judging.text.words import listed
-from gpuwatch.probe.protocol import GpuUser, Ground
-from gpuwatch.probe.results import Estimate, NodeGround, Results
+from gpuwatch.probe.protocol import GpuUser, NodeInventory
+from gpuwatch.probe.results import Estimate, ProbedNode, Results
 from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, lasting, size_text
@@ -94,23 +94,23 @@ class LinkGround(LinkPage):
             yield from hanging(head, text, width, self.look.text)
 
     def _plan(self, results: Results, estimate: Estimate, width: int) -> Iterator[Row]:
-        wish = results.wish
+        request = results.request
         yield from self._fact(
             "who", f"{counted(estimate.ranks, 'rank')} on {counted(estimate.nodes, 'node')}", width
         )
         fabric = "NCCL on the GPUs" if estimate.backend == "nccl" else "gloo on CPUs: not the training fabric"
         yield from self._fact("with", f"{fabric}, over {estimate.interface}", width)
-        sizes = ", ".join(size_text(size) for size in wish.sizes)
-        if wish.collectives:
-            yield from self._fact("collectives", f"{len(wish.collectives)} operations at {sizes}", width)
+        sizes = ", ".join(size_text(size) for size in request.sizes)
+        if request.collectives:
+            yield from self._fact("collectives", f"{len(request.collectives)} operations at {sizes}", width)
         if estimate.pairs:
-            how = "two rounds (finds slow nodes only)" if wish.pairs == "quick" else "both directions"
+            how = "two rounds (finds slow nodes only)" if request.pairs == "quick" else "both directions"
             text = f"{estimate.pairs:,} pairs in {counted(estimate.rounds, 'round')}, {how}"
             yield from self._fact("links", text, width)
         traffic = (
             f", {scaled_text(estimate.traffic_bytes, 1000)}B between nodes" if estimate.traffic_bytes else ""
         )
-        at_most = f"{lasting(estimate.seconds)}, {lasting(wish.budget_s)} at most{traffic}"
+        at_most = f"{lasting(estimate.seconds)}, {lasting(request.budget_s)} at most{traffic}"
         yield from self._fact("time", at_most, width)
 
     # ---- the nodes
@@ -131,7 +131,7 @@ class LinkGround(LinkPage):
         waiting = len(self.scene.plan.nodes) - len(nodes) if results.phase == "connecting" else 0
         note = f"{waiting} without an answer" if waiting > 0 else ""
         yield heading("Node inventory", width, self.look, note)
-        groups: dict[tuple[str, ...], list[NodeGround]] = {}
+        groups: dict[tuple[str, ...], list[ProbedNode]] = {}
         for node in nodes:
             groups.setdefault((node.problem or "", *_facts_of(node)), []).append(node)
         for facts, alike in sorted(groups.items(), key=lambda item: not item[0][0]):
@@ -139,7 +139,7 @@ class LinkGround(LinkPage):
         if not nodes:
             yield (Segment(" no node has answered yet", self.look.dim),)
 
-    def _alike(self, facts: tuple[str, ...], alike: list[NodeGround], width: int) -> PageItem:
+    def _alike(self, facts: tuple[str, ...], alike: list[ProbedNode], width: int) -> PageItem:
         look, problem = self.look, alike[0].problem
         severity = "critical" if problem else "ok"
         named = fold(each.node for each in alike)
@@ -176,34 +176,34 @@ def _users_text(users: list[GpuUser]) -> str:
     return "; ".join(stated)
 
 
-def _facts_of(node: NodeGround) -> Iterator[str]:
+def _facts_of(node: ProbedNode) -> Iterator[str]:
     """What a node has, as `name NUL text`; nodes of one kind state the same."""
-    ground = node.ground
-    if ground is None:
+    inventory = node.inventory
+    if inventory is None:
         return
-    if ground.python is None:
+    if inventory.python is None:
         yield "python\0none with torch"
-        yield from (f"tried\0{tried}" for tried in ground.tried[:4])
+        yield from (f"tried\0{tried}" for tried in inventory.tried[:4])
     else:
-        version = f", torch {ground.torch}" if ground.torch else ""
-        source = (ground.python_from or "").partition(" (")[0]
+        version = f", torch {inventory.torch}" if inventory.torch else ""
+        source = (inventory.python_from or "").partition(" (")[0]
         source = "the running job" if source.startswith("process") else source
-        yield f"python\0{ground.python}{version}" + (f"  ({source})" if source else "")
-    yield f"GPUs\0{_gpus_text(ground)}"
+        yield f"python\0{inventory.python}{version}" + (f"  ({source})" if source else "")
+    yield f"GPUs\0{_gpus_text(inventory)}"
     nics = [
         f"{nic.name}{_speed(nic.speed_bps)}{'' if nic.up else ' DOWN'}"
-        for nic in ground.nics
+        for nic in inventory.nics
         if nic.name != "lo"
     ]
     if nics:
         yield f"network\0{', '.join(nics)}"
-    if ground.ports:
-        yield f"RDMA\0{_ports_text(ground)}"
-    yield from (f"note\0{note}" for note in ground.notes)
+    if inventory.ports:
+        yield f"RDMA\0{_ports_text(inventory)}"
+    yield from (f"note\0{note}" for note in inventory.notes)
 
 
-def _gpus_text(ground: Ground) -> str:
-    counts = Counter(gpu.name or "unknown" for gpu in ground.gpus)
+def _gpus_text(inventory: NodeInventory) -> str:
+    counts = Counter(gpu.name or "unknown" for gpu in inventory.gpus)
     return ", ".join(f"{count}x {name}" for name, count in counts.items()) or "none"
 
 
@@ -211,11 +211,11 @@ def _speed(bytes_per_s: float | None) -> str:
     return "" if not bytes_per_s else f" {bytes_per_s * 8 / 1e9:g}G"
 
 
-def _ports_text(ground: Ground) -> str:
+def _ports_text(inventory: NodeInventory) -> str:
     counts = Counter(
         f"{port.link_layer or 'port'} {port.rate_gbps:g}G {(port.state or '').lower()}".strip()
         if port.rate_gbps
         else f"{port.link_layer or 'port'} {(port.state or '').lower()}".strip()
-        for port in ground.ports
+        for port in inventory.ports
     )
     return ", ".join(f"{count}x {kind}" for kind, count in counts.items())

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.links.collectives import LinkTable
@@ -29,7 +29,7 @@ from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height, set_width
 from gpuwatch.tui.toolkit.styles import clean
 
-Stage: TypeAlias = Literal["start", "ground", "results"]
+Stage: TypeAlias = Literal["start", "inventory", "results"]
 Pane: TypeAlias = Literal["link", "verdict", "collectives", "nodes", "probes"]
 FRAME_LINES = 3
 """Status (2) and footer."""
@@ -65,14 +65,14 @@ class LinksScreen(LiveScreen):
         """The probe whose culprit the cursor was put on."""
         self.head = LinkHead(view, id="link-head")
         self.start = LinkStart()
-        self.ground = LinkGround(view, id="ground")
+        self.inventory = LinkGround(view, id="inventory")
         self.matrix = LinkMatrix(view)
         self.cell = LinkCell(self.matrix)
         self.table = LinkTable(view, id="collectives")
         self.evidence = LinkEvidence(view, id="evidence")
         self.probes = LinkProbes(view)
         self.left = Vertical(self.matrix, self.cell, id="link-left")
-        self.right = Vertical(self.table, self.evidence, self.ground, self.probes, id="link-right")
+        self.right = Vertical(self.table, self.evidence, self.inventory, self.probes, id="link-right")
         self.body = Container(self.left, self.right, id="link-body")
 
     def compose(self) -> ComposeResult:
@@ -97,7 +97,7 @@ class LinksScreen(LiveScreen):
         if results is None:
             return "start"
         measured = results.pairs or results.collectives or results.gpus
-        return "ground" if results.phase in BEFORE or (results.over and not measured) else "results"
+        return "inventory" if results.phase in BEFORE or (results.over and not measured) else "results"
 
     def panes(self) -> tuple[Pane, ...]:
         """What `v` leads through: what has no place of its own."""
@@ -130,9 +130,9 @@ class LinksScreen(LiveScreen):
             self._arrange_results(room)
         else:
             self.right.display = True  # the results of another probe may have hidden it
-            self.ground.display = stage == "ground"
+            self.inventory.display = stage == "inventory"
             self.table.display = self.evidence.display = False
-            self._arrange_probes(shown=some > (stage == "ground"), room=room // 3)
+            self._arrange_probes(shown=some > (stage == "inventory"), room=room // 3)
         if stage != self._stage:
             self._stage = stage
             self.call_after_refresh(self._focus_main)
@@ -143,7 +143,7 @@ class LinksScreen(LiveScreen):
 
     def _has_links(self) -> bool:
         results = self.view.results
-        return results is not None and len(results.seats) > 1 and results.wish.pairs != "none"
+        return results is not None and len(results.seats) > 1 and results.request.pairs != "none"
 
     def _arrange_results(self, room: int) -> None:
         pane, beside = self.shown_pane(), self.size.width >= BESIDE_COLUMNS
@@ -152,7 +152,7 @@ class LinksScreen(LiveScreen):
         tabled = bool(self.table.count())
         self.evidence.display = pane == "verdict"
         self.table.display = tabled and pane == ("verdict" if beside else "collectives")
-        self.ground.display = pane == "nodes"
+        self.inventory.display = pane == "nodes"
         self.cell.display = not self._short() or pane == "link" or beside
         self.right.display = pane != "link"
         if self.table.display:
@@ -197,7 +197,7 @@ class LinksScreen(LiveScreen):
     def _focus_main(self) -> None:
         """Enter answers what the screen is about."""
         results = self.matrix if self.left.display else self.evidence
-        {"start": self.start, "ground": self.ground, "results": results}[self.stage()].focus()
+        {"start": self.start, "inventory": self.inventory, "results": results}[self.stage()].focus()
 
     def _lead(self) -> None:
         """Put the cursor on the worst link once, when the verdict is there."""
@@ -239,13 +239,13 @@ class LinksScreen(LiveScreen):
         probes = self.cockpit.scene.session.probes
         return next((at for at, each in enumerate(probes) if not each.results.over), None)
 
-    def _begin(self, wish: Wish) -> None:
+    def _begin(self, request: ProbeRequest) -> None:
         running = self.running()
         if running is not None:
             self.view.show(running)
             self.notify("this probe is already running", timeout=4)
         else:
-            self.cockpit.scene.session.probe(wish)
+            self.cockpit.scene.session.probe(request)
             self.view.show(len(self.cockpit.scene.session.probes) - 1)
         self.pull()
 
@@ -269,21 +269,21 @@ class LinksScreen(LiveScreen):
         return False
 
     @on(SelectableLines.Chosen, "#link-start")
-    def _choose_wish(self) -> None:
-        self._begin(self.start.wish())
+    def _choose_request(self) -> None:
+        self._begin(self.start.request())
 
-    @on(SelectableLines.Chosen, "#ground")
+    @on(SelectableLines.Chosen, "#inventory")
     def _answer(self) -> None:
-        results, probing, thing = self.view.results, self.view.probing, self.ground.chosen()
+        results, probing, thing = self.view.results, self.view.probing, self.inventory.chosen()
         if results is None or probing is None or thing is None:
             return
         if thing.key == "confirm":
             probing.confirm()
             self.pull()
         elif thing.key == "anyway":
-            self._begin(replace(results.wish, busy_too=True))
+            self._begin(replace(results.request, busy_too=True))
         elif thing.key == "again":
-            self._begin(results.wish)
+            self._begin(results.request)
 
     @on(SelectableLines.Chosen, "#matrix")
     def _retest(self) -> None:

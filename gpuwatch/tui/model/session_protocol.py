@@ -14,7 +14,7 @@ from gpuwatch.tui.model.alert_snapshot import Book
 from gpuwatch.tui.model.hang_query import Asking
 
 if TYPE_CHECKING:
-    from gpuwatch.probe.probe_request import Wish
+    from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.probe.results import Results
 
 
@@ -95,7 +95,7 @@ class Watched(LineRequests, Searcher, Protocol):
         """The probes of this session, the newest last."""
         ...
 
-    def probe(self, wish: Wish, /) -> Probing:
+    def probe(self, request: ProbeRequest, /) -> Probing:
         """Look at the nodes and make a plan; nothing is measured before it is confirmed."""
         ...
 

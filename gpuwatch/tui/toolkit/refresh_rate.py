@@ -4,7 +4,7 @@ from __future__ import annotations
 
 FASTEST_HZ = 8.0
 SLOWEST_HZ = 1.0
-DEAR_SHARE = 0.25
+CPU_BUDGET = 0.25
 """Of one core, spent on the screen's thread."""
 PATIENCE_S = 3.0
 
@@ -17,7 +17,7 @@ class RefreshRate:
         self.slowed = False
         """Whether the rate was halved because frames cost too much."""
         self._last: tuple[float, float] | None = None
-        self._dear_s = 0.0
+        self._over_budget_s = 0.0
 
     def frame(self, now: float, cpu: float) -> bool:
         """Note a frame; True when the rate was just halved.
@@ -30,17 +30,17 @@ class RefreshRate:
         if last is None or now <= last[0]:
             return False
         wall, spent = now - last[0], cpu - last[1]
-        self._dear_s = self._dear_s + wall if spent > DEAR_SHARE * wall else 0.0
-        if self._dear_s < PATIENCE_S or self.hz <= SLOWEST_HZ:
+        self._over_budget_s = self._over_budget_s + wall if spent > CPU_BUDGET * wall else 0.0
+        if self._over_budget_s < PATIENCE_S or self.hz <= SLOWEST_HZ:
             return False
-        self._dear_s, self.slowed = 0.0, True
+        self._over_budget_s, self.slowed = 0.0, True
         self.hz = max(SLOWEST_HZ, self.hz / 2)
         return True
 
     def faster(self) -> None:
         """Double the rate, by hand."""
-        self.hz, self.slowed, self._dear_s = min(FASTEST_HZ, self.hz * 2), False, 0.0
+        self.hz, self.slowed, self._over_budget_s = min(FASTEST_HZ, self.hz * 2), False, 0.0
 
     def slower(self) -> None:
         """Halve the rate, by hand."""
-        self.hz, self.slowed, self._dear_s = max(SLOWEST_HZ, self.hz / 2), False, 0.0
+        self.hz, self.slowed, self._over_budget_s = max(SLOWEST_HZ, self.hz / 2), False, 0.0

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace as changed
 
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat, Unreachable
 
 GOOD = 24.0
@@ -78,7 +78,7 @@ class Fabric:
     def results(self) -> Results:
         """As a probe that has ended leaves them."""
         return Results(
-            wish=Wish(),
+            request=ProbeRequest(),
             started=0.0,
             phase="done",
             seats=self.seats,

@@ -6,8 +6,8 @@ import pytest
 
 from gpuwatch.probe.judging.checks.expected import NVLINK, PCIE, matching
 from gpuwatch.probe.judging.judge import judge
-from gpuwatch.probe.protocol import Ground, GroundGpu, GroundNic, GroundPort
-from gpuwatch.probe.results import CounterChange, GpuResult, NodeGround, Results
+from gpuwatch.probe.protocol import InventoryGpu, InventoryNic, InventoryPort, NodeInventory
+from gpuwatch.probe.results import CounterChange, GpuResult, ProbedNode, Results
 from tests.probe.judging.fabric import Fabric, through
 from tests.sentences import Sentences
 
@@ -17,15 +17,15 @@ def cluster(fabric: Fabric, rate_gbps: float = 400.0, link_layer: str = "InfiniB
     results = fabric.results()
     results.backend = "nccl"
     results.nodes = [
-        NodeGround(
+        ProbedNode(
             node,
-            Ground(
+            NodeInventory(
                 host=node,
                 pid=1,
-                gpus=[GroundGpu(index=at, uuid=f"GPU-{node}-{at}", name="H100") for at in range(2)],
-                nics=[GroundNic(name="eth0", address="10.0.0.1", prefix=24, speed_bps=3.125e9)],
+                gpus=[InventoryGpu(index=at, uuid=f"GPU-{node}-{at}", name="H100") for at in range(2)],
+                nics=[InventoryNic(name="eth0", address="10.0.0.1", prefix=24, speed_bps=3.125e9)],
                 ports=[
-                    GroundPort(
+                    InventoryPort(
                         device=f"mlx5_{at}",
                         port=1,
                         state="ACTIVE",
@@ -43,11 +43,11 @@ def cluster(fabric: Fabric, rate_gbps: float = 400.0, link_layer: str = "InfiniB
 
 def with_port(results: Results, node: int, **changed: object) -> Results:
     """The second port of one node is different."""
-    ground = results.nodes[node].ground
-    assert ground is not None
-    ports = [ground.ports[0], GroundPort(**{"device": "mlx5_1", "port": 1, **changed})]  # type: ignore[arg-type]
-    results.nodes[node] = NodeGround(
-        f"host-{node}", Ground(host=ground.host, pid=1, gpus=ground.gpus, ports=ports)
+    inventory = results.nodes[node].inventory
+    assert inventory is not None
+    ports = [inventory.ports[0], InventoryPort(**{"device": "mlx5_1", "port": 1, **changed})]  # type: ignore[arg-type]
+    results.nodes[node] = ProbedNode(
+        f"host-{node}", NodeInventory(host=inventory.host, pid=1, gpus=inventory.gpus, ports=ports)
     )
     return results
 
@@ -75,9 +75,9 @@ def test_tcp_is_all_there_is() -> None:
     results = cluster(Fabric(4, 2, gpus=True))
     for node in range(4):
         with_port(results, node, state="DOWN")
-        ground = results.nodes[node].ground
-        assert ground is not None
-        ground.ports.pop(0)
+        inventory = results.nodes[node].inventory
+        assert inventory is not None
+        inventory.ports.pop(0)
     results.transports = {"NET/Socket": list(range(8))}
 
     assert (judge(results).status, judge(results).alerts) == ("ok", ())

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpuwatch.probe.judging.judge import judge
-from gpuwatch.probe.probe_request import Collective, Wish
-from gpuwatch.probe.results import CollectiveResult, GpuResult, NodeGround, Results, Unreachable
+from gpuwatch.probe.probe_request import Collective, ProbeRequest
+from gpuwatch.probe.results import CollectiveResult, GpuResult, ProbedNode, Results, Unreachable
 from tests.probe.judging.fabric import Fabric, both_ways, through
 from tests.sentences import Sentences
 
@@ -62,7 +62,7 @@ def test_a_node_that_was_left_out_is_told_once(sentences: Sentences) -> None:
     fabric = Fabric(4, jitter=0.05).dead(through("host-3"))
     fabric.unreachable = [Unreachable(f"host-{src}", "host-3", "refused") for src in range(3)]
     results = fabric.results()
-    results.nodes = [NodeGround("host-3", problem="no other node can connect to it: refused")]
+    results.nodes = [ProbedNode("host-3", problem="no other node can connect to it: refused")]
     verdict = judge(results)
 
     assert (verdict.status, names(results)) == ("failed", [("node", "host-3")])
@@ -81,7 +81,9 @@ def test_nodes_that_could_not_connect_count_without_a_measurement() -> None:
 
 
 def test_a_refused_probe_says_why() -> None:
-    results = Results(wish=Wish(), started=0.0, phase="refused", reason="GPUs are busy: pid 4711 (train.py)")
+    results = Results(
+        request=ProbeRequest(), started=0.0, phase="refused", reason="GPUs are busy: pid 4711 (train.py)"
+    )
 
     assert (judge(results).status, judge(results).sentence) == ("failed", results.reason)
 
@@ -212,12 +214,12 @@ def test_an_unfinished_probe_says_so(sentences: Sentences) -> None:
 
 def test_one_pair_of_ranks_has_nothing_to_be_compared_with(sentences: Sentences) -> None:
     sentences(judge(Fabric(2).results()).sentence)
-    sentences(judge(Results(wish=Wish(), started=0.0)).sentence)
+    sentences(judge(Results(request=ProbeRequest(), started=0.0)).sentence)
 
 
 def test_a_probe_without_any_number_is_not_ok(sentences: Sentences) -> None:
     results = Fabric(2).results()
-    results.pairs, results.wish = {}, Wish(budget_s=1.0)
+    results.pairs, results.request = {}, ProbeRequest(budget_s=1.0)
     verdict = judge(results)
 
     assert verdict.status == "failed"

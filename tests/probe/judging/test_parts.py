@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuwatch.probe.judging.judge import MAX_SAMPLE_LINKS, judge, suspects
 from gpuwatch.probe.orchestration.planning.nearness import device_of
-from gpuwatch.probe.protocol import Ground, GroundGpu, GroundPort
+from gpuwatch.probe.protocol import InventoryGpu, InventoryPort, NodeInventory
 from gpuwatch.probe.results import Seat
 from tests.probe.judging.fabric import Fabric, both_ways, one_way, out_of, through
 from tests.sentences import Sentences
@@ -36,15 +36,16 @@ def test_a_nic_of_two_gpus_that_the_buses_tell_is_named_and_not_its_gpus() -> No
     def behind(switch: int, slot: int) -> str:
         return f"pci0000:{switch}0/0000:{switch}0:01.0/0000:{switch}1:00.0/0000:{switch}2:0{slot}.0/dev"
 
-    ground = Ground(
+    inventory = NodeInventory(
         host="host",
         pid=1,
-        gpus=[GroundGpu(index=at, uuid=str(at), pci_path=behind(at // 2, at % 2)) for at in range(8)],
+        gpus=[InventoryGpu(index=at, uuid=str(at), pci_path=behind(at // 2, at % 2)) for at in range(8)],
         ports=[
-            GroundPort(device=f"mlx5_{at}", port=1, state="ACTIVE", pci_path=behind(at, 2)) for at in range(4)
+            InventoryPort(device=f"mlx5_{at}", port=1, state="ACTIVE", pci_path=behind(at, 2))
+            for at in range(4)
         ],
     )
-    nics = [device_of(ground, gpu) or "?" for gpu in ground.gpus]
+    nics = [device_of(inventory, gpu) or "?" for gpu in inventory.gpus]
     for bad in range(4):
         fabric = Fabric(4, 8, gpus=True, nics=nics, jitter=0.03)
         fabric.slow(lambda src, dst, bad=bad: through("host-2")(src, dst) and src.local // 2 == bad)  # type: ignore[misc]

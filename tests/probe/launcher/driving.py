@@ -22,7 +22,7 @@ from gpuwatch.probe.orchestration.nodes.shipping import ProbeWay, probe_bundle, 
 from gpuwatch.probe.protocol import (
     AnyNodeMessage,
     AnyOrder,
-    Ground,
+    NodeInventory,
     Prepare,
     RankSeat,
     Ready,
@@ -149,9 +149,9 @@ class Driven:
                     )
                 self._news.wait(left)
 
-    def ground(self) -> Ground:
+    def inventory(self) -> NodeInventory:
         """What the node has."""
-        return self.until(Ground)
+        return self.until(NodeInventory)
 
     def wait_for_the_end(self) -> None:
         """Until the stream has ended."""
@@ -231,7 +231,7 @@ def with_a_rank(driven: Driven) -> list[int]:
     """All processes of a launcher whose worker has forked a rank."""
     driven.send(one_rank())
     rank = driven.until(Ready).pid
-    launcher = driven.ground().pid
+    launcher = driven.inventory().pid
     everyone = [launcher, *children(launcher)]
     assert rank in everyone and len(everyone) == 3
     assert {os.getpgid(pid) for pid in everyone} == {launcher}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.probe.launcher.inventory import interpreters
-from gpuwatch.probe.protocol import Done, Ground, Note, Ready, Step
+from gpuwatch.probe.protocol import Done, NodeInventory, Note, Ready, Step
 from tests.agent.pythons import interpreter
 from tests.parts import SEEN_BY_EVERY_AGENT, need
 from tests.probe.launcher.driving import STUB, Driven, children, dial, fake_torch, one_rank
@@ -43,16 +43,18 @@ def with_torch(tmp_path: Path) -> Path:
     return folder
 
 
-def ground(environ: dict[str, str], *, python: str | None = None, activate: str | None = None) -> Ground:
+def inventory(
+    environ: dict[str, str], *, python: str | None = None, activate: str | None = None
+) -> NodeInventory:
     """What a launcher on a node with this environment finds."""
     with Driven(dial({**BARE, **environ}), python=python, activate=activate) as driven:
-        return driven.ground()
+        return driven.inventory()
 
 
 def test_a_python_of_the_hosts_file_without_torch_gives_way(
     bare: Path, with_torch: Path, sentences: Sentences
 ) -> None:
-    found = ground({"VIRTUAL_ENV": str(with_torch)}, python=str(bare))
+    found = inventory({"VIRTUAL_ENV": str(with_torch)}, python=str(bare))
     sentences(found.tried)
     assert (found.python, found.python_from, found.torch) == (
         str(with_torch / "bin" / "python3"),
@@ -71,7 +73,7 @@ def test_activation_is_shell_and_may_print_read_and_set_what_it_wants(
         f"set -- --not --our --words\n. {with_torch}/bin/activate\n"
     )
     with Driven(dial(BARE), python=None, activate=f"source {script} # with a comment") as driven:
-        found = driven.ground()
+        found = driven.inventory()
         assert (found.python_from, found.torch, found.tried) == ("activate", "2.9.1+fake", [])
         assert found.python == str(with_torch / "bin" / "python3")
         driven.send(one_rank())
@@ -87,7 +89,7 @@ def test_activation_that_fails_is_told_and_nothing_else_is_taken(
     with_torch: Path,
 ) -> None:
     need("bash")
-    found = ground({"VIRTUAL_ENV": str(with_torch)}, activate="source /nowhere/activate")
+    found = inventory({"VIRTUAL_ENV": str(with_torch)}, activate="source /nowhere/activate")
     assert found.python is None
     (reason,) = found.tried
     assert reason.startswith("python3 (activate): exit code 1: ")
@@ -96,13 +98,13 @@ def test_activation_that_fails_is_told_and_nothing_else_is_taken(
 
 def test_activation_and_the_name_of_the_interpreter_that_it_brings(with_torch: Path) -> None:
     need("bash")
-    found = ground({}, activate=f"PATH={with_torch}/bin:$PATH", python="python")
+    found = inventory({}, activate=f"PATH={with_torch}/bin:$PATH", python="python")
     assert found.python == str(with_torch / "bin" / "python")
 
 
 def test_an_old_python_runs_the_launcher_but_not_the_ranks(with_torch: Path, sentences: Sentences) -> None:
     old = interpreter("3.6")
-    found = ground({"VIRTUAL_ENV": str(with_torch)}, python=old)
+    found = inventory({"VIRTUAL_ENV": str(with_torch)}, python=old)
     (reason,) = found.tried
     sentences(reason.replace(str(old), "python3.6"))
     assert found.torch == "2.9.1+fake"
@@ -110,7 +112,7 @@ def test_an_old_python_runs_the_launcher_but_not_the_ranks(with_torch: Path, sen
 
 def test_a_folder_that_is_only_called_torch_is_none(bare: Path, tmp_path: Path, sentences: Sentences) -> None:
     (tmp_path / "torch").mkdir()
-    found = ground({"PYTHONPATH": str(tmp_path)}, python=str(bare))
+    found = inventory({"PYTHONPATH": str(tmp_path)}, python=str(bare))
     sentences(found.tried[0])
 
 
@@ -120,7 +122,7 @@ def test_a_shell_line_that_hangs_is_left_after_its_time_with_all_that_it_started
     source = Path(interpreters.__file__).read_text()
     quick = {**STUB, interpreters.__name__: source.replace("ASK_S = 10.0", "ASK_S = 1.0")}
     with Driven(dial(BARE), python=None, activate="sleep 1000; true", modules=quick) as driven:
-        found = driven.ground()
+        found = driven.inventory()
         assert found.python is None
         sentences(found.tried)
         assert children(found.pid) == []
@@ -164,7 +166,7 @@ def test_the_interpreter_of_a_training_process_comes_with_its_environment(
     with training(with_torch, tmp_path, **fabric) as pid:
         (proc / str(pid)).symlink_to(f"/proc/{pid}")
         with Driven(dial({**BARE, "NCCL_IB_HCA": "other"}), python=str(bare), proc=str(proc)) as driven:
-            found = driven.ground()
+            found = driven.inventory()
             assert found.python_from == f"process {pid} (train.py)"
             assert found.python == str(with_torch / "bin" / "python")
             driven.send(one_rank())
@@ -189,6 +191,6 @@ def test_the_interpreter_of_another_users_process_is_not_taken(
         with Driven(
             dial({**BARE, "VIRTUAL_ENV": str(with_torch)}), python=str(bare), proc=str(proc)
         ) as driven:
-            found = driven.ground()
+            found = driven.inventory()
     sentences(found.tried[0].replace(str(pid), "4711"))
     assert found.python_from == "VIRTUAL_ENV"

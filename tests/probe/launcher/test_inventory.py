@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.probe.launcher.inventory import inventory
-from gpuwatch.probe.protocol import Count, Counters, Ground, GroundGpu
+from gpuwatch.probe.protocol import Count, Counters, InventoryGpu, NodeInventory
 from tests.agent.running import uuid_of
 from tests.fake_nvml.build import FakeNvml
 from tests.parts import need
@@ -26,7 +26,7 @@ def node(fake: FakeNvml) -> Driven:
     return Driven(dial({name: fake.env()[name] for name in names}), modules=quick, proc="/proc")
 
 
-def by_index(found: Ground) -> dict[int, GroundGpu]:
+def by_index(found: NodeInventory) -> dict[int, InventoryGpu]:
     return {gpu.index: gpu for gpu in found.gpus}
 
 
@@ -37,7 +37,7 @@ def test_gpus_are_told_with_those_who_hold_them(fake: FakeNvml) -> None:
         "process 3 999999 77 compute 1",
     )
     with node(fake) as driven:
-        gpus = by_index(driven.ground())
+        gpus = by_index(driven.inventory())
     assert sorted(gpus) == list(range(8))
     assert (gpus[0].uuid, gpus[0].users) == (uuid_of(0), [])
     assert gpus[0].name is not None and gpus[0].bus_id is not None and gpus[0].memory_total_bytes
@@ -54,7 +54,7 @@ def test_a_gpu_that_hangs_or_is_lost_is_noted_and_the_others_are_told(
 ) -> None:
     fake.set("hang 3 nvmlDeviceGetUUID", "error 5 15 *")
     with node(fake) as driven:
-        found = driven.ground()
+        found = driven.inventory()
         assert sorted(by_index(found)) == [0, 1, 2, 4, 6, 7]
         sentences(found.notes)
         driven.send(Count())
@@ -68,7 +68,7 @@ def test_a_gpu_that_hangs_or_is_lost_is_noted_and_the_others_are_told(
 def test_nvml_that_hangs_altogether_is_noted(fake: FakeNvml, sentences: Sentences) -> None:
     fake.set("hang - nvmlInitWithFlags")
     with node(fake) as driven:
-        found = driven.ground()
+        found = driven.inventory()
     assert found.gpus == []
     sentences(found.notes)
     assert found.torch is not None
@@ -77,7 +77,7 @@ def test_nvml_that_hangs_altogether_is_noted(fake: FakeNvml, sentences: Sentence
 def test_a_driver_in_trouble_is_noted_in_words(fake: FakeNvml) -> None:
     fake.set("error - 18 nvmlInitWithFlags")
     with node(fake) as driven:
-        (note,) = driven.ground().notes
+        (note,) = driven.inventory().notes
     assert "different versions" in note
 
 
@@ -108,5 +108,5 @@ def test_addresses_are_those_of_ip() -> None:
         if "link" not in fields[5:6] and not fields[3].startswith("fe80")
     }
     with Driven() as driven:
-        ours = {(nic.name, f"{nic.address}/{nic.prefix}") for nic in driven.ground().nics}
+        ours = {(nic.name, f"{nic.address}/{nic.prefix}") for nic in driven.inventory().nics}
     assert ours == {(name.partition("@")[0], address) for name, address in theirs}

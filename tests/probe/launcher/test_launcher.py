@@ -50,21 +50,21 @@ def worker_facts(launcher: Driven) -> tuple[dict[str, object], dict[str, str], s
 
 
 def test_the_ground_is_told_by_itself_and_first(launcher: Driven) -> None:
-    ground = launcher.ground()
-    assert launcher.message[0] is ground
-    assert (ground.python_from, ground.torch, ground.tried) == ("hosts file", "2.9.1+fake", [])
-    assert ground.host == socket.gethostname()
-    assert [(nic.address, nic.prefix, nic.up) for nic in ground.nics if nic.address == "127.0.0.1"] == [
+    inventory = launcher.inventory()
+    assert launcher.message[0] is inventory
+    assert (inventory.python_from, inventory.torch, inventory.tried) == ("hosts file", "2.9.1+fake", [])
+    assert inventory.host == socket.gethostname()
+    assert [(nic.address, nic.prefix, nic.up) for nic in inventory.nics if nic.address == "127.0.0.1"] == [
         ("127.0.0.1", 8, True)
     ]
-    assert ground.gpus == []
+    assert inventory.gpus == []
 
 
 def test_it_listens_on_the_one_address_and_others_reach_it(launcher: Driven) -> None:
     launcher.send(Listen(address="127.0.0.1"))
     here = launcher.until(Listening)
     assert here.error is None
-    assert listeners(launcher.ground().pid) == {("127.0.0.1", here.port)}
+    assert listeners(launcher.inventory().pid) == {("127.0.0.1", here.port)}
     launcher.send(
         TryReach(targets=[Target(node=f"n{i}", address="127.0.0.1", port=here.port) for i in range(300)])
     )
@@ -110,7 +110,7 @@ def test_the_worker_gets_the_orders_the_socket_and_an_environment_that_leaves_no
     config, environ, python, path = worker_facts(launcher)
     worker = parent_of(ready.pid)
     assert ("127.0.0.1", here.port) in listeners(worker)
-    assert listeners(launcher.ground().pid) == set()
+    assert listeners(launcher.inventory().pid) == set()
     assert isinstance(config["store_fd"], int) and 0 < float(str(config["deadline_s"])) <= 100
     assert (environ["PYTHONDONTWRITEBYTECODE"], environ["CUDA_CACHE_DISABLE"]) == ("1", "1")
     assert python == sys.executable and "" not in path
@@ -135,15 +135,15 @@ def test_stop_ends_everything_in_order(launcher: Driven) -> None:
     launcher.send(Stop())
     assert launcher.until(Leaving).reason == "stopped"
     launcher.wait_for_the_end()
-    assert gone(ready.pid, worker, launcher.ground().pid)
+    assert gone(ready.pid, worker, launcher.inventory().pid)
     assert not any(isinstance(message, Died) for message in launcher.message)
 
 
 def test_stop_before_there_are_ranks(launcher: Driven) -> None:
-    launcher.ground()
+    launcher.inventory()
     launcher.send(Stop())
     assert launcher.until(Leaving).reason == "stopped"
-    assert gone(launcher.ground().pid)
+    assert gone(launcher.inventory().pid)
 
 
 def test_a_worker_that_dies_is_told_with_its_last_words(launcher: Driven, sentences: Sentences) -> None:
@@ -157,7 +157,7 @@ def test_a_worker_that_dies_is_told_with_its_last_words(launcher: Driven, senten
 
 
 def test_orders_that_make_no_sense_are_noted_and_passed_over(launcher: Driven, sentences: Sentences) -> None:
-    launcher.ground()
+    launcher.inventory()
     launcher.carrier.send(b'nonsense\n{"do":"dance"}\n{"do":"listen"}\n\n')
     launcher.send(Step(id=1, what="collective"), Listen(address="127.0.0.1"))
     launcher.until(Listening)

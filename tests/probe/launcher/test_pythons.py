@@ -31,23 +31,23 @@ def live_a_little(version: str, fake: FakeNvml, torch: Path) -> None:
     names = ("LD_LIBRARY_PATH", "FAKE_NVML_CONTROL", "FAKE_NVML_COUNTS")
     environ = {**{name: fake.env()[name] for name in names}, "PYTHONPATH": str(torch)}
     with Driven(dial(environ), python=interpreter(version)) as driven:
-        ground = driven.ground()
-        assert len(ground.gpus) == 8 and ground.nics and ground.notes == []
+        inventory = driven.inventory()
+        assert len(inventory.gpus) == 8 and inventory.nics and inventory.notes == []
         old = version in ("3.6", "3.7")
-        assert (ground.python_from == "hosts file") is not old
+        assert (inventory.python_from == "hosts file") is not old
         driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
         driven.send(TryReach(targets=[Target(node="self", address="127.0.0.1", port=here.port)]), Count())
         assert driven.until(Reached).tries[0].ok
         assert driven.until(Counters).values
         driven.send(one_rank(store_here=True, store_port=here.port))
-        if ground.python is None:
+        if inventory.python is None:
             assert "torch" in driven.until(Died).reason
         else:
             assert driven.until(Ready).rank == 0
         driven.send(Stop())
         assert driven.until(Leaving).reason == "stopped"
-        assert gone(ground.pid)
+        assert gone(inventory.pid)
         driven.wait_for_the_end()
         assert driven.carrier.stderr() == ""
 

@@ -33,8 +33,8 @@ def seats(count: int) -> list[RankSeat]:
 def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> None:
     need_torch()
     with Driven(dial_local, python=sys.executable, activate=activate, modules=None) as driven:
-        ground = driven.ground()
-        assert ground.python_from == ("hosts file" if activate is None else "activate")
+        inventory = driven.inventory()
+        assert inventory.python_from == ("hosts file" if activate is None else "activate")
         driven.send(Listen(address="127.0.0.1"))
         here = driven.until(Listening)
         driven.send(
@@ -42,9 +42,9 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
                     store_port=here.port, store_here=True, iface="lo"),
         )  # fmt: skip
         ready = [driven.until(Ready, lambda message, rank=rank: message.rank == rank) for rank in range(2)]  # type: ignore[misc]
-        everyone = [ground.pid, *children(ground.pid)]
+        everyone = [inventory.pid, *children(inventory.pid)]
         assert {one.pid for one in ready} <= set(everyone)
-        assert {one.torch for one in ready} == {ground.torch}
+        assert {one.torch for one in ready} == {inventory.torch}
         listening = set().union(*(listeners(pid) for pid in everyone))
         assert ("127.0.0.1", here.port) in listening
         assert {address for address, _ in listening} == {"127.0.0.1"}
@@ -76,7 +76,7 @@ def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
             Step(id=1, what="collective", collective="all_reduce", bytes=64 << 20, iterations=10_000),
         )  # fmt: skip
         driven.until(Ready, lambda message: message.rank == 1)
-        launcher = driven.ground().pid
+        launcher = driven.inventory().pid
         worker, *ranks = children(launcher)
         if end == "connection closes":
             driven.close()

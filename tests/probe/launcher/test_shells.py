@@ -32,7 +32,7 @@ def test_a_noisy_login_shell(tmp_path: Path, shell: str, option: str, activate: 
         rc.write_text(message + "\n")
     environ = {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(fake_torch(tmp_path / "torch"))}
     with Driven(dial(environ, (need(shell), option)), activate=activate) as driven:
-        assert driven.ground().torch == "2.9.1+fake"
+        assert driven.inventory().torch == "2.9.1+fake"
         driven.send(one_rank())
         assert driven.until(Ready).rank == 0
         driven.send(Stop())

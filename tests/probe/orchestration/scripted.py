@@ -15,12 +15,12 @@ from gpuwatch.probe.protocol import (
     Counters,
     Died,
     Done,
-    Ground,
-    GroundGpu,
-    GroundNic,
+    InventoryGpu,
+    InventoryNic,
     Leaving,
     Listen,
     Listening,
+    NodeInventory,
     Prepare,
     Reach,
     Reached,
@@ -34,20 +34,20 @@ from gpuwatch.probe.results import Phase
 GIB = 1 << 30
 
 
-def ground(name: str, number: int, gpus: int = 0, *, torch: str | None = "2.13.0") -> Ground:
+def inventory(name: str, number: int, gpus: int = 0, *, torch: str | None = "2.13.0") -> NodeInventory:
     """A node on 10.1.0.0/16 with a bridge that every node has."""
-    return Ground(
+    return NodeInventory(
         host=name,
         pid=100 + number,
         python="/usr/bin/python3",
         python_from="PATH",
         torch=torch,
         cpus=2,
-        gpus=[GroundGpu(index=at, uuid=f"GPU-{number}-{at}", name="H100") for at in range(gpus)],
+        gpus=[InventoryGpu(index=at, uuid=f"GPU-{number}-{at}", name="H100") for at in range(gpus)],
         nics=[
-            GroundNic(name="lo", address="127.0.0.1", prefix=8),
-            GroundNic(name="docker0", address="172.17.0.1", prefix=16),
-            GroundNic(name="eth0", address=f"10.1.{number // 250}.{number % 250 + 1}", prefix=16),
+            InventoryNic(name="lo", address="127.0.0.1", prefix=8),
+            InventoryNic(name="docker0", address="172.17.0.1", prefix=16),
+            InventoryNic(name="eth0", address=f"10.1.{number // 250}.{number % 250 + 1}", prefix=16),
         ],
     )
 
@@ -79,12 +79,12 @@ class Fabric:
 class ScriptedLine:
     """A node that answers in the thread that tells it."""
 
-    def __init__(self, node: str, ground: Ground | None, fabric: Fabric) -> None:
+    def __init__(self, node: str, inventory: NodeInventory | None, fabric: Fabric) -> None:
         self.node = node
         self.labels: Mapping[str, str] = {}
         self.reported: list[AnyOrder] = []
         self.closed = False
-        self._ground, self._fabric = ground, fabric
+        self._ground, self._fabric = inventory, fabric
         self._receive: OnMessage = lambda _node, _message: None
         self._ranks: Sequence[int] = ()
         self._counted = 0
@@ -184,7 +184,7 @@ def cluster(nodes: int, gpus: int = 0, fabric: Fabric | None = None) -> list[Scr
     """Nodes gpu-000 to gpu-NNN of one fabric."""
     names = [f"gpu-{number:03}" for number in range(nodes)]
     whole = fabric or Fabric()
-    return [ScriptedLine(name, ground(name, number, gpus), whole) for number, name in enumerate(names)]
+    return [ScriptedLine(name, inventory(name, number, gpus), whole) for number, name in enumerate(names)]
 
 
 def await_until(conductor: Conductor, condition: Callable[[], bool]) -> None:

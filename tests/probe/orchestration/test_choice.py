@@ -8,16 +8,16 @@ import pytest
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetworkError, choose
 from gpuwatch.probe.orchestration.planning.seating import seat_ranks
 from gpuwatch.probe.orchestration.stages.reach import settle
-from gpuwatch.probe.probe_request import Wish
-from gpuwatch.probe.protocol import Ground, GroundNic, GroundPort
-from tests.probe.orchestration.scripted import ground
+from gpuwatch.probe.probe_request import ProbeRequest
+from gpuwatch.probe.protocol import InventoryNic, InventoryPort, NodeInventory
+from tests.probe.orchestration.scripted import inventory
 from tests.sentences import Sentences
 
 
-def node(host: str, *nics: tuple[str, str], speed: dict[str, float] | None = None) -> Ground:
+def node(host: str, *nics: tuple[str, str], speed: dict[str, float] | None = None) -> NodeInventory:
     """(name, address/prefix) of each interface."""
     listed = [
-        GroundNic(
+        InventoryNic(
             name=name,
             address=at.split("/")[0],
             prefix=int(at.split("/")[1]),
@@ -25,7 +25,7 @@ def node(host: str, *nics: tuple[str, str], speed: dict[str, float] | None = Non
         )
         for name, at in (("lo", "127.0.0.1/8"), *nics)
     ]
-    return Ground(host=host, pid=1, python="python3", torch="2.1", nics=listed)
+    return NodeInventory(host=host, pid=1, python="python3", torch="2.1", nics=listed)
 
 
 def chosen(choice: AddressChoice) -> dict[str, str]:
@@ -46,11 +46,11 @@ def test_the_subnet_that_all_share_whatever_the_names(sentences: Sentences) -> N
 
 def test_the_faster_of_two_networks() -> None:
     speed = {"eth0": 1.25e8, "ib0": 5e10}
-    grounds = {
+    inventories = {
         name: node(name, ("eth0", f"10.0.0.{at}/24"), ("ib0", f"10.9.0.{at}/24"), speed=speed)
         for at, name in enumerate("ab", 1)
     }
-    choice = choose(grounds)
+    choice = choose(inventories)
     assert choice.words == "ib0 (10.9.0.0/24)"
     assert choice.slowest_bps == 5e10
 
@@ -67,9 +67,9 @@ def test_network_namespaces_share_a_host_name_and_are_no_machine_of_one() -> Non
 
 
 def test_a_bridge_that_all_have_with_one_address_is_no_network() -> None:
-    grounds = {name: node(name, ("br0", "192.168.122.1/24")) for name in "ab"}
+    inventories = {name: node(name, ("br0", "192.168.122.1/24")) for name in "ab"}
     with pytest.raises(NoNetworkError, match=r"a: br0 192.168.122.1/24; b: .*--interface"):
-        choose(grounds)
+        choose(inventories)
 
 
 def test_routed_networks_go_by_the_name() -> None:
@@ -108,16 +108,16 @@ def test_a_named_interface_wins_and_who_has_none_is_told() -> None:
 
 def test_addresses_that_are_none_are_passed_over() -> None:
     odd = node("a", ("eth0", "10.1.0.1/16"))
-    odd = msgspec.structs.replace(odd, nics=[*odd.nics, GroundNic(name="x", address="what?", prefix=99)])
-    grounds = {"a": odd, "b": node("b", ("eth0", "10.1.0.2/16"), ("eth1", "169.254.0.1/16"))}
-    assert chosen(choose(grounds))["a"] == "eth0 10.1.0.1"
+    odd = msgspec.structs.replace(odd, nics=[*odd.nics, InventoryNic(name="x", address="what?", prefix=99)])
+    inventories = {"a": odd, "b": node("b", ("eth0", "10.1.0.2/16"), ("eth1", "169.254.0.1/16"))}
+    assert chosen(choose(inventories))["a"] == "eth0 10.1.0.1"
 
 
 def test_a_rank_a_gpu_over_nccl_and_the_port_that_leaves_no_doubt() -> None:
-    grounds = {name: ground(name, at, 4) for at, name in enumerate("ab")}
-    port = GroundPort(device="mlx5_0", port=1, state="4: ACTIVE", rate_gbps=400.0)
-    grounds["b"] = msgspec.structs.replace(grounds["b"], ports=[port])
-    seating = seat_ranks(grounds, Wish(), choose(grounds))
+    inventories = {name: inventory(name, at, 4) for at, name in enumerate("ab")}
+    port = InventoryPort(device="mlx5_0", port=1, state="4: ACTIVE", rate_gbps=400.0)
+    inventories["b"] = msgspec.structs.replace(inventories["b"], ports=[port])
+    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
     assert seating.backend == "nccl"
     assert [(seat.node, seat.local, seat.gpu) for seat in seating.seats[3:6]] == [
         ("a", 3, 3),
@@ -125,37 +125,40 @@ def test_a_rank_a_gpu_over_nccl_and_the_port_that_leaves_no_doubt() -> None:
         ("b", 1, 1),
     ]
     assert {seat.node: seat.nic for seat in seating.seats} == {"a": "eth0", "b": "mlx5_0"}
-    fewer = seat_ranks(grounds, Wish(ranks_per_node=2), choose(grounds))
+    fewer = seat_ranks(inventories, ProbeRequest(ranks_per_node=2), choose(inventories))
     assert [seat.local for seat in fewer.seats] == [0, 1, 0, 1]
 
 
 def test_cpu_ranks_over_gloo_where_a_node_has_no_gpu() -> None:
-    grounds = {"a": ground("a", 0, 8), "b": ground("b", 1)}
-    seating = seat_ranks(grounds, Wish(), choose(grounds))
+    inventories = {"a": inventory("a", 0, 8), "b": inventory("b", 1)}
+    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
     assert seating.backend == "gloo"
     assert {seat.device for seat in seating.seats} == {"cpu"}
     assert any("fabric" in note for note in seating.notes)
-    only_gpus = seat_ranks(grounds, Wish(backend="nccl"), choose(grounds))
+    only_gpus = seat_ranks(inventories, ProbeRequest(backend="nccl"), choose(inventories))
     assert {seat.node for seat in only_gpus.seats} == {"a"}
     assert "no GPU" in only_gpus.without["b"]
 
 
 def test_nccl_needs_a_torch_that_was_built_for_it() -> None:
-    grounds = {"a": ground("a", 0, 2, torch="2.13.0+cpu")}
-    assert seat_ranks(grounds, Wish(), choose(grounds)).backend == "gloo"
-    assert "without CUDA" in seat_ranks(grounds, Wish(backend="nccl"), choose(grounds)).without["a"]
+    inventories = {"a": inventory("a", 0, 2, torch="2.13.0+cpu")}
+    assert seat_ranks(inventories, ProbeRequest(), choose(inventories)).backend == "gloo"
+    assert (
+        "without CUDA"
+        in seat_ranks(inventories, ProbeRequest(backend="nccl"), choose(inventories)).without["a"]
+    )
 
 
 def test_two_names_of_one_machine_share_no_gpu() -> None:
-    one = ground("a", 0, 2)
-    seating = seat_ranks({"a": one, "again": one}, Wish(), choose({"a": one, "again": one}))
+    one = inventory("a", 0, 2)
+    seating = seat_ranks({"a": one, "again": one}, ProbeRequest(), choose({"a": one, "again": one}))
     assert {seat.node for seat in seating.seats} == {"a"}
     assert "same GPUs as a" in seating.without["again"]
 
 
 def test_a_machine_with_one_core_still_has_somebody_to_talk_to() -> None:
-    small = msgspec.structs.replace(ground("a", 0), cpus=1)
-    assert len(seat_ranks({"a": small}, Wish(), choose({"a": small})).seats) == 2
+    small = msgspec.structs.replace(inventory("a", 0), cpus=1)
+    assert len(seat_ranks({"a": small}, ProbeRequest(), choose({"a": small})).seats) == 2
 
 
 def test_the_store_goes_where_everybody_gets() -> None:
@@ -177,6 +180,6 @@ def test_of_two_that_cannot_meet_one_is_left_with_the_reason(sentences: Sentence
 
 
 def test_a_name_that_no_interface_has_is_told_with_those_there_are() -> None:
-    grounds = {"a": ground("a", 1), "b": ground("b", 2)}
+    inventories = {"a": inventory("a", 1), "b": inventory("b", 2)}
     with pytest.raises(NoNetworkError, match=r"no node has an interface ib9 .*there are: .*eth0"):
-        choose(grounds, "ib9")
+        choose(inventories, "ib9")

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gpuwatch.probe.orchestration.conductor import Conductor, Suspects
 from gpuwatch.probe.orchestration.planning.schedule import Pair
-from gpuwatch.probe.probe_request import MIB, Wish
+from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import Absent, Died, Done, GpuUser, Step
 from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 from gpuwatch.probe.results import Results
@@ -24,11 +24,11 @@ from tests.probe.orchestration.scripted import (
     await_until,
     cluster,
     confirm_and_wait,
-    ground,
+    inventory,
 )
 from tests.sentences import Sentences
 
-SMALL = Wish(sizes=(MIB, 4 * MIB), timeout_s=1.0)
+SMALL = ProbeRequest(sizes=(MIB, 4 * MIB), timeout_s=1.0)
 
 
 def judge(results: Results, _baseline: Any) -> Verdict:
@@ -41,12 +41,12 @@ def nobody(_results: Results) -> Sequence[Pair]:
 
 def probe(
     lines: Sequence[ScriptedLine],
-    wish: Wish = SMALL,
+    request: ProbeRequest = SMALL,
     suspects: Suspects = nobody,
     clock: Callable[[], float] = time.monotonic,
 ) -> Conductor:
     """A probe that has begun."""
-    conductor = Conductor(lines, wish, judge=judge, suspects=suspects, clock=clock)
+    conductor = Conductor(lines, request, judge=judge, suspects=suspects, clock=clock)
     conductor.start()
     return conductor
 
@@ -60,12 +60,12 @@ def measured(lines: Sequence[ScriptedLine], suspects: Suspects = nobody) -> Cond
 
 def run_through(
     lines: Sequence[ScriptedLine],
-    wish: Wish = SMALL,
+    request: ProbeRequest = SMALL,
     suspects: Suspects = nobody,
     clock: Callable[[], float] = time.monotonic,
 ) -> Results:
     """The results of a whole probe."""
-    conductor = probe(lines, wish, suspects, clock)
+    conductor = probe(lines, request, suspects, clock)
     confirm_and_wait(conductor)
     conductor.close()
     return conductor.results
@@ -104,7 +104,7 @@ def test_it_waits_for_a_person_and_says_what_it_will_do() -> None:
     assert estimate is not None
     assert (estimate.nodes, estimate.ranks, estimate.backend) == (4, 32, "nccl")
     assert estimate.interface == "eth0 (10.1.0.0/16)"
-    assert 0 < estimate.seconds <= conductor.results.wish.budget_s
+    assert 0 < estimate.seconds <= conductor.results.request.budget_s
     assert not any(line.reported for line in lines)
     conductor.close()
     assert conductor.results.phase == "cancelled"
@@ -112,7 +112,7 @@ def test_it_waits_for_a_person_and_says_what_it_will_do() -> None:
 
 def test_busy_gpus_are_refused_by_name() -> None:
     lines = cluster(2, gpus=2)
-    busy = ground("gpu-001", 1, 2)
+    busy = inventory("gpu-001", 1, 2)
     busy.gpus[1].users.append(GpuUser(pid=4711, name="train.py", user="alice"))
     lines[1] = ScriptedLine("gpu-001", busy, Fabric())
     results = run_through(lines)
@@ -121,7 +121,7 @@ def test_busy_gpus_are_refused_by_name() -> None:
         assert word in results.reason
     assert [user.pid for user in results.busy["gpu-001"]] == [4711]
     assert not any(line.reported for line in lines)
-    assert run_through(cluster_with(busy), Wish(sizes=(MIB,), busy_too=True)).phase == "done"
+    assert run_through(cluster_with(busy), ProbeRequest(sizes=(MIB,), busy_too=True)).phase == "done"
 
 
 def cluster_with(busy: Any) -> list[ScriptedLine]:
@@ -129,7 +129,7 @@ def cluster_with(busy: Any) -> list[ScriptedLine]:
 
 
 def test_a_gpu_that_an_unseen_process_works_on_is_busy(sentences: Sentences) -> None:
-    quiet = ground("gpu-000", 0, 1)
+    quiet = inventory("gpu-000", 0, 1)
     working = msgspec.structs.replace(quiet, gpus=[msgspec.structs.replace(quiet.gpus[0], util_pct=98.0)])
     results = run_through([ScriptedLine("gpu-000", working, Fabric())])
     assert results.phase == "refused"
@@ -138,7 +138,7 @@ def test_a_gpu_that_an_unseen_process_works_on_is_busy(sentences: Sentences) -> 
 
 def test_without_torch_anywhere_it_says_what_was_tried() -> None:
     bare = msgspec.structs.replace(
-        ground("a", 0), python=None, torch=None, tried=["/usr/bin/python3: no torch"]
+        inventory("a", 0), python=None, torch=None, tried=["/usr/bin/python3: no torch"]
     )
     results = run_through([ScriptedLine("a", bare, Fabric())])
     assert results.phase == "refused"
@@ -156,7 +156,7 @@ def test_nodes_that_cannot_take_part_are_named_and_the_others_go_on(sentences: S
 
 
 def test_a_node_without_torch_is_left_out_while_a_person_thinks() -> None:
-    bare = msgspec.structs.replace(ground("bare", 9), python=None, torch=None)
+    bare = msgspec.structs.replace(inventory("bare", 9), python=None, torch=None)
     lines = [*cluster(2), ScriptedLine("bare", bare, Fabric())]
     conductor = probe(lines)
     await_phase(conductor, "asking", "refused")
@@ -325,8 +325,8 @@ def test_ranks_that_say_nothing_at_all_are_named(sentences: Sentences) -> None:
     def unlucky(_node: str, step: Step, rank: int) -> bool | None:
         return None if step.collective == "all_to_all" and rank in {1, 2} else True
 
-    wish = Wish(sizes=(MIB,), timeout_s=-2.0)  # so that the margin is all that is waited for
-    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)), wish)
+    request = ProbeRequest(sizes=(MIB,), timeout_s=-2.0)  # so that the margin is all that is waited for
+    results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)), request)
     assert results.phase == "failed"
     sentences(results.reason)
 
@@ -399,7 +399,7 @@ def test_the_budget_ends_it_and_says_what_was_left_out(sentences: Sentences) -> 
         return True
 
     lines = cluster(4, fabric=Fabric(unlucky=unlucky))
-    results = run_through(lines, Wish(budget_s=14.0), clock=lambda: clock[0])
+    results = run_through(lines, ProbeRequest(budget_s=14.0), clock=lambda: clock[0])
     assert results.phase == "done"
     assert clock[0] < 30
     assert 0 < len(results.collectives) < 30
@@ -419,9 +419,9 @@ def test_a_large_size_after_a_tiny_one_is_not_given_up_for_its_latency(sentences
             clock[0] += (step.warmup + step.iterations + 1) * takes(step.bytes)
         return True
 
-    wish = Wish(sizes=(1024, 256 * MIB), collectives=("all_reduce",), pairs="none", budget_s=60.0)
+    request = ProbeRequest(sizes=(1024, 256 * MIB), collectives=("all_reduce",), pairs="none", budget_s=60.0)
     lines = cluster(4, fabric=Fabric(takes=takes, unlucky=unlucky))
-    results = run_through(lines, wish, clock=lambda: clock[0])
+    results = run_through(lines, request, clock=lambda: clock[0])
     assert [row.bytes for row in results.collectives] == [1024, 256 * MIB]
     sentences(results.notes)
 
@@ -430,7 +430,7 @@ def test_quick_mode_finds_a_slow_node_in_two_rounds() -> None:
     slow = {4, 5}  # node 2
     rate = lambda src, dst: 2e8 if {src, dst} & slow else 2e9  # noqa: E731
     lines = cluster(6, fabric=Fabric(rate=rate))
-    results = run_through(lines, Wish(sizes=(MIB,), pairs="quick"))
+    results = run_through(lines, ProbeRequest(sizes=(MIB,), pairs="quick"))
     met = {frozenset(results.seats[rank].node for rank in pair) for pair in results.pairs}
     assert len(met) == 5
     slow_pairs = [

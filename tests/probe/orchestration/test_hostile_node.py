@@ -12,7 +12,7 @@ import pytest
 from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.probe.orchestration.nodes.carrier_line import decode_message
-from gpuwatch.probe.probe_request import MIB, Wish
+from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import Done, Step
 from gpuwatch.report.once.json_output import to_json
 from gpuwatch.report.probe.csv_output import probe_csv
@@ -20,7 +20,7 @@ from gpuwatch.report.probe.json_output import probe_facts
 from gpuwatch.report.probe.text import print_results
 from tests.probe.orchestration.scripted import Fabric, cluster, confirm_and_wait
 
-SMALL = Wish(sizes=(MIB,), timeout_s=1.0)
+SMALL = ProbeRequest(sizes=(MIB,), timeout_s=1.0)
 EXTREMES = (0.0, -1.0, 1e308, -1e308, 5e-324, 1e-300, float("inf"), float("nan"))
 
 

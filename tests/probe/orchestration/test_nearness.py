@@ -9,8 +9,8 @@ import pytest
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NodeAddress
 from gpuwatch.probe.orchestration.planning.nearness import device_of
 from gpuwatch.probe.orchestration.planning.seating import seat_ranks
-from gpuwatch.probe.probe_request import Wish
-from gpuwatch.probe.protocol import Ground, GroundGpu, GroundPort
+from gpuwatch.probe.probe_request import ProbeRequest
+from gpuwatch.probe.protocol import InventoryGpu, InventoryPort, NodeInventory
 
 
 def behind(switch: int, device: str) -> str:
@@ -18,29 +18,31 @@ def behind(switch: int, device: str) -> str:
     return f"pci0000:{switch}0/0000:{switch}0:01.0/0000:{switch}1:00.0/0000:{switch}2:{device}.0/dev-{device}"
 
 
-def gpu(index: int, path: str | None, numa: int | None = None) -> GroundGpu:
-    return GroundGpu(index=index, uuid=f"GPU-{index}", pci_path=path, numa=numa)
+def gpu(index: int, path: str | None, numa: int | None = None) -> InventoryGpu:
+    return InventoryGpu(index=index, uuid=f"GPU-{index}", pci_path=path, numa=numa)
 
 
 def port(
     device: str, path: str | None, numa: int | None = None, rate: float = 400.0, **more: str
-) -> GroundPort:
-    return GroundPort(
+) -> InventoryPort:
+    return InventoryPort(
         device=device, port=1, state=more.get("state", "ACTIVE"), rate_gbps=rate, pci_path=path, numa=numa
     )
 
 
 def node(
-    gpus: Sequence[GroundGpu], ports: Sequence[GroundPort], nccl: Mapping[str, str] | None = None
-) -> Ground:
-    return Ground(host="a", pid=1, torch="2.9.1", gpus=list(gpus), ports=list(ports), nccl=dict(nccl or {}))
+    gpus: Sequence[InventoryGpu], ports: Sequence[InventoryPort], nccl: Mapping[str, str] | None = None
+) -> NodeInventory:
+    return NodeInventory(
+        host="a", pid=1, torch="2.9.1", gpus=list(gpus), ports=list(ports), nccl=dict(nccl or {})
+    )
 
 
-def nics(ground: Ground) -> list[str | None]:
-    return [device_of(ground, each) for each in ground.gpus]
+def nics(inventory: NodeInventory) -> list[str | None]:
+    return [device_of(inventory, each) for each in inventory.gpus]
 
 
-def rails(**settings: str) -> Ground:
+def rails(**settings: str) -> NodeInventory:
     """Four GPUs, each with a NIC behind its switch, and a slower one for storage at the second CPU."""
     ports = [port(f"mlx5_{n}", behind(n, "1"), n // 2) for n in range(4)]
     storage = port("mlx5_10", "pci0000:f0/0000:f0:01.0/0000:f1:00.0", 1, rate=100.0)
@@ -70,7 +72,7 @@ def test_a_nic_at_the_same_cpu_is_nearer_than_one_at_the_other() -> None:
         [port("mlx5_0", None, 0), port("mlx5_1", None, 0)],  # a kernel that does not say
     ],
 )
-def test_where_several_are_equally_near_none_is_named(ports: list[GroundPort]) -> None:
+def test_where_several_are_equally_near_none_is_named(ports: list[InventoryPort]) -> None:
     assert nics(node([gpu(0, behind(0, "0"), 0)], ports)) == [None]
 
 
@@ -106,8 +108,8 @@ def test_a_topology_file_stands_for_buses_that_a_virtual_machine_does_not_show()
 @pytest.mark.parametrize("settings", [{"NCCL_IB_DISABLE": "1"}, {"NCCL_NET": "Socket"}])
 def test_a_job_that_goes_over_sockets_takes_the_interface(settings: dict[str, str]) -> None:
     choice = AddressChoice({"a": NodeAddress("bond0", "10.0.0.1")}, "bond0")
-    seats = seat_ranks({"a": rails(**settings)}, Wish(), choice).seats
+    seats = seat_ranks({"a": rails(**settings)}, ProbeRequest(), choice).seats
     assert {seat.nic for seat in seats} == {"bond0"}
-    assert [seat.nic for seat in seat_ranks({"a": rails()}, Wish(), choice).seats] == [
+    assert [seat.nic for seat in seat_ranks({"a": rails()}, ProbeRequest(), choice).seats] == [
         f"mlx5_{n}" for n in range(4)
     ]

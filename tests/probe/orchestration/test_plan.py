@@ -13,7 +13,7 @@ from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.probe.orchestration.planning.message_size import load_for
 from gpuwatch.probe.orchestration.planning.plan import make_plan
 from gpuwatch.probe.orchestration.planning.schedule import circle, crossed_round, full_rounds, neighbour_round
-from gpuwatch.probe.probe_request import MIB, Wish
+from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.results import Results, Seat
 from gpuwatch.probe.verdict import Verdict
 from tests.probe.orchestration.scripted import Fabric, cluster
@@ -56,7 +56,7 @@ def test_nodes_with_different_numbers_of_gpus() -> None:
 
 def test_1024_gpus_take_three_minutes_at_most_and_miss_no_class_of_links() -> None:
     seats = seated(128, 8)
-    plan = make_plan(seats, Wish(), "nccl", 50e9)
+    plan = make_plan(seats, ProbeRequest(), "nccl", 50e9)
     assert plan.seconds <= 180
     inside, nodes, shifts = set(), set(), set()
     for each in plan.rounds:
@@ -85,7 +85,7 @@ def test_a_probe_of_a_whole_cluster_runs_to_its_end(nodes: int) -> None:
         return judge(results, baseline) if results.over else Verdict("ok", "so far")
 
     conductor = Conductor(
-        lines, Wish(sizes=(MIB,), budget_s=600), judge=judge_at_the_end, suspects=lambda _results: []
+        lines, ProbeRequest(sizes=(MIB,), budget_s=600), judge=judge_at_the_end, suspects=lambda _results: []
     )
     conductor.start()
     deadline = time.monotonic() + 60
@@ -130,20 +130,23 @@ def test_quick_mode_on_one_node_pairs_its_ranks() -> None:
 
 
 def test_one_rank_has_nobody_to_talk_to() -> None:
-    plan = make_plan(seated(1, 1), Wish(), "nccl")
+    plan = make_plan(seated(1, 1), ProbeRequest(), "nccl")
     assert (plan.rows, plan.rounds) == ((), ())
     assert plan.gpu_checks == ("matmul", "copy", "h2d", "d2h")
 
 
 def test_without_pairs_there_are_no_rounds() -> None:
-    plan = make_plan(seated(4, 8), Wish(pairs="none"), "nccl")
+    plan = make_plan(seated(4, 8), ProbeRequest(pairs="none"), "nccl")
     assert plan.rounds == ()
     assert plan.round_count == 0
 
 
 def test_a_slow_network_is_estimated_slower() -> None:
     seats = seated(4, 1)
-    assert make_plan(seats, Wish(), "gloo", 25e6).seconds > make_plan(seats, Wish(), "gloo", 1.25e9).seconds
+    assert (
+        make_plan(seats, ProbeRequest(), "gloo", 25e6).seconds
+        > make_plan(seats, ProbeRequest(), "gloo", 1.25e9).seconds
+    )
 
 
 @pytest.mark.parametrize("rate", [1e5, 6e6, 25e6, 1e9, 5e10, 9e11])

@@ -9,7 +9,7 @@ from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
 from gpuwatch.probe.orchestration.stages.ranks import STEP_MARGIN_S, RankControl
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import ProbeRun
-from gpuwatch.probe.probe_request import Wish
+from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import AnyOrder, Done, Step
 from gpuwatch.probe.results import Results, Seat
 from tests.sentences import Sentences
@@ -38,7 +38,9 @@ class Words(NodePool):
 
 
 def ranks_of(words: Words) -> RankControl:
-    results = Results(wish=Wish(), started=0.0, seats=[Seat(rank, f"gpu-{rank}", 0) for rank in range(4)])
+    results = Results(
+        request=ProbeRequest(), started=0.0, seats=[Seat(rank, f"gpu-{rank}", 0) for rank in range(4)]
+    )
     return RankControl(ProbeRun(words, results, lambda: words.now), MEETING)
 
 

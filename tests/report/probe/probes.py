@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuwatch.probe.probe_request import MIB, Wish
-from gpuwatch.probe.protocol import Ground, GroundGpu, GroundNic, GroundPort
+from gpuwatch.probe.probe_request import MIB, ProbeRequest
+from gpuwatch.probe.protocol import InventoryGpu, InventoryNic, InventoryPort, NodeInventory
 from gpuwatch.probe.results import (
     CollectiveResult,
     Estimate,
     GpuResult,
-    NodeGround,
     PairResult,
     Phase,
+    ProbedNode,
     Results,
     Seat,
 )
@@ -21,24 +21,24 @@ from gpuwatch.probe.verdict import Culprit, Verdict
 GPU = "NVIDIA H100 80GB HBM3"
 
 
-def ground(number: int, gpus: int = 8) -> NodeGround:
+def inventory(number: int, gpus: int = 8) -> ProbedNode:
     name = f"gpu-{number:03d}"
-    return NodeGround(
+    return ProbedNode(
         name,
-        Ground(
+        NodeInventory(
             host=name,
             pid=4000 + number,
             python="/opt/conda/bin/python",
             python_from=f"process {4700 + number} (train.py)",
             torch="2.7.1",
             cpus=96,
-            gpus=[GroundGpu(index=n, uuid=f"GPU-{number}-{n}", name=GPU) for n in range(gpus)],
+            gpus=[InventoryGpu(index=n, uuid=f"GPU-{number}-{n}", name=GPU) for n in range(gpus)],
             nics=[
-                GroundNic(name="lo", address="127.0.0.1", prefix=8),
-                GroundNic(name="eth0", address=f"10.0.0.{number}", prefix=24, speed_bps=25e9 / 8),
+                InventoryNic(name="lo", address="127.0.0.1", prefix=8),
+                InventoryNic(name="eth0", address=f"10.0.0.{number}", prefix=24, speed_bps=25e9 / 8),
             ],
             ports=[
-                GroundPort(
+                InventoryPort(
                     device=f"mlx5_{n}", port=1, state="ACTIVE", link_layer="InfiniBand", rate_gbps=400.0
                 )
                 for n in range(gpus)
@@ -49,8 +49,8 @@ def ground(number: int, gpus: int = 8) -> NodeGround:
 
 def cluster(nodes: int, local: int, *, gpus: bool = True, phase: Phase = "done") -> Results:
     """A probe of that many nodes and ranks on each, nothing measured yet."""
-    results = Results(Wish(), started=1_700_000_000.0, phase=phase, ended=1_700_000_042.5)
-    results.nodes = [ground(number, local if gpus else 0) for number in range(1, nodes + 1)]
+    results = Results(ProbeRequest(), started=1_700_000_000.0, phase=phase, ended=1_700_000_042.5)
+    results.nodes = [inventory(number, local if gpus else 0) for number in range(1, nodes + 1)]
     results.seats = [
         Seat(
             rank=node * local + place,

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpuwatch.probe.probe_request import MIB, Wish
+from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import GpuUser
-from gpuwatch.probe.results import CollectiveResult, NodeGround, Results, Seat
+from gpuwatch.probe.results import CollectiveResult, ProbedNode, Results, Seat
 from gpuwatch.report.once.json_output import Facts, to_json
 from gpuwatch.report.probe.csv_output import HEADER, probe_csv
 from gpuwatch.report.probe.json_output import probe_facts
@@ -87,11 +87,11 @@ def test_gigabytes_are_10_to_the_9_everywhere(full: Results) -> None:
 
 
 def test_before_anything_is_known_the_keys_are_the_same(full: Results) -> None:
-    bare = Results(Wish(), started=1_700_000_000.0, phase="refused", reason="no torch")
+    bare = Results(ProbeRequest(), started=1_700_000_000.0, phase="refused", reason="no torch")
     facts = as_json(bare)
     assert facts.keys() == as_json(full).keys()
     assert (facts["backend"], facts["world_size"], facts["verdict"]) == (None, None, None)
-    bare.nodes = [NodeGround("gpu-009", problem="no answer")]
+    bare.nodes = [ProbedNode("gpu-009", problem="no answer")]
     (node,) = as_json(bare)["nodes"]
     assert node.keys() == as_json(full)["nodes"][0].keys()
     assert (node["problem"], node["python"], node["gpus"]) == ("no answer", None, None)

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from gpuwatch.probe.results import NodeGround
+from gpuwatch.probe.results import ProbedNode
 from gpuwatch.report.probe.progress import reported
-from tests.report.probe.probes import cluster, ground, measured, with_pairs
+from tests.report.probe.probes import cluster, inventory, measured, with_pairs
 from tests.sentences import Sentences
 
 
 def test_it_counts_the_nodes_that_have_answered(sentences: Sentences) -> None:
     results = cluster(4, 8, phase="connecting")
-    results.nodes = [ground(1), NodeGround("gpu-002", problem="no route"), NodeGround("gpu-003")]
+    results.nodes = [inventory(1), ProbedNode("gpu-002", problem="no route"), ProbedNode("gpu-003")]
     sentences(reported(results))
 
 

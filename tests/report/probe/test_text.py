@@ -8,13 +8,13 @@ import pytest
 from rich.cells import cell_len
 
 from gpuwatch.probe.judging.text.grade_symbols import ASCII, UNICODE, Marks
-from gpuwatch.probe.protocol import GpuUser, Ground
-from gpuwatch.probe.results import CollectiveResult, CounterChange, NodeGround, Results, Seat, Unreachable
+from gpuwatch.probe.protocol import GpuUser, NodeInventory
+from gpuwatch.probe.results import CollectiveResult, CounterChange, ProbedNode, Results, Seat, Unreachable
 from gpuwatch.probe.verdict import Culprit, Verdict
 from gpuwatch.report.probe.format import rate_text, size_text, time_text
-from gpuwatch.report.probe.preflight import busy_lines, ground_lines, plan_lines, question, refused_lines
+from gpuwatch.report.probe.preflight import busy_lines, inventory_lines, plan_lines, question, refused_lines
 from gpuwatch.report.probe.text import print_results, result_lines, wrapped
-from tests.report.probe.probes import cluster, gpu_checks, ground, measured, slow_node, with_pairs
+from tests.report.probe.probes import cluster, gpu_checks, inventory, measured, slow_node, with_pairs
 from tests.sentences import Sentences, line_of
 
 HOSTILE = "\x1b]0;owned\x07 [red] \u202e"
@@ -69,13 +69,13 @@ def test_gloo_is_never_taken_for_the_fabric(sentences: Sentences) -> None:
 
 def test_nodes_that_are_alike_are_told_once(sentences: Sentences) -> None:
     results = cluster(4, 8)
-    results.nodes[2] = NodeGround("gpu-003", problem="no answer within 20 s")
-    text = [line.text for line in ground_lines(results)]
+    results.nodes[2] = ProbedNode("gpu-003", problem="no answer within 20 s")
+    text = [line.text for line in inventory_lines(results)]
     assert text[0] == "gpu-[001-002,004]"
     sentences(text[1])
     assert "8 x InfiniBand 400 Gb/s ACTIVE (mlx5_[0-7])" in text[4]
     sentences(text[5:])
-    alone = [line.text for line in ground_lines(cluster(1, 8))]
+    alone = [line.text for line in inventory_lines(cluster(1, 8))]
     assert "process 4701 (train.py)" in alone[1]
     assert "eth0 25 Gb/s 10.0.0.1/24" in alone[3]
 
@@ -92,7 +92,7 @@ def test_a_busy_cluster_is_refused_with_its_processes(sentences: Sentences) -> N
     results.reason = "GPUs are busy: end it first, or use --allow-busy"
     results.busy = {"gpu-001": [GpuUser(pid=4711, name="python", user="alice", memory_bytes=70 << 30)]}
     sentences([line.text for line in busy_lines(results)])
-    sentences(ground_lines(results)[-1].text)
+    sentences(inventory_lines(results)[-1].text)
     sentences([line.text for line in refused_lines(results)])
 
 
@@ -100,13 +100,14 @@ def test_no_torch_anywhere_is_a_sentence_with_the_remedy(sentences: Sentences) -
     results = cluster(2, 8, phase="refused")
     results.reason = "no node can take part"
     results.nodes = [
-        NodeGround(name, Ground(host=name, pid=1, tried=["/usr/bin/python3: no torch"])) for name in "ab"
+        ProbedNode(name, NodeInventory(host=name, pid=1, tried=["/usr/bin/python3: no torch"]))
+        for name in "ab"
     ]
     text = "\n".join(line.text for line in refused_lines(results))
     assert "pip install 'gpuwatch-cluster[probe]'" in text
     sentences(line_of(text, "python"))
     results.nodes = [replace(results.nodes[0], problem=None)]
-    assert "/usr/bin/python3: no torch" in "\n".join(line.text for line in ground_lines(results))
+    assert "/usr/bin/python3: no torch" in "\n".join(line.text for line in inventory_lines(results))
 
 
 def test_every_line_of_the_tables_fits_80_cells() -> None:
@@ -220,11 +221,11 @@ def test_remote_words_cannot_steer_the_terminal() -> None:
     results.notes = [HOSTILE]
     results.torch = HOSTILE
     results.transports = {HOSTILE: [0]}
-    results.nodes = [NodeGround("gpu-001", problem=HOSTILE), ground(2)]
+    results.nodes = [ProbedNode("gpu-001", problem=HOSTILE), inventory(2)]
     results.collectives = [CollectiveResult("broadcast", 1 << 20, error=HOSTILE)]
     out = io.StringIO()
     print_results(results, out)
-    text = out.getvalue() + "\n".join(line.text for line in ground_lines(results))
+    text = out.getvalue() + "\n".join(line.text for line in inventory_lines(results))
     assert "owned" in text
     assert "[red]" in text
     assert not set("\x1b\x07\u202e") & set(text)

@@ -117,9 +117,9 @@ async def test_nothing_is_dialled_before_a_choice_and_the_choice_is_what_is_wish
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "5")
         sentences(line_of(text_on(app), "confirm"))
-        assert session.wished == []
+        assert session.requested == []
         await settle(pilot, "j", "enter")
-        assert [wish.pairs for wish in session.wished] == ["quick"]
+        assert [request.pairs for request in session.requested] == ["quick"]
         assert re.search("no node|16 without", flat(app))
 
 
@@ -136,7 +136,7 @@ async def test_a_busy_gpu_refuses_lists_the_processes_and_enter_asks_again_in_sp
         assert "576GB (pid 40000, 40001, 40002, 40003 and 4 more)" in shown
         sentences(line_of(text_on(app), "torch"))
         await settle(pilot, "enter")
-        assert [wish.busy_too for wish in session.wished] == [True]
+        assert [request.busy_too for request in session.requested] == [True]
 
 
 async def test_the_plan_of_the_next_probe_is_seen_on_a_short_terminal() -> None:
@@ -146,7 +146,7 @@ async def test_the_plan_of_the_next_probe_is_seen_on_a_short_terminal() -> None:
         await settle(pilot, "5")
         assert "26" in flat(app)
         await settle(pilot, "ctrl+n", "enter")
-        assert len(session.wished) == 1
+        assert len(session.requested) == 1
         session.probes[-1] = still_probes.StillProbing(still_probes.asking())
         links_of(app).view.show(0)
         links_of(app).view.show(len(session.probes) - 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpuwatch.probe.judging.text.words import digits, listed
-from gpuwatch.probe.protocol import GroundPort
+from gpuwatch.probe.protocol import InventoryPort
 from gpuwatch.probe.results import CounterChange, Results
 
 TCP = "NET/Socket"
@@ -60,20 +60,22 @@ def alerts(results: Results) -> list[NodeAlert]:
     return [*_ports(results), *_counters(results), *_pcie(results)]
 
 
-def _active(node: str, results: Results) -> list[GroundPort]:
-    grounds = (each.ground for each in results.nodes if each.node == node and each.ground is not None)
-    return [port for ground in grounds for port in ground.ports if _is_active(port)]
+def _active(node: str, results: Results) -> list[InventoryPort]:
+    inventories = (
+        each.inventory for each in results.nodes if each.node == node and each.inventory is not None
+    )
+    return [port for inventory in inventories for port in inventory.ports if _is_active(port)]
 
 
-def _is_active(port: GroundPort) -> bool:
+def _is_active(port: InventoryPort) -> bool:
     return (port.state or "").upper() == "ACTIVE"
 
 
 def _ports(results: Results) -> Iterator[NodeAlert]:
     """A port that is down, or slower, where the same port of most other nodes is not."""
-    alike: defaultdict[tuple[str, int], list[tuple[str, GroundPort]]] = defaultdict(list)
+    alike: defaultdict[tuple[str, int], list[tuple[str, InventoryPort]]] = defaultdict(list)
     for each in results.nodes:
-        for port in each.ground.ports if each.ground else ():
+        for port in each.inventory.ports if each.inventory else ():
             alike[port.device, port.port].append((each.node, port))
     for (device, number), ports in alike.items():
         up = [port for _, port in ports if _is_active(port)]
@@ -137,8 +139,15 @@ def _usual(values: Iterable[float | None]) -> float | None:
 
 
 def _gpu_names(results: Results) -> Mapping[str, str]:
-    return {gpu.uuid: f"GPU {gpu.index}" for each in results.nodes if each.ground for gpu in each.ground.gpus}
+    return {
+        gpu.uuid: f"GPU {gpu.index}"
+        for each in results.nodes
+        if each.inventory
+        for gpu in each.inventory.gpus
+    }
 
 
 def _gpu_models(results: Results) -> Mapping[str, str]:
-    return {gpu.uuid: gpu.name or "" for each in results.nodes if each.ground for gpu in each.ground.gpus}
+    return {
+        gpu.uuid: gpu.name or "" for each in results.nodes if each.inventory for gpu in each.inventory.gpus
+    }

@@ -111,7 +111,7 @@ def _compared(what: str, rate: float, row: Expected) -> str:
 def _port(results: Results) -> Expected | None:
     """The slowest active port that a rank uses, or any where that is not known."""
     nics = {seat.nic for seat in results.seats}
-    ports = [port for each in results.nodes if each.ground for port in each.ground.ports]
+    ports = [port for each in results.nodes if each.inventory for port in each.inventory.ports]
     active = [port for port in ports if (port.state or "").upper() == "ACTIVE" and port.rate_gbps]
     used = [port for port in active if port.device in nics] or active
     rate = min((port.rate_gbps or 0.0 for port in used), default=None)
@@ -125,6 +125,6 @@ def _port(results: Results) -> Expected | None:
 
 def _nic_speed(results: Results, seat: Seat) -> float | None:
     for each in results.nodes:
-        if each.node == seat.node and each.ground is not None:
-            return next((nic.speed_bps for nic in each.ground.nics if nic.name == seat.nic), None)
+        if each.node == seat.node and each.inventory is not None:
+            return next((nic.speed_bps for nic in each.inventory.nics if nic.name == seat.nic), None)
     return None

@@ -15,7 +15,7 @@ from gpuwatch.probe.judging.links.links import MeasuredLink
 from gpuwatch.probe.results import Seat
 
 Scope: TypeAlias = Literal["rail", "node", "seat", "nic", "gpu", "groups", "nodes", "ranks"]
-Way: TypeAlias = Literal["both", "out", "in"]
+Direction: TypeAlias = Literal["both", "out", "in"]
 
 MIN_BAD_SHARE = 0.75
 """The share of its links that must be bad before a node, NIC or direction is blamed for them."""
@@ -34,7 +34,7 @@ class Component(NamedTuple):
 
     Of a seat `seat` is all its links, `gpu` those inside of its node.
     """
-    way: Way = "both"
+    way: Direction = "both"
     """Seen from the node, NIC or GPU; of two ends, `out` is from the first to the second."""
 
 
@@ -66,7 +66,7 @@ class FaultAttribution:
             {seat for link in part for seat in (link.src.rank, link.dst.rank)} for part in _apart(links)
         )
         self._seats = inside & outside
-        self._known: dict[tuple[str, int, Way, bool], tuple[Component, ...]] = {}
+        self._known: dict[tuple[str, int, Direction, bool], tuple[Component, ...]] = {}
         self._bad = Counter(part for link in self._failing for part in self._parts(link))
         self._through: defaultdict[Component, list[MeasuredLink]] = defaultdict(list)
         for link in links:
@@ -91,7 +91,7 @@ class FaultAttribution:
             return (*parts, Component("rail", (nic(link.src),)))
         return parts
 
-    def _of(self, seat: Seat, way: Way, inside: bool) -> tuple[Component, ...]:
+    def _of(self, seat: Seat, way: Direction, inside: bool) -> tuple[Component, ...]:
         """What a link goes through at one end."""
         key = (seat.node, seat.rank, way, inside)
         if key not in self._known:

@@ -82,9 +82,9 @@ class Gpus(object):
         self._on_bus = None  # type: int | None
         self.cards = []  # type: list[Card]
 
-    def ground(self, deadline):
+    def inventory(self, deadline):
         # type: (float) -> tuple[list[dict[str, Any]], list[str]]
-        """Dicts with the keys of `protocol.GroundGpu`, without user names; and what could not be read."""
+        """Dicts with the keys of `protocol.InventoryGpu`, without user names; and what could not be read."""
         notes = self._opened(deadline)
         return self._all(self._describe, deadline, notes), notes
 

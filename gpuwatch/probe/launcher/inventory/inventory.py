@@ -38,11 +38,11 @@ class Survey(object):
 
     def look(self):
         # type: () -> dict[str, Any]
-        """A dict with the keys of `protocol.Ground`."""
+        """A dict with the keys of `protocol.NodeInventory`."""
         now = time.monotonic()
         ports = Background(lambda: PortReader().read(), "infiniband")
         ports.start()
-        gpus, notes = self._gpus.ground(now + NVML_S)
+        gpus, notes = self._gpus.inventory(now + NVML_S)
         rows = _processes(gpus, self._proc)
         _name_users(gpus, rows, self._proc)
         refused = []  # type: list[str]

@@ -23,7 +23,7 @@ _LOOPBACK = [{"name": "lo", "address": "127.0.0.1", "prefix": 8}]  # type: list[
 
 def read(sys="/sys"):
     # type: (str) -> list[dict[str, Any]]
-    """One dict an address with the keys of `protocol.GroundNic`, loopback too, link-local IPv6 not.
+    """One dict an address with the keys of `protocol.InventoryNic`, loopback too, link-local IPv6 not.
 
     Where the kernel has no rtnetlink (macOS), loopback alone.
     """

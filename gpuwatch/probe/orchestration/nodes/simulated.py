@@ -25,13 +25,13 @@ from gpuwatch.probe.protocol import (
     Count,
     Counters,
     Done,
-    Ground,
-    GroundGpu,
-    GroundNic,
-    GroundPort,
+    InventoryGpu,
+    InventoryNic,
+    InventoryPort,
     Leaving,
     Listen,
     Listening,
+    NodeInventory,
     Prepare,
     RankSeat,
     Reach,
@@ -181,11 +181,11 @@ class SimulatedLine:
         self._counted = 0
 
     def open(self, receive: OnMessage) -> None:
-        """Answer with the ground, after as long as a login takes."""
+        """Answer with the inventory, after as long as a login takes."""
         self._receive = receive
         self._simulation.join()
         late = STAGGER_S * (noise(SEED, self.number, 9) + 1.0) / 2.0
-        self._simulation.emit(self, self._ground(), CONNECT_S + late)
+        self._simulation.emit(self, self._inventory(), CONNECT_S + late)
 
     def speak(self, message: Received) -> None:
         """State it, as long as somebody listens."""
@@ -261,9 +261,9 @@ class SimulatedLine:
     def _around(self, usual: float, step: Step, key: int) -> list[float]:
         return [usual * (1.0 + 0.01 * noise(SEED, step.id, key, i)) for i in range(step.iterations)]
 
-    def _ground(self) -> Ground:
+    def _inventory(self) -> NodeInventory:
         a, b = divmod(self.number, 250)
-        return Ground(
+        return NodeInventory(
             host=self.node,
             pid=51_000 + self.number,
             python="/opt/demo/venv/bin/python3",
@@ -271,7 +271,7 @@ class SimulatedLine:
             torch="2.13.0+cu130",
             cpus=224,
             gpus=[
-                GroundGpu(
+                InventoryGpu(
                     index=gpu,
                     uuid=uuid(self.number, gpu),
                     name=GPU_NAME,
@@ -282,11 +282,11 @@ class SimulatedLine:
                 for gpu in range(GPUS_PER_NODE)
             ],
             nics=[
-                GroundNic(name="lo", address="127.0.0.1", prefix=8),
-                GroundNic(name="bond0", address=f"10.79.{a}.{b + 1}", prefix=16, speed_bps=12.5e9),
+                InventoryNic(name="lo", address="127.0.0.1", prefix=8),
+                InventoryNic(name="bond0", address=f"10.79.{a}.{b + 1}", prefix=16, speed_bps=12.5e9),
             ],
             ports=[
-                GroundPort(
+                InventoryPort(
                     device=f"mlx5_{gpu}",
                     port=1,
                     state="ACTIVE",

@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 from itertools import chain
 from typing import TypeAlias
 
-from gpuwatch.probe.protocol import Ground, GroundNic
+from gpuwatch.probe.protocol import InventoryNic, NodeInventory
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -52,22 +52,24 @@ class AddressChoice:
         return None if None in speeds or not speeds else min(speed for speed in speeds if speed)
 
 
-def choose(grounds: Mapping[str, Ground], override: str | None = None) -> AddressChoice:
+def choose(inventories: Mapping[str, NodeInventory], override: str | None = None) -> AddressChoice:
     """Choose what was named, else loopback on one machine, else the subnet of all, a name of all, or of most.
 
     Raises:
         NoNetworkError: there is none.
     """
     if override is not None:
-        return _by_name(grounds, override)
-    if _one_machine(grounds):
-        inward = {node: nic for node, ground in grounds.items() if (nic := _loopback(ground)) is not None}
-        if len(inward) == len(grounds):
+        return _by_name(inventories, override)
+    if _one_machine(inventories):
+        inward = {
+            node: nic for node, inventory in inventories.items() if (nic := _loopback(inventory)) is not None
+        }
+        if len(inward) == len(inventories):
             return AddressChoice(_addresses(inward), _words(inward))
-    usable = {node: _usable(ground) for node, ground in grounds.items()}
+    usable = {node: _usable(inventory) for node, inventory in inventories.items()}
     for inward_too in (False, True):
         shared = _shared(usable, inward_too=inward_too)
-        if shared and len(shared[1]) == len(grounds):
+        if shared and len(shared[1]) == len(inventories):
             return AddressChoice(_addresses(shared[1]), _words(shared[1], shared[0]))
     named = _same_name(usable)
     if named is not None:
@@ -84,24 +86,26 @@ def choose(grounds: Mapping[str, Ground], override: str | None = None) -> Addres
     network, nics = shared
     without = {
         node: f"it has no address in {network}, which the others share; name the interface with --interface"
-        for node in grounds
+        for node in inventories
         if node not in nics
     }
     return AddressChoice(_addresses(nics), _words(nics, network), without)
 
 
-def _by_name(grounds: Mapping[str, Ground], name: str) -> AddressChoice:
-    found: dict[str, GroundNic] = {}
+def _by_name(inventories: Mapping[str, NodeInventory], name: str) -> AddressChoice:
+    found: dict[str, InventoryNic] = {}
     without = {}
-    for node, ground in grounds.items():
-        nics = [nic for nic in ground.nics if nic.name == name]
+    for node, inventory in inventories.items():
+        nics = [nic for nic in inventory.nics if nic.name == name]
         if nics:
             found[node] = min(nics, key=_preference)
         else:
-            names = ", ".join(dict.fromkeys(nic.name for nic in ground.nics)) or "none with an address"
+            names = ", ".join(dict.fromkeys(nic.name for nic in inventory.nics)) or "none with an address"
             without[node] = f"it has no interface {name} with an address; there are: {names}"
     if not found:
-        named = Counter(nic for ground in grounds.values() for nic in {nic.name for nic in ground.nics})
+        named = Counter(
+            nic for inventory in inventories.values() for nic in {nic.name for nic in inventory.nics}
+        )
         there = (
             ", ".join(each for each, _ in named.most_common(MAX_NAMED_INTERFACES)) or "none with an address"
         )
@@ -109,22 +113,22 @@ def _by_name(grounds: Mapping[str, Ground], name: str) -> AddressChoice:
     return AddressChoice(_addresses(found), _words(found), without)
 
 
-def _one_machine(grounds: Mapping[str, Ground]) -> bool:
+def _one_machine(inventories: Mapping[str, NodeInventory]) -> bool:
     """One node, or several names of one machine: network namespaces and containers have other addresses."""
     seen = {
-        (ground.host, tuple(sorted((nic.name, nic.address) for nic in ground.nics)))
-        for ground in grounds.values()
+        (inventory.host, tuple(sorted((nic.name, nic.address) for nic in inventory.nics)))
+        for inventory in inventories.values()
     }
     return len(seen) == 1
 
 
-def _loopback(ground: Ground) -> GroundNic | None:
-    found = [nic for nic in ground.nics if nic.name == LOOPBACK and nic.up]
+def _loopback(inventory: NodeInventory) -> InventoryNic | None:
+    found = [nic for nic in inventory.nics if nic.name == LOOPBACK and nic.up]
     return min(found, key=_preference, default=None)
 
 
-def _usable(ground: Ground) -> list[GroundNic]:
-    def fits(nic: GroundNic) -> bool:
+def _usable(inventory: NodeInventory) -> list[InventoryNic]:
+    def fits(nic: InventoryNic) -> bool:
         try:
             address = ip_address(nic.address)
             ip_interface(f"{nic.address}/{nic.prefix}")
@@ -132,22 +136,22 @@ def _usable(ground: Ground) -> list[GroundNic]:
             return False
         return nic.up and nic.name != LOOPBACK and not (address.is_loopback or address.is_link_local)
 
-    return [nic for nic in ground.nics if fits(nic)]
+    return [nic for nic in inventory.nics if fits(nic)]
 
 
-def _network(nic: GroundNic) -> Network:
+def _network(nic: InventoryNic) -> Network:
     return ip_interface(f"{nic.address}/{nic.prefix}").network
 
 
-def _preference(nic: GroundNic) -> tuple[bool, float, str]:
+def _preference(nic: InventoryNic) -> tuple[bool, float, str]:
     return ":" in nic.address, -(nic.speed_bps or 0.0), nic.name
 
 
 def _shared(
-    usable: Mapping[str, list[GroundNic]], *, inward_too: bool
-) -> tuple[Network, dict[str, GroundNic]] | None:
+    usable: Mapping[str, list[InventoryNic]], *, inward_too: bool
+) -> tuple[Network, dict[str, InventoryNic]] | None:
     """The network of the most nodes, then the fastest; a bridge with one address everywhere is none."""
-    by_network: dict[Network, dict[str, GroundNic]] = {}
+    by_network: dict[Network, dict[str, InventoryNic]] = {}
     for node, nics in usable.items():
         for nic in sorted(nics, key=_preference):
             if inward_too or not INWARD.match(nic.name):
@@ -168,7 +172,7 @@ def _shared(
     return best, {node: real[best][node] for node in usable if node in real[best]}
 
 
-def _same_name(usable: Mapping[str, list[GroundNic]]) -> dict[str, GroundNic] | None:
+def _same_name(usable: Mapping[str, list[InventoryNic]]) -> dict[str, InventoryNic] | None:
     """An interface that every node has under one name, with an address of its own: routed networks."""
     names = [{nic.name for nic in nics if not INWARD.match(nic.name)} for nics in usable.values()]
     candidates = []
@@ -182,11 +186,11 @@ def _same_name(usable: Mapping[str, list[GroundNic]]) -> dict[str, GroundNic] | 
     return max(candidates, key=lambda nics: min(nic.speed_bps or 0.0 for nic in nics.values()), default=None)
 
 
-def _addresses(nics: Mapping[str, GroundNic]) -> dict[str, NodeAddress]:
+def _addresses(nics: Mapping[str, InventoryNic]) -> dict[str, NodeAddress]:
     return {node: NodeAddress(nic.name, nic.address, nic.speed_bps) for node, nic in nics.items()}
 
 
-def _words(nics: Mapping[str, GroundNic], network: Network | None = None) -> str:
+def _words(nics: Mapping[str, InventoryNic], network: Network | None = None) -> str:
     names = Counter(nic.name for nic in nics.values()).most_common()
     subnet = f" ({network})" if network is not None else ""
     if len(names) == 1:
@@ -195,7 +199,7 @@ def _words(nics: Mapping[str, GroundNic], network: Network | None = None) -> str
     return f"{first} on {count} nodes, " + ", ".join(f"{name} on {n}" for name, n in rest) + subnet
 
 
-def _inventory(usable: Mapping[str, list[GroundNic]], most: int = 4) -> str:
+def _inventory(usable: Mapping[str, list[InventoryNic]], most: int = 4) -> str:
     each = [
         f"{node}: " + (", ".join(f"{nic.name} {nic.address}/{nic.prefix}" for nic in nics[:3]) or "none")
         for node, nics in usable.items()

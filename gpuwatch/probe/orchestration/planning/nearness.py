@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from gpuwatch.probe.protocol import Ground, GroundGpu, GroundPort
+from gpuwatch.probe.protocol import InventoryGpu, InventoryPort, NodeInventory
 
 SOCKETS = "socket"
 """NCCL_NET of a job that goes over TCP."""
@@ -19,22 +19,24 @@ Distance: TypeAlias = int
 PIX, PXB, PHB, SYS = range(4)
 
 
-def usable_ports(ground: Ground) -> list[GroundPort]:
+def usable_ports(inventory: NodeInventory) -> list[InventoryPort]:
     """The active ports that NCCL may use by its settings; none where it is instructed to use sockets."""
-    settings = ground.nccl
+    settings = inventory.nccl
     if settings.get("NCCL_IB_DISABLE") not in {None, "0"} or settings.get("NCCL_NET", "").lower() == SOCKETS:
         return []
     chosen = settings.get("NCCL_IB_HCA", "")
-    return [port for port in ground.ports if "ACTIVE" in (port.state or "").upper() and _chosen(port, chosen)]
+    return [
+        port for port in inventory.ports if "ACTIVE" in (port.state or "").upper() and _chosen(port, chosen)
+    ]
 
 
-def device_of(ground: Ground, gpu: GroundGpu) -> str | None:
+def device_of(inventory: NodeInventory, gpu: InventoryGpu) -> str | None:
     """The RDMA device that a GPU's traffic takes; None where several may be, or none is there."""
-    ports = usable_ports(ground)
+    ports = usable_ports(inventory)
     if len({port.device for port in ports}) == 1:
         return ports[0].device
     # A topology file stands for what a virtual machine does not show on its buses.
-    if "NCCL_TOPO_FILE" in ground.nccl or gpu.pci_path is None or any(p.pci_path is None for p in ports):
+    if "NCCL_TOPO_FILE" in inventory.nccl or gpu.pci_path is None or any(p.pci_path is None for p in ports):
         return None
     distances = {port: distance(gpu, port) for port in ports}
     nearest = [port for port in ports if distances[port] == min(distances.values())]
@@ -43,7 +45,7 @@ def device_of(ground: Ground, gpu: GroundGpu) -> str | None:
     return devices.pop() if len(devices) == 1 else None
 
 
-def distance(gpu: GroundGpu, port: GroundPort) -> Distance:
+def distance(gpu: InventoryGpu, port: InventoryPort) -> Distance:
     """PIX, PXB, PHB or SYS, by their places under /sys/devices."""
     here, there = (gpu.pci_path or "").split("/"), (port.pci_path or "").split("/")
     shared = 0
@@ -57,7 +59,7 @@ def distance(gpu: GroundGpu, port: GroundPort) -> Distance:
     return PHB if shared else SYS
 
 
-def _chosen(port: GroundPort, setting: str) -> bool:
+def _chosen(port: InventoryPort, setting: str) -> bool:
     """Whether NCCL_IB_HCA takes a port: names are prefixes, `=` wants whole ones, `^` leaves out."""
     names = setting.lstrip("^=")
     if not names:
@@ -67,7 +69,7 @@ def _chosen(port: GroundPort, setting: str) -> bool:
     return found != setting.startswith("^")
 
 
-def _matches(port: GroundPort, name: str, *, exact: bool) -> bool:
+def _matches(port: InventoryPort, name: str, *, exact: bool) -> bool:
     device, _, number = name.partition(":")
     if number and number != str(port.port):
         return False

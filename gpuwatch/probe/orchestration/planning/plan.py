@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpuwatch.probe.orchestration.planning.schedule import PairRound, full_rounds, neighbour_round
-from gpuwatch.probe.probe_request import Collective, Wish
+from gpuwatch.probe.probe_request import Collective, ProbeRequest
 from gpuwatch.probe.results import Estimate, Seat
 
 GpuCheck = Literal["matmul", "copy", "h2d", "d2h"]
@@ -54,34 +54,39 @@ class ProbePlan:
 
 
 def make_plan(
-    seats: Sequence[Seat], wish: Wish, backend: Literal["nccl", "gloo"], slowest_bps: float | None = None
+    seats: Sequence[Seat],
+    request: ProbeRequest,
+    backend: Literal["nccl", "gloo"],
+    slowest_bps: float | None = None,
 ) -> ProbePlan:
     """Plan a probe over these ranks.
 
     Args:
         seats: All ranks.
-        wish: What was asked for.
+        request: What was asked for.
         backend: nccl or gloo.
         slowest_bps: Bytes per second of the slowest interface, where known.
     """
     several = len(seats) > 1
     nodes = len({seat.node for seat in seats})
     rounds: tuple[PairRound, ...] = ()
-    if several and wish.pairs == "full":
+    if several and request.pairs == "full":
         rounds = tuple(full_rounds(seats))
-    elif several and wish.pairs == "quick":
+    elif several and request.pairs == "quick":
         rounds = (neighbour_round(seats),)
-    quick = wish.pairs == "quick" and bool(rounds)
+    quick = request.pairs == "quick" and bool(rounds)
     # Small sizes of all operations come first: when time is short, large ones are missing, and no operation.
-    rows = tuple((op, size) for size in sorted(wish.sizes) for op in wish.collectives) if several else ()
-    checks = wish.collectives if several else tuple(op for op in wish.collectives if op != "send_recv")
-    gpu_checks = GPU_CHECKS if wish.gpu_checks and backend == "nccl" else ()
+    rows = (
+        tuple((op, size) for size in sorted(request.sizes) for op in request.collectives) if several else ()
+    )
+    checks = request.collectives if several else tuple(op for op in request.collectives if op != "send_recv")
+    gpu_checks = GPU_CHECKS if request.gpu_checks and backend == "nccl" else ()
     rate = RATE_BPS[backend]
     if backend == "gloo" and nodes > 1 and slowest_bps:
         rate = min(rate, slowest_bps)
     row_s = sum(_row_s(size, rate) for _, size in rows)
     round_s = ROUND_S[backend] * (len(rounds) + quick)
-    seconds = START_S[backend] + CHECK_S * len(wish.collectives) + row_s + round_s
+    seconds = START_S[backend] + CHECK_S * len(request.collectives) + row_s + round_s
     seconds += GPU_CHECK_S * len(gpu_checks) + (RETEST_S if rounds else 0.0)
     between = sum(len(each.pairs) for each in rounds if each.link != "same_node") * (2 if quick else 1)
     traffic = rate * between * ROUND_S[backend] * 0.8 + (rate * nodes * row_s if nodes > 1 else 0.0)
@@ -103,13 +108,13 @@ def _row_s(size: int, rate: float) -> float:
     return max(min(ROW_S, 0.1 + ITERATIONS_MOST * one_s), 5 * one_s)
 
 
-def estimate(plan: ProbePlan, seats: Sequence[Seat], wish: Wish, interface: str) -> Estimate:
+def estimate(plan: ProbePlan, seats: Sequence[Seat], request: ProbeRequest, interface: str) -> Estimate:
     """The plan as it is stated before it starts; the budget is the most that it can take."""
     return Estimate(
         nodes=len({seat.node for seat in seats}),
         ranks=len(seats),
         backend=plan.backend,
-        seconds=min(plan.seconds, wish.budget_s),
+        seconds=min(plan.seconds, request.budget_s),
         traffic_bytes=plan.traffic_bytes,
         rounds=plan.round_count,
         pairs=sum(len(each.pairs) for each in plan.rounds) * (2 if plan.quick else 1),

@@ -131,7 +131,7 @@ class CollectiveStage:
             warmup=warmup,
             iterations=iterations,
             check=True,
-            timeout_s=self._run.results.wish.timeout_s,
+            timeout_s=self._run.results.request.timeout_s,
         )
         return self._ranks.step(step, self._all)
 
@@ -142,7 +142,7 @@ class CollectiveStage:
             FailedError: the ranks cannot go on together.
         """
         what = f"{op} of {size_text(size)}"
-        timeout_s = self._run.results.wish.timeout_s
+        timeout_s = self._run.results.request.timeout_s
         blame = outcome.blame
         if blame is None and outcome.absent:
             blame = f"{self._ranks.names(outcome.absent)} did not come to it within {timeout_s:.0f} s"
@@ -164,13 +164,13 @@ class CollectiveStage:
             if self._run.results.backend == "nccl":
                 raise FailedError(f"{what}: {self._run.name(first)}: {errors[first]}")
             # Pairs over gloo have groups of their own: they find the link that broke the group of all.
-            self._given_up.update(self._run.results.wish.collectives)
+            self._given_up.update(self._run.results.request.collectives)
             self._run.note(f"the group of all ranks is broken: no collective after {what} was measured")
         return True
 
     def _add(self, row: CollectiveResult) -> None:
         """Put a row where it belongs: the sizes of an operation stand together."""
-        ops = self._run.results.wish.collectives
+        ops = self._run.results.request.collectives
         insort(self._run.results.collectives, row, key=lambda each: (ops.index(each.op), each.bytes))
         self._run.changed()
 

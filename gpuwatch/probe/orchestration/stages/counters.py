@@ -17,7 +17,7 @@ def count(run: ProbeRun) -> None:
         FailedError: a node was lost.
         CancelledError: the person has cancelled.
     """
-    wanted = {node: len(run.counters.get(node, ())) + 1 for node in run.grounds}
+    wanted = {node: len(run.counters.get(node, ())) + 1 for node in run.inventories}
     count_meanwhile(run)
     until = run.clock() + READ_S
     while any(len(run.counters.get(node, ())) < many for node, many in wanted.items()):
@@ -27,7 +27,7 @@ def count(run: ProbeRun) -> None:
 
 def count_meanwhile(run: ProbeRun) -> None:
     """Ask every node for its counters; the answers are kept whenever they come."""
-    run.company.send(run.grounds, Count())
+    run.company.send(run.inventories, Count())
 
 
 def compare(run: ProbeRun) -> None:

@@ -32,7 +32,7 @@ def check_gpus(run: ProbeRun, ranks: RankControl) -> None:
             continue
         size = 0 if what == "matmul" else COPY_BYTES
         step = Step(
-            id=0, what=what, bytes=size, warmup=2, iterations=10, timeout_s=run.results.wish.timeout_s
+            id=0, what=what, bytes=size, warmup=2, iterations=10, timeout_s=run.results.request.timeout_s
         )
         outcome = ranks.step(step, everyone)
         for rank, done in outcome.done.items():

@@ -62,7 +62,7 @@ class Pairs:
         run.enter("pairs")
         rounds = list(plan.rounds)
         for at, each in enumerate(rounds):
-            left_s = run.left_s() - min(RESERVE_SHARE * run.results.wish.budget_s, RESERVE_S)
+            left_s = run.left_s() - min(RESERVE_SHARE * run.results.request.budget_s, RESERVE_S)
             if left_s <= 0:
                 run.leave_out(f"{len(rounds) - at} of {plan.round_count} rounds of pairs")
                 break
@@ -171,7 +171,7 @@ class Pairs:
 
     def _calibrate(self, pairs: Sequence[Pair], inside: bool, way_s: float) -> PairLoad:
         """Find a message that takes long enough to be measured, and not longer than the budget allows."""
-        outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.wish.timeout_s)
+        outcome = self._step("bandwidth", pairs, TRIAL_BYTES, 2, self._run.results.request.timeout_s)
         self._stop_if_broken(outcome)
         rates = [
             TRIAL_BYTES / median(times)
@@ -192,7 +192,7 @@ class Pairs:
         retested: bool = False,
     ) -> None:
         self._testing(pairs)
-        timeout_s = self._run.results.wish.timeout_s
+        timeout_s = self._run.results.request.timeout_s
         if self._backend == "gloo" and not retested:
             timeout_s = min(timeout_s, SLOW_S)
         outcome = self._step("bandwidth", pairs, load.bytes, load.iterations, timeout_s)
@@ -273,7 +273,7 @@ class Pairs:
         return one == other
 
     def _contact_s(self) -> float:
-        return min(CONTACT_S, self._run.results.wish.timeout_s)
+        return min(CONTACT_S, self._run.results.request.timeout_s)
 
     @property
     def _backend(self) -> str:

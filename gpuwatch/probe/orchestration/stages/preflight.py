@@ -10,8 +10,8 @@ from gpuwatch.probe.orchestration.planning.choice import AddressChoice, NoNetwor
 from gpuwatch.probe.orchestration.planning.plan import estimate, make_plan
 from gpuwatch.probe.orchestration.planning.seating import seat_ranks
 from gpuwatch.probe.orchestration.stages.run import ProbeRefusedError, ProbeRun
-from gpuwatch.probe.protocol import GpuUser, Ground, GroundGpu
-from gpuwatch.probe.results import NodeGround
+from gpuwatch.probe.protocol import GpuUser, InventoryGpu, NodeInventory
+from gpuwatch.probe.results import ProbedNode
 
 CONNECT_S = 45.0
 """A login through a jump host, and a look through interpreters on a cold network file system."""
@@ -24,51 +24,51 @@ MAX_NAMED_NODES = 6
 
 
 def preflight(run: ProbeRun) -> None:
-    """Receive the ground of every node, choose, seat and plan.
+    """Receive the inventory of every node, choose, seat and plan.
 
     Raises:
         RefusedError: nothing may or can be measured.
         CancelledError: the person has cancelled.
     """
     results = run.results
-    results.nodes = [NodeGround(node) for node in run.company.present]
+    results.nodes = [ProbedNode(node) for node in run.company.present]
     run.company.open()
     _receive_grounds(run)
-    wish = results.wish
-    busy = {node: users for node, ground in run.grounds.items() if (users := gpu_users(ground))}
+    request = results.request
+    busy = {node: users for node, inventory in run.inventories.items() if (users := gpu_users(inventory))}
     results.busy = busy
-    if busy and not wish.busy_too:
-        raise ProbeRefusedError(_busy_words(busy, run.grounds))
+    if busy and not request.busy_too:
+        raise ProbeRefusedError(_busy_words(busy, run.inventories))
     _plan(run)
 
 
 def _plan(run: ProbeRun) -> None:
-    results, wish = run.results, run.results.wish
+    results, request = run.results, run.results.request
     _need_nodes(run)
     choice = run.choice = run.choice or _chosen(run)
-    seating = seat_ranks(run.grounds, wish, choice)
-    for note in (*seating.notes, *_torch_notes(run.grounds)):
+    seating = seat_ranks(run.inventories, request, choice)
+    for note in (*seating.notes, *_torch_notes(run.inventories)):
         run.note(note)
     _leave_out(run, seating.without)
     _need_nodes(run)
     results.seats = list(seating.seats)
     results.backend = seating.backend
-    run.plan = make_plan(seating.seats, wish, seating.backend, choice.slowest_bps)
-    results.estimate = estimate(run.plan, seating.seats, wish, choice.words)
+    run.plan = make_plan(seating.seats, request, seating.backend, choice.slowest_bps)
+    results.estimate = estimate(run.plan, seating.seats, request, choice.words)
     results.all_steps = run.plan.step_count
     if len(seating.seats) == 1:
         run.note("one rank has no links: only what it does by itself is measured")
-    if run.plan.seconds > wish.budget_s:
+    if run.plan.seconds > request.budget_s:
         run.note(
             f"everything would take about {run.plan.seconds:.0f} s; "
-            f"the budget of {wish.budget_s:.0f} s will leave something out"
+            f"the budget of {request.budget_s:.0f} s will leave something out"
         )
     run.changed()
 
 
 def _chosen(run: ProbeRun) -> AddressChoice:
     try:
-        choice = choose(run.grounds, run.results.wish.iface)
+        choice = choose(run.inventories, run.results.request.iface)
     except NoNetworkError as error:
         raise ProbeRefusedError(str(error)) from error
     _leave_out(run, choice.without)
@@ -83,10 +83,10 @@ def replan(run: ProbeRun, without: Mapping[str, str]) -> None:
     _plan(run)
 
 
-def gpu_users(ground: Ground) -> list[GpuUser]:
+def gpu_users(inventory: NodeInventory) -> list[GpuUser]:
     """Processes on the GPUs; one that cannot be seen counts when a GPU works or its memory is taken."""
-    found = {user.pid: user for gpu in ground.gpus for user in gpu.users}
-    unseen = [gpu for gpu in ground.gpus if not gpu.users and _worked(gpu)]
+    found = {user.pid: user for gpu in inventory.gpus for user in gpu.users}
+    unseen = [gpu for gpu in inventory.gpus if not gpu.users and _worked(gpu)]
     if unseen and not found:
         found[0] = GpuUser(
             pid=0, name="a process that cannot be seen from here", memory_bytes=unseen[0].memory_used_bytes
@@ -94,15 +94,15 @@ def gpu_users(ground: Ground) -> list[GpuUser]:
     return list(found.values())
 
 
-def ground_problem(ground: Ground) -> str | None:
-    """Why a node with this ground cannot run ranks."""
-    if ground.python is not None and ground.torch is not None:
+def inventory_problem(inventory: NodeInventory) -> str | None:
+    """Why a node with this inventory cannot run ranks."""
+    if inventory.python is not None and inventory.torch is not None:
         return None
-    tried = "; ".join(ground.tried) or "no interpreter was found"
+    tried = "; ".join(inventory.tried) or "no interpreter was found"
     return f"no Python with torch ({tried}); name one with `python:` or `activate:` in the hosts file"
 
 
-def _worked(gpu: GroundGpu) -> bool:
+def _worked(gpu: InventoryGpu) -> bool:
     return (gpu.util_pct or 0.0) >= UNSEEN_UTIL_PCT or (gpu.memory_used_bytes or 0) >= UNSEEN_MEMORY_BYTES
 
 
@@ -114,13 +114,13 @@ def _receive_grounds(run: ProbeRun) -> None:
         node, message = received
         if isinstance(message, Lost):
             waiting.pop(node, None)
-            run.grounds.pop(node, None)
+            run.inventories.pop(node, None)
             _judge_node(run, node, None, message.reason)
-        elif isinstance(message, Ground) and node in waiting:
+        elif isinstance(message, NodeInventory) and node in waiting:
             del waiting[node]
-            problem = ground_problem(message)
+            problem = inventory_problem(message)
             if problem is None:
-                run.grounds[node] = message
+                run.inventories[node] = message
             _judge_node(run, node, message, problem)
         if 2 * len(waiting) <= len(run.results.nodes):
             until = min(until, run.clock() + LATE_S)
@@ -129,15 +129,15 @@ def _receive_grounds(run: ProbeRun) -> None:
         late = f"it did not answer within {took_s:.0f} s; see whether a login there waits or is slow"
         _leave_out(run, dict.fromkeys(waiting, late))
     # In the order of the plan, however they came: ranks are numbered so.
-    run.grounds = {node: run.grounds[node] for node in run.company.present if node in run.grounds}
-    run.company.dismiss([node for node in run.company.present if node not in run.grounds])
+    run.inventories = {node: run.inventories[node] for node in run.company.present if node in run.inventories}
+    run.company.dismiss([node for node in run.company.present if node not in run.inventories])
 
 
-def _judge_node(run: ProbeRun, node: str, ground: Ground | None, problem: str | None) -> None:
+def _judge_node(run: ProbeRun, node: str, inventory: NodeInventory | None, problem: str | None) -> None:
     nodes = run.results.nodes
     for at, each in enumerate(nodes):
         if each.node == node:
-            nodes[at] = replace(each, ground=ground or each.ground, problem=problem)
+            nodes[at] = replace(each, inventory=inventory or each.inventory, problem=problem)
     if problem is not None:
         run.note(f"{node} does not take part: {problem}")
     run.changed()
@@ -145,21 +145,21 @@ def _judge_node(run: ProbeRun, node: str, ground: Ground | None, problem: str | 
 
 def _leave_out(run: ProbeRun, without: Mapping[str, str]) -> None:
     for node, problem in without.items():
-        run.grounds.pop(node, None)
+        run.inventories.pop(node, None)
         _judge_node(run, node, None, problem)
     run.company.dismiss(without)
 
 
 def _need_nodes(run: ProbeRun) -> None:
-    if not run.grounds:
+    if not run.inventories:
         reported = [f"{each.node}: {each.problem}" for each in run.results.nodes if each.problem]
         raise ProbeRefusedError("no node can take part; " + _some(reported))
 
 
-def _busy_words(busy: Mapping[str, Sequence[GpuUser]], grounds: Mapping[str, Ground]) -> str:
+def _busy_words(busy: Mapping[str, Sequence[GpuUser]], inventories: Mapping[str, NodeInventory]) -> str:
     reported = []
     for node, users in busy.items():
-        who = [_user_words(user, grounds[node]) for user in users[:MAX_NAMED_NODES]]
+        who = [_user_words(user, inventories[node]) for user in users[:MAX_NAMED_NODES]]
         more = [f"{len(users) - MAX_NAMED_NODES} more"] if len(users) > MAX_NAMED_NODES else []
         reported.append(f"{node}: " + ", ".join(who + more))
     return (
@@ -168,8 +168,8 @@ def _busy_words(busy: Mapping[str, Sequence[GpuUser]], grounds: Mapping[str, Gro
     )
 
 
-def _user_words(user: GpuUser, ground: Ground) -> str:
-    on = [str(gpu.index) for gpu in ground.gpus if any(each.pid == user.pid for each in gpu.users)]
+def _user_words(user: GpuUser, inventory: NodeInventory) -> str:
+    on = [str(gpu.index) for gpu in inventory.gpus if any(each.pid == user.pid for each in gpu.users)]
     who = user.name or "a process"
     facts = [f"pid {user.pid}"] if user.pid else []
     facts += [user.user] if user.user else []
@@ -177,10 +177,10 @@ def _user_words(user: GpuUser, ground: Ground) -> str:
     return who + (f" ({', '.join(facts)})" if facts else "")
 
 
-def _torch_notes(grounds: Mapping[str, Ground]) -> list[str]:
+def _torch_notes(inventories: Mapping[str, NodeInventory]) -> list[str]:
     versions: dict[str, list[str]] = {}
-    for node, ground in grounds.items():
-        versions.setdefault(ground.torch or "?", []).append(node)
+    for node, inventory in inventories.items():
+        versions.setdefault(inventory.torch or "?", []).append(node)
     if len(versions) < 2:
         return []
     reported = "; ".join(f"{version} on {_some(nodes, ', ')}" for version, nodes in versions.items())

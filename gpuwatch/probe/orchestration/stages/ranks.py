@@ -80,9 +80,9 @@ class RankControl:
         """
         run = self._run
         run.enter("starting")
-        for node in run.grounds:
+        for node in run.inventories:
             run.company.send([node], self._prepare(node))
-        arrivals = Arrivals(run.results.seats, run.clock(), run.results.wish.timeout_s)
+        arrivals = Arrivals(run.results.seats, run.clock(), run.results.request.timeout_s)
         while arrivals.waiting and (received := run.receive(arrivals.until)) is not None:
             node, message = received
             if isinstance(message, Died):
@@ -187,7 +187,7 @@ class RankControl:
         run, meeting = self._run, self._rendezvous
         assert run.choice is not None  # noqa: S101 - the preflight has made it
         assert run.plan is not None  # noqa: S101
-        gpus = {gpu.index: gpu.uuid for gpu in run.grounds[node].gpus}
+        gpus = {gpu.index: gpu.uuid for gpu in run.inventories[node].gpus}
         seats = [
             RankSeat(
                 rank=seat.rank,
@@ -206,7 +206,7 @@ class RankControl:
             store_port=meeting.port,
             store_here=node == meeting.node,
             iface=run.choice.of[node].interface,
-            timeout_s=run.results.wish.timeout_s,
+            timeout_s=run.results.request.timeout_s,
             join_s=RANKS_WAIT_S,
             pairs_only=meeting.pairs_only,
             secret=self._secret,

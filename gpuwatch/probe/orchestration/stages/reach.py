@@ -88,7 +88,7 @@ def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[s
 
 
 def _listen(run: ProbeRun, addresses: Mapping[str, NodeAddress]) -> dict[str, Listening]:
-    waiting = dict.fromkeys(run.grounds)
+    waiting = dict.fromkeys(run.inventories)
     for node in waiting:
         run.company.send([node], Listen(address=addresses[node].address))
     places: dict[str, Listening] = {}
@@ -110,7 +110,7 @@ def _listen(run: ProbeRun, addresses: Mapping[str, NodeAddress]) -> dict[str, Li
             replan(run, problems)
         else:
             raise FailedError("; ".join(f"{node}: {words}" for node, words in problems.items()))
-    return {node: places[node] for node in run.grounds}
+    return {node: places[node] for node in run.inventories}
 
 
 def _try_all(run: ProbeRun, places: Mapping[str, Listening]) -> dict[tuple[str, str], str]:

@@ -9,7 +9,7 @@ from gpuwatch.probe.orchestration.nodes.node_line import Lost
 from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan
-from gpuwatch.probe.protocol import Alive, AnyNodeMessage, Counters, Died, Ground, Note, Transport
+from gpuwatch.probe.protocol import Alive, AnyNodeMessage, Counters, Died, NodeInventory, Note, Transport
 from gpuwatch.probe.results import Phase, Results, Seat
 
 NOTES_KEPT = 200
@@ -30,7 +30,7 @@ class ProbeRun:
     company: NodePool
     results: Results
     clock: Callable[[], float]
-    grounds: dict[str, Ground] = field(default_factory=dict)
+    inventories: dict[str, NodeInventory] = field(default_factory=dict)
     choice: AddressChoice | None = None
     plan: ProbePlan | None = None
     dead: dict[tuple[str, str], str] = field(default_factory=dict)
