@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.alerts.named_node import named_node
-from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON, GATHERINGS, NODE_NAMING, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON, NODE_NAMING, RENDEZVOUS_TIMEOUTS, TIMEOUTS
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
@@ -115,7 +115,7 @@ def _in_prose(
     may run on that node.
     """
     finding = found.finding
-    if where.places.live or finding.rule in TIMEOUTS or finding.rule in GATHERINGS:
+    if where.places.live or finding.rule in TIMEOUTS or finding.rule in RENDEZVOUS_TIMEOUTS:
         return None
     named = named_node(finding.lines[finding.key]) if finding.key < len(finding.lines) else None
     name = None if named is None else where.node_named(named.name)
