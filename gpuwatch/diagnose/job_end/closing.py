@@ -28,6 +28,22 @@ SAVED = re.compile(
     r"(?i)\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state|snapshot|step)\b"
     r"|\b(?:checkpoint|ckpt|snapshot)\b.{0,80}\b(?:saved|written|complete)\b"
 )
+SIGNALS = {
+    "SIGINT": re.compile(
+        r"(?i)^\W{0,4}(?:[\w.]{1,40}: )?KeyboardInterrupt\b|\bSIGINT\b|\bsignal[ :=#]{1,3}2\b|\^C"
+        r"|\b(?:interrupted|stopped|aborted|cancelled|canceled) by (?:the )?(?:user|keyboard|ctrl[- +]?c)\b"
+        r"|\b(?:keyboard|user) ?interrupt(?:ion|ed)?\b|\bctrl[- +]?c\b"
+    ),
+    "SIGTERM": re.compile(
+        r"(?i)\bSIGTERM\b|\bsignal[ :=#]{1,3}15\b|\bCANCELLED AT \d|\bCANCELLED AT \S{1,40} \*|\bscancel\b"
+    ),
+}
+"""What a log holds below the last step of a job that a user or a scheduler ended by a signal."""
+NOT_RECEIVED = re.compile(
+    r"(?i)\b(?:send\w*|closing signal|ignor\w{1,5}|handlers?|install\w*|regist\w*|will|press|use"
+    r"|to (?:stop|abort|quit|exit)|DUE TO)\b"
+)
+"""The signal is announced, or is one that a launcher sends to the other ranks."""
 SILENCE = re.compile(
     r"(?i)\bno (?:new )?(?:output|progress|steps?|heartbeats?|activity|log lines?|updates?)\b.{0,80}"
     r"\bfor (?:over )?\d"
@@ -99,6 +115,13 @@ def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd
 def is_failed_end(line: str) -> bool:
     """Whether a line calls itself an error, or reports an exit code that is no success."""
     return own_level(line) in GRAVE or FAILED_END.search(line) is not None
+
+
+def signal_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> str | None:
+    """The signal by which a job was ended: below its last steps, or at the ends of logs without any."""
+    lines = below_steps(tracks, closings) if tracks else [x for each in closings.values() for x in each.lines]
+    received = [line for line in lines if not NOT_RECEIVED.search(line)]
+    return next((name for name, form in SIGNALS.items() if any(form.search(line) for line in received)), None)
 
 
 def saved_at_end(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:

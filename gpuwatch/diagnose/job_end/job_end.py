@@ -24,7 +24,9 @@ from gpuwatch.diagnose.job_end.closing import (
     epoch_of,
     has_stalled,
     is_failed_end,
+    signal_of,
 )
+from gpuwatch.diagnose.job_end.planned_end import with_interruption
 from gpuwatch.diagnose.job_end.stopped_ranks import nodes_cut_short, ranks_cut_short
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
@@ -89,6 +91,8 @@ class JobEnd:
     """Ranks that reached the announced last step while those behind stopped far before it."""
     nodes: tuple[tuple[str, int], ...] = ()
     """Nodes whose log, of no known rank, stopped while another's finished, each with its last step."""
+    signal: str | None = None
+    """SIGINT (Ctrl-C) or SIGTERM, where the log shows that one ended it and no failure."""
 
     @property
     def text(self) -> str:
@@ -102,6 +106,10 @@ class JobEnd:
             return "finished" if self.step is None else f"finished at step {self.step:,}{total}"
         if self.state == "running":
             return "still written" if self.step is None else f"still written, at step {self.step:,}{total}"
+        if self.signal is not None and not self.behind and not self.nodes:
+            how = "interrupted" if self.signal == "SIGINT" else "terminated"
+            at = "" if self.step is None else f" at step {self.step:,}{total}"
+            return f"{how} ({self.signal}){at}"
         if self.state == "unknown" and self.step is not None:
             return f"how it ended is not logged, step {self.step:,}{total}"
         if self.step is None:
@@ -166,6 +174,7 @@ def job_end(
         state = "finished"
     elif stopped:
         state = "stopped"
+    failed = any(_is_failure(alert) for alert in with_interruption(alerts))
     return JobEnd(
         state,
         furthest,
@@ -176,6 +185,7 @@ def job_end(
         epoch,
         tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
         tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
+        signal_of(main, closings) if state in ("stopped", "unknown") and not failed else None,
     )
 
 

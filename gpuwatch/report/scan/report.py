@@ -247,6 +247,7 @@ def outcome_facts(end: JobEnd, jobs: Iterable[NamedEnd] = ()) -> Facts:
         "total_steps": end.total_steps,
         "behind": list(end.behind),
         "early": end.early,
+        "signal": end.signal,
         "jobs": [{"name": each.name, "state": each.end.state, "text": each.end.text} for each in jobs],
         "ranks": [{"rank": each.rank, "step": each.step, "at": each.at} for each in end.ranks],
     }

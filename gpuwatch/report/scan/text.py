@@ -59,10 +59,12 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
     """`2 incidents in 66 files (512MB, 3.1 s); 64 ranks on 8 nodes; 12 skipped (9 data, 3 picture)`."""
     scan = report.scan
     count = len(report.incidents)
-    what = f"{count} incident{'s' * (count != 1)}" if report.reported else NOTHING[report.end.state]
+    nothing = "nothing found" if report.end.signal is not None else NOTHING[report.end.state]
+    what = f"{count} incident{'s' * (count != 1)}" if report.reported else nothing
     files = len(scan.files)
     size = scaled_text(scan.bytes, 1024)
     unstated = report.end.state == "unknown" and (report.end.step is None or report.incidents)
+    unstated = unstated and report.end.signal is None
     state = "" if unstated else f"{report.end.text}; "
     if report.jobs:
         state = "".join(f"{plain(each.name)}: {each.end.text}; " for each in report.jobs)
