@@ -45,9 +45,11 @@ class FirstReport:
         return [node for node in nodes if not self.settled(node, now)]
 
     def settled(self, node: Node, now: float) -> bool:
-        """The node has failed, or all of it has come, the quick tiers twice, and its logs are searched."""
-        if node.state(now) in {"lost", "stale"}:
+        """The node is lost, or all of it has come, the quick tiers twice, and its logs are searched."""
+        if node.state(now) == "lost":
             return not self._comes_back(node, now)
+        if node.state(now) == "stale":
+            return False  # it reports again or is lost soon: its logs may not be searched yet
         parts = [self._twice(node, "", node.host_at), listed(node), not _waits(node, now)]
         parts += [not node.events_held, not may_be_reaped(node)]
         parts += [

@@ -69,6 +69,20 @@ def test_a_node_that_failed_is_not_waited_for_and_one_under_way_is() -> None:
     assert [node.name for node in missing] == ["gpu-002"]
 
 
+def test_a_stale_node_is_waited_for_until_it_reports_again_or_is_lost() -> None:
+    fleet, first = begun(1), FirstReport()
+    node = fleet.nodes["gpu-001"]
+    take(fleet, 0, at_second(0, 0))
+    assert node.state(START + 10) == "stale"
+    assert not first.settled(node, START + 10)
+    take(fleet, 11, at_second(0, 11))
+    assert not first.settled(node, START + 11)
+    take(fleet, 12, at_second(0, 12))
+    assert first.settled(node, START + 12)
+    feed(fleet, "gpu-001", LinkStatus("lost", "no sample for 12 s"))
+    assert first.settled(node, START + 30)
+
+
 def test_a_machine_without_gpus_is_complete_with_its_host() -> None:
     fleet, first = begun(0), FirstReport()
     for second in range(2):
