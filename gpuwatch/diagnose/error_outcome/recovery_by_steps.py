@@ -255,7 +255,8 @@ def _kills(death: Alert, alert: Alert, end: Alert) -> bool:
 
 def _same_file_or_rank(one: Alert, other: Alert) -> bool:
     if one.rank is not None and other.rank is not None:
-        return one.rank == other.rank and (one.job == other.job or None in (one.job, other.job))
+        unknown = None in (one.job, other.job) and one.proof[0].node == other.proof[0].node
+        return one.rank == other.rank and (one.job == other.job or unknown)
     return one.proof[0].file == other.proof[0].file and one.proof[0].node == other.proof[0].node
 
 
@@ -305,9 +306,21 @@ class _Index:
         ]
         if alert.rank is None:
             return here
-        own = [
-            track
-            for track in self._rank.get(alert.rank, ())
-            if alert.job == track.job or None in (alert.job, track.job)
-        ]
+        ranks = self._rank.get(alert.rank, [])
+        own = [track for track in ranks if track in here or _of_same_job(alert, track, ranks)]
         return own or [track for track in here if track.rank is None and track.alone]
+
+
+def _of_same_job(alert: Alert, track: StepTrack, namesakes: Sequence[StepTrack]) -> bool:
+    """Whether the steps of a rank of this number are of the alert's job; of another job's they prove nothing.
+
+    Where the job of one of them is not known, they are of one job only if no other job has such a rank, and
+    both are on one node or no job is known at all.
+    """
+    if alert.job == track.job:
+        return True
+    jobs = {each.job for each in namesakes} - {None}
+    if alert.job is not None:
+        return track.job is None and not jobs
+    nodes = {alert.node, alert.proof[0].node} - {None}
+    return len(jobs) == 1 and track.node in nodes and all(each.node == track.node for each in namesakes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,29 @@ def test_steps_that_begin_anew_below_an_undated_traceback_are_of_another_attempt
     assert severity(alert, track(*before, Mark(1, T0 + 2, 1100), Mark(2, T0 + 3, 1200))) == "info"
     assert severity(alert, track(*before, Mark(12, T0 + 2, 1100), Mark(13, T0 + 3, 1200))) == "critical"
     assert severity(alert, track(*before, Mark(12, T0 + 12, 1100), Mark(13, T0 + 13, 1200))) == "info"
+
+
+@pytest.mark.parametrize(
+    ("job", "steps", "expected"),
+    [
+        (None, [("A", "n1")], "critical"),  # another node: nothing shows that the job is the same one
+        (None, [("A", "n5")], "info"),  # the only job with such a rank, on the node of the line
+        (None, [("A", "n5"), ("B", "n2")], "critical"),
+        (None, [("A", "n5"), ("B", "n5")], "critical"),
+        ("A", [("B", "n5")], "critical"),
+        ("A", [(None, "n5"), ("B", "n5")], "critical"),
+        ("A", [("A", "n1"), ("B", "n5")], "info"),
+        ("A", [(None, "n1")], "info"),  # scan: steps carry no job
+        (None, [(None, "n1")], "info"),
+    ],
+)
+def test_the_steps_of_another_job_recover_nothing(
+    job: str | None, steps: list[tuple[str | None, str]], expected: str
+) -> None:
+    proof = structs.replace(error().proof[0], node="n5", file="/srv/launcher.log")
+    failed = structs.replace(error(), node="n5", job=job, proof=(proof,))
+    later = [
+        replace(track(*after(2000, 3000, 4000, at=T0 + 60), file=f"/srv/{of}/rank3.log"), node=node, job=of)
+        for of, node in steps
+    ]
+    assert severity(failed, *later) == expected
