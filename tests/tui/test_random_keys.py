@@ -39,9 +39,15 @@ async def press(
         for _ in range(gestures):
             await person.gesture()
             if app.faults.count or app.crash is not None or not app.is_running:
-                pytest.fail(f"seed {seed}, last gestures: {list(person.history)}")
+                pytest.fail(f"seed {seed}, last gestures: {list(person.history)}\n{report(app)}")
             if time.monotonic() > deadline:
                 break
+
+
+def report(app: EndlessApp) -> str:
+    """The faults that were counted, the exception that ended the app, whether it still runs."""
+    written = app.faults.file.read_text() if app.faults.file.exists() else ""
+    return f"{app.faults.count} faults, crash {app.crash!r}, running {app.is_running}\n{written[-6000:]}"
 
 
 @pytest.mark.parametrize("seed", range(3))
