@@ -27,7 +27,7 @@ from gpuwatch.diagnose.job_end.closing import (
     signal_of,
 )
 from gpuwatch.diagnose.job_end.planned_end import with_interruption
-from gpuwatch.diagnose.job_end.stopped_ranks import nodes_cut_short, ranks_cut_short
+from gpuwatch.diagnose.job_end.stopped_ranks import far_behind, nodes_cut_short, ranks_cut_short
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
 from gpuwatch.diagnose.model.incident import UNKNOWN
@@ -156,6 +156,7 @@ def job_end(
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
     behind = ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
+    behind = behind or far_behind(main)
     ends = [alert for alert in alerts if alert.code == FINISHED]
     complete = furthest is not None and reached(furthest, total) and epoch is None
     run = is_run(main) or (settled and is_short_run(main)) or ends_with_failure(main, closings)

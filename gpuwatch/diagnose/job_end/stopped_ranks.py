@@ -11,7 +11,11 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 
 LEAST_MARKS = 20
-"""Fewer logged steps may be those of a program that logs its first steps alone."""
+"""Fewer logged steps may be those of a program whose other ranks log their first steps alone. One rank of
+several is none of these: the others of its kind log on."""
+PEERS, MAX_SHORT_SHARE = 3, 0.125
+"""So many ranks go through where few logged steps count; no more than this share (or than one) does not."""
+SPREADS = 4
 APART_STEPS = 16
 """Ranks of one job wait for each other: a few logged steps less are another moment of logging or of data."""
 RECENT_MARKS, SPARSER = 10, 4
@@ -47,11 +51,42 @@ def ranks_cut_short(
             furthest[rank] = track
     through = [track for track in furthest.values() if track.complete]
     shared = len({(track.rank, _folder(track)) for track in own}) > len(furthest)
-    short = [track for track in furthest.values() if _falls_short(track, through, closings, shared=shared)]
+    lone = max(1, int(MAX_SHORT_SHARE * len(furthest))) if len(through) >= PEERS else 0
+    least = 1 if len(furthest) - len(through) <= lone else LEAST_MARKS
+    short = [
+        track
+        for track in furthest.values()
+        if _falls_short(track, through, closings, shared=shared, least=least)
+    ]
     ends = {track.marks[-1].step for track in short}
     if [track.rank for track in through] == [0] and len(short) > len(ends) == 1:
         return ()
     return tuple(sorted(track.rank for track in short if track.rank is not None))
+
+
+def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
+    """The few ranks whose logs end far before those of all others, which end near each other.
+
+    Far is more than `APART_STEPS` logged steps, and `SPREADS` times what lies between the others.
+    """
+    furthest: dict[int, StepTrack] = {}
+    for track in tracks:
+        if track.rank is None or track.total_steps is None or not track.alone or _begins_anew(track):
+            continue
+        known = furthest.setdefault(track.rank, track)
+        if known.marks[-1].step < track.marks[-1].step:
+            furthest[track.rank] = track
+    ends = sorted(furthest.values(), key=lambda track: track.marks[-1].step)
+    few = max(1, int(MAX_SHORT_SHARE * len(ends)))
+    for count in range(1, few + 1):
+        others = ends[count:]
+        if len(others) < PEERS:
+            break
+        first, last = others[0].marks[-1].step, others[-1].marks[-1].step
+        gap = max(_gap(track, track.marks[-1].step) for track in ends)
+        if first - ends[count - 1].marks[-1].step > max(APART_STEPS * gap, SPREADS * (last - first)):
+            return tuple(sorted(track.rank for track in ends[:count] if track.rank is not None))
+    return ()
 
 
 def nodes_cut_short(
@@ -67,28 +102,39 @@ def nodes_cut_short(
         return {}
     through = [track for track in own if track.complete]
     return {
-        node: track for node, track in by_node.items() if _falls_short(track, through, closings, shared=False)
+        node: track
+        for node, track in by_node.items()
+        if _falls_short(track, through, closings, shared=False, least=LEAST_MARKS)
     }
 
 
 def _falls_short(
-    track: StepTrack, through: Iterable[StepTrack], closings: Mapping[str, LogEnd], *, shared: bool
+    track: StepTrack,
+    through: Iterable[StepTrack],
+    closings: Mapping[str, LogEnd],
+    *,
+    shared: bool,
+    least: int,
 ) -> bool:
     """Whether the steps cease while those of one that is through, of the same job, go on to the last one."""
     return not track.complete and any(
-        _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings)
+        _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings, least)
         for other in through
     )
 
 
-def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
-    """Whether two ranks logged the same steps together, and one of them ceased."""
-    last = short.marks[-1]
-    gap = _gap(short, last.step)
+def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd], least: int) -> bool:
+    """Whether two ranks logged the same steps together, at least `least` of them, and one of them ceased.
+
+    In a run of a few logged steps half of them are far.
+    """
+    last, furthest = short.marks[-1], whole.marks[-1].step
+    gap = _gap(short, last.step) if len(short.marks) > 1 else _gap(whole, furthest)
+    far = APART_STEPS * gap if least > 1 else min(APART_STEPS * gap, furthest // 2)
     return (
-        len(short.marks) >= LEAST_MARKS
-        and whole.marks[-1].step - last.step > APART_STEPS * gap
-        and gap <= SPARSER * _gap(whole, last.step)
+        len(short.marks) >= least
+        and furthest - last.step > far
+        and gap <= SPARSER * _gap(whole, last.step if len(short.marks) > 1 else furthest)
         and abs(short.marks[0].step - whole.marks[0].step) <= gap
         and not _begins_anew(short)
         and not _begins_anew(whole)
