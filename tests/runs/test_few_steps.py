@@ -56,3 +56,18 @@ def test_a_rank_that_leaves_with_a_word_is_not_behind(tmp_path: Path) -> None:
     ranks(tmp_path, [600] * 4)
     (tmp_path / "rank_3.log").write_text(steps(5, 600) + "rank 3 has no more data, leaving\n")
     assert report(tmp_path).end.state == "finished"
+
+
+def test_an_error_is_not_over_by_a_line_about_the_end_where_a_rank_stopped(tmp_path: Path) -> None:
+    ranks(tmp_path, [600, 600, 300, 600])
+    (tmp_path / "launcher.log").write_text(
+        "2026-03-04 00:01:42Z ERROR CUDA out of memory. Tried to allocate 2 GiB\n"
+        "2026-03-04 00:10:01Z INFO training finished\n"
+    )
+    found = report(tmp_path)
+    alerts = [*found.outside, *(alert for each in found.incidents for alert in each.alerts)]
+    assert found.end.state == "stopped"
+    assert [alert.recovered for alert in alerts if alert.code == "oom.cuda"] == [False]
+    (tmp_path / "rank_2.log").write_text(steps(600, 600))
+    (alert,) = report(tmp_path).outside
+    assert (report(tmp_path).end.state, alert.recovered) == ("finished", True)

@@ -176,7 +176,8 @@ def went_on(alert: Alert) -> str:
     """How the rank, file or job of a recovered alert went on."""
     if alert.recovered_at is not None:
         return f"went on at {clock(alert.recovered_at)}"
-    return "the job finished" if alert.recovered_step is None else f"went on at step {alert.recovered_step}"
+    finished = "the job finished" if alert.rank is None else "the rank finished"
+    return finished if alert.recovered_step is None else f"went on at step {alert.recovered_step}"
 
 
 def kind_line(alerts: Sequence[Alert], place: Place) -> ReportLine:

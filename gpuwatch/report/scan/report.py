@@ -107,8 +107,9 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     found = [LocatedFinding(hang_check.node, hang_check.finding) for hang_check in scan.located]
     tracks = tracks_of(scan.files)
     own = {file.name: file.rank for file in scan.files if file.rank is not None and not file.kernel}
-    alerts = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)
-    alerts = with_outcomes(alerts, tracks)
+    placed = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)
+    alerts = with_outcomes(placed, tracks)
+    by_end = {alert.id for alert in alerts if alert.recovered and alert.recovered_step is None}
     alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
     closings = closings_of(scan.files)
     growing, settled = is_growing(scan.files, time), is_settled(scan.files, tracks, time)
@@ -116,6 +117,10 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     if all(file.attempt is None for file in scan.files):
         jobs = ends_by_job(tracks, alerts, closings, growing=growing, settled=settled)
     end = jobs[0].end if jobs else job_end(tracks, alerts, closings, growing=growing, settled=settled)
+    if end.state == "stopped" and not jobs:
+        again = [alert for alert in placed if alert.id in by_end and alert.rank in (None, *end.behind)]
+        not_over = {alert.id: alert for alert in with_later_lines(again, around_in(scan.files), own, tracks)}
+        alerts = [not_over.get(alert.id, alert) for alert in alerts]  # that end is not true of all ranks
     judged_tracks = jobs[0].tracks if jobs else tracks
     ends = tuple(line for file in scan.files for line in file.last_lines[-LAST_LINES:])
     alerts = without_teardown(with_completed_run(alerts, end, judged_tracks), end)
