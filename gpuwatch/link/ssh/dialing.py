@@ -50,6 +50,8 @@ class SshDialing:
         password = ask("Password for the nodes: ", True) if options.ask_password and ask is not None else None
         self._answers = Answers(password=password)
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
+        self._dialled: set[str] = set()
+        """Nodes that were dialled at least once."""
         self._lock = threading.Lock()
         self._closed = False
         chains = {route.jumps[:length] for route in routes for length in range(1, len(route.jumps) + 1)}
@@ -108,13 +110,19 @@ class SshDialing:
         route = self._routes[name]
         if isinstance(route, CarrierError):
             raise CarrierError(str(route), final=route.final)
-        connection = self._connect(route.target, route.jumps, self._answers)
+        direct_again = name in self._dialled and not route.jumps
+        longest_s = self._options.redial_timeout_s if direct_again else None
+        self._dialled.add(name)
+        connection = self._connect(route.target, route.jumps, self._answers, longest_s)
         return start_command(connection, route.target, command, self._timeout(route.target))
 
-    def _connect(self, host: ResolvedHost, jumps: Chain, answers: Answers) -> Connection:
+    def _connect(
+        self, host: ResolvedHost, jumps: Chain, answers: Answers, tcp_s: float | None = None
+    ) -> Connection:
+        """Connect and log in; `tcp_s` bounds the wait for TCP alone (seconds), None: as the login."""
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)
-        stream = self._open_stream(host, jumps, timeout)
+        stream = self._open_stream(host, jumps, timeout if tcp_s is None else min(tcp_s, timeout))
         login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout
         slot = self._jumps[jumps].logins.take(lambda: self._closed) if jumps else None
         try:

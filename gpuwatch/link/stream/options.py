@@ -21,5 +21,11 @@ class LinkOptions:
     connect_workers: int = 16
     """Logins under way at once; 8-32 is enough, more only adds latency."""
     connect_timeout_s: float = 10.0
+    redial_timeout_s: float = 4.0
+    """Longest wait for the TCP connection of every dial of a node but the first.
+
+    Linux sends a SYN at 0, 1, 3 and 7 s. With a dial that ends 1 s after the SYN of 3 s, and 8 s at most
+    between dials (`RetryPace.most_s`), a rebooted node is found within 9 s of its sshd's return.
+    """
     ssh_config: str | None = None
     """An ssh_config to read instead of the user's and the system's (`ssh -F`)."""

@@ -19,7 +19,7 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.options import LinkOptions
-from tests.link.ssh.dial import dialing, refusal, until
+from tests.link.ssh.dial import dialing, failure, refusal, until
 from tests.sentences import Sentences
 from tests.sshd import Client, Sshd
 
@@ -53,6 +53,14 @@ def black_hole() -> Iterator[int]:
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
         yield listener.getsockname()[1]
+
+
+def test_a_node_that_was_dialled_before_is_given_up_sooner(tmp_path: Path, black_hole: int) -> None:
+    options = replace(Client(tmp_path).options(), connect_timeout_s=0.5, redial_timeout_s=0.25)
+    with dialing(NodeSpec("silent", address="127.0.0.1", port=black_hole), options) as dial:
+        first, later = failure(dial), failure(dial)
+    assert f"{options.connect_timeout_s:g} s" in str(first)
+    assert f"{options.redial_timeout_s:g} s" in str(later)
 
 
 @pytest.mark.usefixtures("nothing_left")
