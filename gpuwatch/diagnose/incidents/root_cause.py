@@ -369,7 +369,7 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
 
 def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
     """Follow the known cascades back to what brought `best` about on the same place."""
-    if best.node is None:  # the scheduler states it twice, and only one of the lines names the node
+    if best.node is None and best.rank is None:  # the scheduler states it twice, once with the node
         best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
     seen = {best.id}
     while True:
