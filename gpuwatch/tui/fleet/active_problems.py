@@ -43,6 +43,8 @@ class ProblemItem:
     """The id of the incident that it is."""
     nodes: str = ""
     """Several nodes, folded, that share it; `node` is the first of them."""
+    opens: str = ""
+    """The node that enter opens, where the text names it and `node` is empty."""
 
     @property
     def place(self) -> str:
@@ -153,6 +155,7 @@ class ActiveProblems(RebuiltPage):
                 f"last line {age_text(max(0.0, wall - job.last))} ago",
                 "",
                 incident="" if incident is None else incident.id,
+                opens=next(iter(job.nodes), ""),
             )
 
     def events(self) -> Iterator[ProblemItem]:

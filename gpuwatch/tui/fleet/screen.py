@@ -179,7 +179,7 @@ class FleetScreen(LiveScreen):
         if self.focused is self.table:
             return view.name if (view := self.table.chosen()) else None
         if self.focused is self.situation and (entry := self.situation.chosen()):
-            return entry.node or None
+            return entry.node or entry.opens or None
         return chosen[0].name if (chosen := self.heat.chosen()) else None
 
     def copy_text(self) -> str:
@@ -210,8 +210,8 @@ class FleetScreen(LiveScreen):
                 self.cockpit.show_incidents(entry.incident)
             elif entry is not None and entry.gpu is not None:
                 self.cockpit.show_gpu(entry.node, entry.gpu.info.uuid)
-            elif entry is not None:
-                self.cockpit.show_node(entry.node)
+            elif name := self.node_name():
+                self.cockpit.show_node(name)
             return
         name = self.node_name()
         if name is None:

@@ -8,7 +8,10 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.diagnose.health.remedies import REMEDIES
+from gpuwatch.diagnose.job_end.job_end import JobEnd
+from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival, Content, LinkStatus
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
@@ -81,6 +84,23 @@ async def test_the_cursor_stays_on_its_condition_when_a_worse_one_comes() -> Non
         assert before is not None
         assert after is not None
         assert (before.node, before.text) == (after.node, after.text)
+
+
+async def test_a_job_that_ended_well_leads_to_its_node() -> None:
+    session = session_of()
+    job = EndedJob("run7", ("gpu-2",), (0,), (), EPOCH, JobEnd("finished", 100, 100), searched=True)
+    session.book.ended_jobs = (job,)
+    app = still_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        situation = fleet_of(app).situation
+        situation.focus()
+        while (entry := situation.chosen()) is not None and entry.key != ("ended", "run7"):
+            await pilot.press("j")
+        await pilot.press("enter")
+        assert isinstance(app.screen, NodeScreen)
+        assert app.screen.node_name() == "gpu-2"
+        await pilot.press("right_square_bracket")
+        assert app.screen.node_name() == "gpu-1"
 
 
 async def test_a_remedy_stands_once_wherever_the_cursor_is() -> None:

@@ -51,6 +51,17 @@ async def test_what_was_painted_stays_whole_when_the_lines_behind_it_are_gone() 
         await desk.press("e", "o", "enter", "b", "y")
 
 
+@pytest.mark.parametrize("mode", ["m", "M"])
+async def test_keys_over_a_merged_view_of_no_file_do_nothing(mode: str) -> None:
+    async with log_desk(LogSession({"gpu-001": []})) as desk:
+        await desk.press(
+            mode, "e", "E", "W", "n", "N", "enter", "y", "b", "o", "O", "z", "w", "end", "home", "t"
+        )
+        await desk.press("escape", "right_square_bracket", "left_square_bracket")
+        desk.text()
+    assert (desk.app.crash, desk.app.faults.count) == (None, 0)
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 async def test_keys_in_any_order_never_end_the_log_screen(seed: int) -> None:
     rng = random.Random(seed)

@@ -58,7 +58,10 @@ class OpenLogs:
             sources: The files.
             lead: One of them and the offset of its line that the cursor goes to.
         """
-        page = max(40, min(PAGE_LINES, MAX_LINES // 2 // max(1, len(sources))))
+        if not sources:
+            self.keep(())
+            return
+        page = max(40, min(PAGE_LINES, MAX_LINES // 2 // len(sources)))
         known = set(self._buffers)
         buffers = [self._buffer(source, page) for source in sources]
         self._to_open = [buffer for buffer in buffers if buffer.source not in known]
