@@ -69,15 +69,18 @@ _COMMAND = re.compile(
 """A command behind the prompt of a shell, or as `set -x` prints it."""
 _PASSED = re.compile(
     r"^\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
-    r"|\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
-    r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
-    r"0\W{0,3}$"
     r"|\b(?:[Tt]ests?|[Cc]hecks?|suite|benchmark|run|validation) (?:PASSED|passed)\b"
     r"|^Tests: \d{1,6}, Assertions: \d{1,7}"
     r"(?:, (?:Warnings|Skipped|Deprecations|Risky|Notices): \d{1,6}){0,5}\.$"
+)
+"""The result of a test run without failures."""
+_STATUS_0 = re.compile(
+    r"\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
+    r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
+    r"0\W{0,3}$"
     r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
 )
-"""The result of a test run without failures, or exit status 0 (also in Chinese)."""
+"""Exit status 0 (also in Chinese)."""
 _FINISHED = re.compile(
     r"(?i)\b(?:all|everything)\b.{0,40}\b(?:done|finished|completed?|succeeded|processed)\b"
     r"|\b(?:benchmark|training|run|job|evaluation|sweep|search) (?:is |has )?"
@@ -191,21 +194,33 @@ def reaches_total(around: Around) -> bool:
     return False
 
 
-def passes(around: Around, *, tests: bool = True) -> bool:
+def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
     """Whether the file ends with the result of a test run without failures, or with exit status 0.
 
-    `tests`: False for the log of a training, in which such a result is another program's.
+    Args:
+        around: The lines of the file.
+        tests: False for the log of a training, in which a result of tests is another program's.
+        died: The error ended its process: a status of 0 right below it is another program's, as that of
+            `tee` in `train.py | tee log; echo "exit code: $?"`.
     """
-    ends = [line for line in around.last[-END_LINES:] if _PASSED.search(line) and _is_good(line)]
-    if not ends or (not tests and "passed" in ends[-1].lower()):
+    ends = [line for line in around.last[-END_LINES:] if _is_good(line)]
+    if any(_PASSED.search(line) and "passed" in line.lower() for line in ends):
+        return tests
+    last = around.last[-1] if around.last else ""
+    if not ends or ends[-1] is not last:
         return False
-    return "passed" in ends[-1].lower() or ends[-1] is around.last[-1]
+    return bool(_PASSED.search(last)) or (bool(_STATUS_0.search(last)) and not died)
 
 
 def finishes(around: Around) -> bool:
     """Whether a program worked on below an error and then reported that it is done."""
     worked = any(len(lines) >= LEAST_COUNTED for lines in _forms(around.below).values())
     return worked and any(_FINISHED.search(line) and _is_good(line) for line in around.last[-END_LINES:])
+
+
+def reports_end(around: Around) -> bool:
+    """Whether a line around an error states that the work is done: what fails then is its teardown."""
+    return any(_FINISHED.search(line) and _is_good(line) for line in (*around.above, *around.below))
 
 
 def _is_good(line: str) -> bool:

@@ -108,7 +108,8 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
         stopped: The steps of a training end at the error: what else is printed below may be another program.
     """
     tests = not stopped or alert.code.startswith("launch.")
-    if later_lines.reaches_total(around) or later_lines.passes(around, tests=tests):
+    passed = later_lines.passes(around, tests=tests, died=_died(alert, around, stopped=stopped))
+    if passed or later_lines.reaches_total(around):
         return Recovery(None, None, finished=True)
     anew = later_lines.starts_anew(around)
     if anew or stopped:
@@ -130,6 +131,12 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     if going or (not buffered and later_lines.counts_on(around, rank)):
         return Recovery(None, None, finished=False)
     return None
+
+
+def _died(alert: Alert, around: Around, *, stopped: bool) -> bool:
+    """Whether an error ended its process, as the lines of its file show whatever a status below them says."""
+    ended = stopped or _ends_work(alert) or later_lines.from_main(around)
+    return ended and not later_lines.works_on(around, None) and not later_lines.reports_end(around)
 
 
 def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:

@@ -152,3 +152,42 @@ def test_the_lines_around_a_place_are_the_same_in_a_packed_file(tmp_path: Path, 
 
 def test_a_file_that_is_gone_has_no_lines(tmp_path: Path) -> None:
     assert around(tmp_path / "gone.log", None, 0, 0) is None
+
+
+STEPS = [f"step {step} loss {2 - step / 1000:.4f}" for step in range(300)]
+UNCAUGHT = [
+    "Traceback (most recent call last):",
+    '  File "/w/t.py", line 9, in <module>',
+    "    main()",
+    *OOM[1:],
+]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "exit code: 0",
+        "Process finished with exit code 0",
+        "exit status 0",
+        "exited with code 0",
+        "rc=0",
+        "echo exit 0",
+    ],
+)
+@pytest.mark.parametrize(
+    ("above", "code"),
+    [
+        ([*STEPS, *UNCAUGHT], "oom.cuda"),
+        (UNCAUGHT, "oom.cuda"),
+        ([*STEPS, "Killed"], "proc.sigkill"),
+        ([*STEPS, "RuntimeError: NCCL communicator was aborted"], "nccl.comm_aborted"),
+        (
+            [*STEPS, "E0301 10:00:00.1 7 api.py:8] failed (exitcode: -9) local_rank: 1 (pid: 42)"],
+            "rank.killed",
+        ),
+    ],
+)
+def test_a_status_of_another_program_below_what_ended_this_one_excuses_nothing(
+    tmp_path: Path, above: list[str], code: str, status: str
+) -> None:
+    assert code in alarms(report(tmp_path, *above, status))
