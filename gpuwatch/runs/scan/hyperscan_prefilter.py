@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from gpuwatch.agent.logs.lines.json_lines import unescaped
+from gpuwatch.agent.logs.lines.json_lines import has_escapes, unescaped
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 
@@ -51,7 +51,7 @@ class HyperSieve:
         def on_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             ends.append((end, number))
 
-        if b"\\" in data and b'{"' in data:
+        if has_escapes(data):
             data = unescaped(data)
         self._database.scan(data, match_event_handler=on_match)
         found = [(end - len(self._phrases[number].text), number) for end, number in ends]

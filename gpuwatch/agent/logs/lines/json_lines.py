@@ -19,6 +19,8 @@ MAX_PREFIX_CHARS = 200
 """Characters of prefixes in front of the object."""
 MAX_TEXTS = 200
 """Lines of one record."""
+MAX_PARTS = 20
+"""Objects of one record."""
 
 _MESSAGES = ("message", "msg", "log", "MESSAGE", "@message", "textPayload", "body", "event")
 _STREAMS = ("stdout", "stderr")
@@ -26,7 +28,7 @@ _OUTPUTS = ("log", "data", "line", "output", "text", "content", "chunk")
 """What a process wrote, in a record that names its stream."""
 _EXCEPTIONS = (
     "exc_info", "exc_text", "exception", "error", "err", "traceback", "stack_trace", "stacktrace", "stack",
-    "error.stack_trace", "exception.stacktrace", "reason",
+    "error.stack_trace", "exception.stacktrace", "reason", "py_callstack",
 )  # fmt: skip
 _OUTCOMES = (
     "exit_code", "exitCode", "exitcode", "exit_status", "returncode", "return_code", "wait_status", "signal",
@@ -35,8 +37,10 @@ _OUTCOMES = (
 """How a process ended: a supervisor's message is `worker exited`, and the rest stands in fields."""
 MAX_OUTCOME = 80
 """Characters of such a value."""
-_INSIDE = ("record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source")
-"""Objects in a record that state more of the same."""
+_INSIDE = (
+    "record", "jsonPayload", "fields", "attributes", "extra", "kubernetes", "_source", "message", "extraInfo",
+)  # fmt: skip
+"""Objects in a record that state more of the same; the last two are of torchelastic's error file."""
 _RANKS = ("rank", "global_rank", "RANK", "rang", "rango", "ранг")
 _LOCAL_RANKS = ("local_rank", "LOCAL_RANK")
 _HOSTS = (
@@ -50,6 +54,8 @@ _LINES = re.compile(r"[\r\n]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _LEVEL = re.compile(r"[^\W\d_]{2,12}$")
 _ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}|[nrtbf/"\\])')
+_BYTES = re.compile(rb'"MESSAGE"\s?:\s?\[(\d{1,3}(?:,\s?\d{1,3}){0,16383})\]')
+"""A message as journald writes it where one byte is not printable: a list of its bytes."""
 _ONE_CHARACTER_ESCAPES = {b"\\" + bytes([c]): b" " + bytes([c]) for c in b'"/\\'}
 
 
@@ -80,7 +86,12 @@ def texts_of(text, speaker):
         return []
     if not isinstance(record, dict):
         return []
-    parts = [record] + [record[name] for name in _INSIDE if isinstance(record.get(name), dict)]
+    if isinstance(record.get("MESSAGE"), list):
+        record["MESSAGE"] = _characters(record["MESSAGE"])
+    parts = [record]
+    for part in parts:
+        if len(parts) < MAX_PARTS:
+            parts.extend(part[name] for name in _INSIDE if isinstance(part.get(name), dict))
     message = _captured(record) or _first(parts, _MESSAGES, str)
     if message is None:
         foreign = _foreign(record)
@@ -129,9 +140,17 @@ def _outcome(parts):
     return " " + " ".join(reported) if reported else ""
 
 
+def has_escapes(data):
+    # type: (bytes) -> bool
+    """Whether lines of JSON stand in it that are not as they read: `unescaped` makes them so."""
+    return b'{"' in data and (b"\\" in data or b'"MESSAGE"' in data)
+
+
 def unescaped(data):
     # type: (bytes) -> bytes
     """Lines with the escapes of JSON as blanks and characters of the same length, for a search of words."""
+    if b'"MESSAGE"' in data:
+        data = _BYTES.sub(_decoded, data)
     return _ESCAPE.sub(_plain, data)
 
 
@@ -142,6 +161,21 @@ def escaped(text):
     forms = {unescaped(each.encode("ascii")) for each in (json.dumps(plain)[1:-1], _of_go(plain))}
     forms.add(unescaped(json.dumps(plain, ensure_ascii=False)[1:-1].encode("utf-8")))
     return sorted(forms - {text})
+
+
+def _decoded(found):
+    # type: (re.Match[bytes]) -> bytes
+    codes = [int(each) for each in found.group(1).split(b",")]
+    text = bytes(bytearray(code if 32 <= code < 256 else 32 for code in codes))
+    return text.replace(b'"', b" ").replace(b"\\", b" ").ljust(len(found.group()))
+
+
+def _characters(codes):
+    # type: (list[Any]) -> str | None
+    """The text of a list of bytes."""
+    if not all(isinstance(code, int) and 0 <= code < 256 for code in codes):
+        return None
+    return bytes(bytearray(codes)).decode("utf-8", "replace")
 
 
 def _of_go(text):

@@ -6,7 +6,7 @@ before may lead to is found out once, by its words; a word is compared with the 
 lost: where a phrase stands in a line, the phrase without its digits stands in the line's shape.
 """
 
-from ..lines.json_lines import unescaped
+from ..lines.json_lines import has_escapes, unescaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Sieve(object):
         if b"\r" in data:
             data = data.replace(b"\r", b"\n")
         raw = data
-        if b"\\" in data and b'{"' in data:
+        if has_escapes(data):
             data = unescaped(data)
         shapes = data.translate(None, SHAPELESS).split(b"\n")
         lines = []  # type: list[bytes]

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from gpuwatch.agent.logs.lines.json_lines import has_escapes, texts_of, unescaped
 from gpuwatch.agent.logs.lines.normalise import messages
+from gpuwatch.agent.logs.lines.prefixes import Speaker
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,26 @@ def test_a_value_that_begins_like_a_ranks_line_is_not_cut_from_its_key() -> None
     )
     ((text, speaker),) = messages(row.encode())[0]
     assert (text, speaker.rank) == (row, None)
+
+
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=\udcffx, GPU has fallen off the bus."
+
+
+def test_a_message_that_journald_wrote_as_a_list_of_bytes_is_read_and_found() -> None:
+    codes = list(XID.encode("utf-8", "surrogateescape"))
+    for separators in ((",", ":"), (", ", ": ")):
+        line = json.dumps({"_HOSTNAME": "gpu-2", "MESSAGE": codes}, separators=separators)
+        assert texts_of(line, Speaker())[0].startswith("NVRM: Xid (PCI:0000:3b:00): 79")
+        data = line.encode()
+        assert has_escapes(data)
+        assert b"NVRM: Xid" in unescaped(data)
+        assert len(unescaped(data)) == len(data)
+    assert texts_of(json.dumps({"MESSAGE": [256, -1]}), Speaker()) == []
+
+
+def test_the_error_file_of_a_torchelastic_rank_is_its_message_and_its_traceback() -> None:
+    stack = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nRuntimeError: boom'
+    file = {
+        "message": {"message": "RuntimeError: boom", "extraInfo": {"py_callstack": stack, "timestamp": "1"}}
+    }
+    assert texts_of(json.dumps(file), Speaker()) == ["RuntimeError: boom", *stack.split("\n")]
