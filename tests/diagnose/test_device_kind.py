@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.diagnose.model.device_kind import device_kind, steps_for
 from gpuwatch.rules.load import load_packs
-from tests.runs.test_job_end import report
+from tests.runs.ended_logs import report
 
 OF_NVIDIA = re.compile(r"nvidia|(?<!torch\.)CUDA(?!_VISIBLE)|\bXid", re.IGNORECASE)
 LINES = {

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec, Plan
+from tests.packages import path_of
 from tests.parts import need
 
 GOOD_MBIT = 200
@@ -66,7 +67,9 @@ class Lab:
     def close(self) -> None:
         """Remove everything; the cables go with their ends."""
         for space in [*map(self.space, range(self.count)), self.switch]:
-            subprocess.run(["ip", "netns", "delete", space], capture_output=True, check=False, timeout=20)
+            subprocess.run(
+                [need("ip"), "netns", "delete", space], capture_output=True, check=False, timeout=20
+            )
 
     def space(self, host: int) -> str:
         """The name of a host's namespace."""
@@ -135,7 +138,7 @@ class Lab:
         found = []
         for space in [*map(self.space, range(self.count)), self.switch]:
             reported = subprocess.run(
-                ["ip", "netns", "pids", space], capture_output=True, text=True, check=False
+                [need("ip"), "netns", "pids", space], capture_output=True, text=True, check=False
             )
             found += [int(pid) for pid in reported.stdout.split()]
         return found
@@ -160,7 +163,8 @@ def run(*argv: str) -> None:
     Raises:
         RuntimeError: it failed; with its words.
     """
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)
+    program = path_of(argv[0]) or argv[0]
+    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False, timeout=20)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip() or done.returncode}")
 

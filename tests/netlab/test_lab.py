@@ -8,6 +8,7 @@ import pytest
 
 from tests.netlab.lab import BAD_MBIT, GOOD_MBIT, Lab, lab
 from tests.netlab.throughput import mb_per_s
+from tests.parts import need
 
 BETWEEN = (BAD_MBIT / GOOD_MBIT + 1) / 2
 """A busy machine can only make a link slower: the best of three is its shape, and halfway tells which one."""
@@ -46,5 +47,5 @@ def test_nothing_of_it_stays_when_a_test_fails() -> None:
         made.append(one)
         raise KeyError
 
-    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([need("ip"), "netns", "list"], capture_output=True, text=True, check=True).stdout
     assert made[0].prefix not in listed

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.netlab.lab import Lab, address
+from tests.parts import need
 
 SIZE = 4 << 20
 _RECEIVE = """
@@ -56,4 +57,4 @@ def mb_per_s(lab: Lab, src: int, dst: int) -> float | None:
 
 
 def _python(lab: Lab, host: int, program: str, *args: str) -> list[str]:
-    return ["ip", "netns", "exec", lab.space(host), sys.executable, "-c", program, *args]
+    return [need("ip"), "netns", "exec", lab.space(host), sys.executable, "-c", program, *args]

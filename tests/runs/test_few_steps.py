@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.test_job_end import report, step_line, steps
+from tests.runs.ended_logs import report, step_line, steps
 
 
 def ranks(folder: Path, ends: list[int], total: int = 600) -> None:

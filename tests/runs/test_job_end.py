@@ -9,34 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from gpuwatch.cli.analysis.scan import scan as command
-from gpuwatch.report.scan.report import ScanReport, judged, scan_facts
+from gpuwatch.report.scan.report import scan_facts
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.placement import step_series
 from gpuwatch.runs.scan.scan import scan
 from tests.cli.running import gpuwatch
+from tests.runs.ended_logs import START, report, step_line, steps
 from tests.sentences import Sentences
-
-START = 1_772_582_400.0
-"""2026-03-04 00:00:00 UTC, the time of the first step in these logs."""
-LATER = START + 1e6
-
-
-def step_line(step: int, total: int | None, loss: object = "2.05", *, prefix: str = "") -> str:
-    of = "" if total is None else f"/{total}"
-    clock = f"2026-03-04 {step // 3600 % 24:02d}:{step // 60 % 60:02d}:{step % 60:02d}Z"
-    return f"{prefix}{clock} INFO step {step}{of} loss {loss} lr 1e-4\n"
-
-
-def steps(last: int, total: int | None, first: int = 1, **more: str) -> str:
-    return "".join(
-        step_line(step, total, f"{2 + step % 11 / 100:.2f}", **more) for step in range(first, last + 1)
-    )
-
-
-def report(folder: Path, now: float = LATER) -> ScanReport:
-    packs = load_packs()
-    return judged(scan(gather([folder]), packs.all, "agent", cores=1), packs, now, 0.1)
 
 
 def test_forty_steps_of_nan_in_a_ranks_log_have_the_live_class(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.report.scan.report import outcome_facts
-from tests.runs.test_job_end import report, steps
+from tests.runs.ended_logs import report, steps
 
 TRACEBACK = """Traceback (most recent call last):
   File "/w/train.py", line 88, in <module>

@@ -11,8 +11,9 @@ MOST_READ = 600
 """Characters of a line."""
 _LABEL = (
     r"(?<![\w.-])(?:(?:compute|worker|gpu|training|cluster)[ -])?"
-    r"(?:failed_|bad_|lost_|faulty_)?(?:node|host|machine|server)s?(?:_?name)?"
+    r"(?:failed_|bad_|lost_|faulty_)?(?:node|host|machine)s?(?:_?name)?"
 )
+"""No `server`: that is a file server or a store far more often than a node."""
 _NAME = r"[\"'`\[(]?(?P<name>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
 _IS = r"[\"']?[ :=]{1,2}" + _NAME
 _LABELLED = r"\w{0,20}(?:node|host|machine|server)(?:_?name)?[\"']?[ :=]{1,3}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.diagnose.alerts.named_node import named_node
-from tests.runs.test_job_end import report
+from tests.runs.ended_logs import report
 
 NAMES = (
     "gpu-b03",
@@ -29,7 +29,7 @@ OF_ANOTHER = (
     "worker node {} went down",
     "machine {} has stopped responding",
     "node {} was evicted",
-    "the server {} crashed",
+    "the machine {} crashed",
     "host {}: unreachable",
 )
 OF_ITS_OWN = (
@@ -40,6 +40,7 @@ OF_ITS_OWN = (
     "training process died (hostname: {})",
 )
 ELSEWHERE = (
+    "nfs: server {} not responding, still trying",
     "restarting the job on node {}",
     "failed; retrying on host {}",
     "rank 3 failed, but all is healthy on node {}",
