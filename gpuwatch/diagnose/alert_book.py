@@ -15,6 +15,7 @@ from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, Place,
 from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, with_reported_outcome
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack, may_recover, with_outcomes
+from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
@@ -267,7 +268,10 @@ class AlertBook:
         if again.keys() != self._closings.keys():
             return True
         unsettled = [alert for alert in errors if not alert.recovered]
-        return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks))
+        return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks, self._reporting()))
+
+    def _reporting(self) -> ReportingNodes:
+        return ReportingNodes(self.places.ranks)
 
     def _closed(self, incidents: Iterable[Incident], wall: float) -> dict[str, Resolution]:
         """Incident's id -> why it is over."""
@@ -302,7 +306,7 @@ class AlertBook:
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = [*known, *self._ended.alerts.values()]
-        outcomes = self._with_later_lines(with_outcomes(known, self._tracks))
+        outcomes = self._with_later_lines(with_outcomes(known, self._tracks, self._reporting()))
         alerts = with_interruption(with_ends(known, outcomes))
         alerts = self._lasting_ids.name_alerts(alerts)
         yield

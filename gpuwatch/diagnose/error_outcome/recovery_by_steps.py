@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpuwatch.agent.logs.matching.event_form import has_given_up
+from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.wire import Severity
@@ -89,8 +90,16 @@ def reached(step: int, total: int | None) -> bool:
     return total is not None and total > 0 and step >= total - 1
 
 
-def with_outcomes(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
-    """The alerts, those that the same rank, file or job outlived with a lower severity and `recovered_at`."""
+def with_outcomes(
+    alerts: Iterable[Alert], tracks: Sequence[StepTrack], nodes: ReportingNodes | None = None
+) -> list[Alert]:
+    """The alerts, those that the same rank, file or job outlived with a lower severity and `recovered_at`.
+
+    Args:
+        alerts: All that is known, with the lines about the end of a job.
+        tracks: The steps that ranks logged.
+        nodes: Which nodes may report on which ranks; None: all of them, in the logs of an ended job.
+    """
     alerts = list(alerts)
     ends = [alert for alert in alerts if alert.code == FINISHED]
     deaths = [alert for alert in alerts if ends_process(alert)]
@@ -98,9 +107,13 @@ def with_outcomes(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[
     found = []
     for alert in alerts:
         known = [] if _lasts(alert) else index.of(alert)
+        later = ends
+        if nodes is not None:
+            known = [track for track in known if nodes.may_report(alert, track.node, track.rank)]
+            later = [end for end in ends if nodes.may_report(alert, end.proof[0].node, end.rank)]
         apart = files_of_namesakes(alert, known)
         own = [track for track in known if track.file not in apart]
-        later = [end for end in ends if end.proof[0].file not in apart]
+        later = [end for end in later if end.proof[0].file not in apart]
         recovery = None if _lasts(alert) else recovery_of(alert, own, later, deaths)
         found.append(alert if recovery is None else softened(alert, recovery))
     return found
