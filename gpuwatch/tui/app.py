@@ -285,7 +285,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
     def action_command_palette(self) -> None:
         """Every command by its name."""
         if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+            self.push_screen(Palette())
 
     def search_themes(self) -> None:
         """Every theme by its name."""

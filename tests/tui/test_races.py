@@ -7,8 +7,9 @@ from textual.command import CommandPalette
 from textual.widgets import Input
 
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.logs.screen import LogsScreen
-from tests.tui.still import judged_session, still_app
+from tests.tui.still import demo_session, judged_session, still_app
 
 WAYS = {
     "node": (("show_node", "gpu-006"),),
@@ -100,3 +101,16 @@ async def test_a_palette_that_is_closed_twice_closes_once(list_of: str) -> None:
         await pilot.pause()
         await pilot.pause()
         assert not isinstance(app.screen, CommandPalette)
+
+
+async def test_the_palette_opens_again_while_the_closed_one_is_taken_away() -> None:
+    app = still_app(demo_session(52))
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(3):
+            app.action_command_palette()
+            app.screen.dismiss()
+            app.action_command_palette()
+            await pilot.pause()
+            assert isinstance(app.screen, Palette)
+            await pilot.press("escape")
+    assert (app.crash, app.faults.count) == (None, 0)
