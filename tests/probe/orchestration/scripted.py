@@ -84,17 +84,17 @@ class ScriptedLine:
         self.labels: Mapping[str, str] = {}
         self.reported: list[AnyOrder] = []
         self.closed = False
-        self._ground, self._fabric = inventory, fabric
+        self._own, self._fabric = inventory, fabric
         self._receive: OnMessage = lambda _node, _message: None
         self._ranks: Sequence[int] = ()
         self._counted = 0
 
     def open(self, receive: OnMessage) -> None:
         self._receive = receive
-        if self._ground is None:
+        if self._own is None:
             self.lose("connection refused")
         else:
-            receive(self.node, self._ground)
+            receive(self.node, self._own)
 
     def send(self, order: AnyOrder) -> bool:
         if self.closed:
@@ -156,6 +156,8 @@ class ScriptedLine:
                 self._receive(self.node, self._done(step, rank, peers.get(rank)))
             elif message is not None:
                 self._receive(self.node, message)
+            if isinstance(message, Absent) and rank not in message.ranks:
+                self._receive(self.node, Done(step=step.id, rank=rank, error="somebody did not come"))
             if self.closed:
                 return
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from gpuwatch.probe.orchestration.conductor import Conductor, Suspects
 from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
-from gpuwatch.probe.protocol import Absent, Died, Done, GpuUser, Step
+from gpuwatch.probe.protocol import Absent, AnyOrder, Died, Done, GpuUser, Prepare, Step
 from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Verdict
@@ -319,6 +319,37 @@ def test_a_node_speaks_for_its_own_ranks_only(lie: Died | Done) -> None:
     results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
     assert 0 not in results.gone
     assert not any(row.error and "rank 0 " in row.error for row in results.collectives)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_who_has_no_answer_of_its_own_calls_nobody_absent(waits: bool) -> None:
+    """gpu-001 calls the ranks of gpu-000 absent and takes no part; those wait for it, or state it in turn."""
+
+    def unlucky(node: str, step: Step, _rank: int) -> Absent | bool | None:
+        if step.collective != "broadcast":
+            return True
+        if node == "gpu-001":
+            return Absent(step=step.id, ranks=[0, 1, 2, 3])
+        return None if waits else Absent(step=step.id, ranks=[2, 3])
+
+    request = ProbeRequest(sizes=(MIB,), timeout_s=-2.0)
+    results = run_through(cluster(2, gpus=2, fabric=Fabric(unlucky=unlucky)), request)
+    assert results.phase == "failed"
+    assert waits or set(results.gone) == {2, 3}
+    assert not any("did not come" in why for rank, why in results.gone.items() if rank in {0, 1})
+
+
+def test_a_node_ends_no_rank_of_another_while_the_ranks_start() -> None:
+    class Hostile(ScriptedLine):
+        def _answer(self, order: AnyOrder) -> None:
+            if isinstance(order, Prepare):
+                self._receive(self.node, Died(rank=0, reason="replace GPU 0"))
+            super()._answer(order)
+
+    fabric = Fabric()
+    lines = [*cluster(1, fabric=fabric), Hostile("gpu-001", inventory("gpu-001", 1, 0), fabric)]
+    results = run_through(lines)
+    assert (results.phase, results.gone) == ("done", {})
 
 
 def test_ranks_that_say_nothing_at_all_are_named(sentences: Sentences) -> None:

@@ -91,9 +91,9 @@ class RankControl:
                 lost = run.ranks_of(node) if message.rank is None else [message.rank]
                 run.lose(lost, f"did not start: {message.reason}")
                 raise FailedError(f"{self._who(node, message.rank)} did not start: {message.reason}")
-            if isinstance(message, Arrived) and self._is_of(message.rank, node):
+            if isinstance(message, Arrived):
                 arrivals.arrived(message.rank, run.clock())
-            elif isinstance(message, Ready) and self._is_of(message.rank, node):
+            elif isinstance(message, Ready):
                 arrivals.joined(message.rank)
                 self._greet(message)
         if arrivals.waiting:
@@ -138,10 +138,11 @@ class RankControl:
         # Once for the meeting before the step, and once for the step.
         began = run.clock()
         until = began + 2 * step.timeout_s + STEP_MARGIN_S
-        claimed: dict[int, str] = {}
+        claimed: dict[int, int] = {}
+        """Rank that is stated to be absent -> the rank that states it."""
         while waiting and (received := run.receive(until)) is not None:
             node, message = received
-            if isinstance(message, Done) and message.step == self._steps and self._is_of(message.rank, node):
+            if isinstance(message, Done) and message.step == self._steps:
                 message = possible(message, order)
                 if message.rank in waiting:
                     waiting.discard(message.rank)
@@ -150,10 +151,14 @@ class RankControl:
                     _refuse_tampering(node, message.error)
                     outcome.excused.update(_bound_to(message.rank, step, ranks))
             elif isinstance(message, Absent) and message.step == self._steps:
-                claimed.update((rank, node) for rank in message.ranks if run.seat(rank) is not None)
+                by = min({*run.ranks_of(node)}.intersection(ranks).difference(message.ranks), default=None)
+                if by is None:
+                    run.note(f"{node} reports who did not come to a step that it has no rank in: ignored")
+                    continue
+                claimed.update((rank, by) for rank in message.ranks if run.seat(rank) is not None)
                 # those who are stated to be absent may speak for themselves as long as the others waited
                 until = min(until, max(run.clock(), began + step.timeout_s) + AFTER_DEATH_S)
-            elif isinstance(message, Died) and (message.rank is None or self._is_of(message.rank, node)):
+            elif isinstance(message, Died):
                 _refuse_tampering(node, message.reason)
                 outcome.died[message.rank] = f"{self._who(node, message.rank)} died: {message.reason}"
                 lost = run.ranks_of(node) if message.rank is None else [message.rank]
@@ -170,12 +175,13 @@ class RankControl:
             run.lose(unexcused, f"did not answer within {step.timeout_s:.0f} s")
         return outcome
 
-    def _absent(self, claimed: Mapping[int, str], outcome: StepOutcome) -> list[int]:
-        """The ranks that a node states did not come, without those that have answered."""
-        for rank, node in claimed.items():
+    def _absent(self, claimed: Mapping[int, int], outcome: StepOutcome) -> list[int]:
+        """The ranks without an answer that one with an answer states to be absent."""
+        for rank, by in claimed.items():
             if rank in outcome.done:
+                node = self._run.results.seats[by].node
                 self._run.note(f"{node} says that {self._run.name(rank)} did not come, which has answered")
-        return [rank for rank in claimed if rank not in outcome.done]
+        return [rank for rank, by in claimed.items() if rank not in outcome.done and by in outcome.done]
 
     def names(self, ranks: Collection[int]) -> str:
         """Ranks in words, the first few by name."""
@@ -221,11 +227,6 @@ class RankControl:
         if ready.nccl_backend not in {None, "nccl"}:
             self._run.note(f"torch runs NCCL through its back end {ready.nccl_backend}")
         self._run.changed()
-
-    def _is_of(self, rank: int, node: str) -> bool:
-        """A node may report its own ranks only."""
-        seat = self._run.seat(rank)
-        return seat is not None and seat.node == node
 
     def _who(self, node: str, rank: int | None) -> str:
         return f"the worker on {node}" if rank is None else self._run.name(rank)

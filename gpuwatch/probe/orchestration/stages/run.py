@@ -92,7 +92,7 @@ class ProbeRun:
             CancelledError: the person has cancelled.
             FailedError: a node was lost, or a rank died.
         """
-        received = self.company.receive(until)
+        received = self._next(until)
         if received is not None:
             node, message = received
             if isinstance(message, Lost):
@@ -114,13 +114,23 @@ class ProbeRun:
             CancelledError: the person has cancelled.
             FailedError: a node that takes part was lost.
         """
-        while (received := self.company.receive(until)) is not None:
+        while (received := self._next(until)) is not None:
             node, message = received
             if isinstance(message, Lost):
                 self.lose(self.ranks_of(node), f"{node} was lost: {message.reason}")
                 raise FailedError(f"{node} was lost: {message.reason}")
             if not self._keep(node, message):
                 return node, message
+        return None
+
+    def _next(self, until: float) -> tuple[str, AnyNodeMessage | Lost] | None:
+        """The next message that its node may send: of a rank only the node on which it sits."""
+        while (received := self.company.receive(until)) is not None:
+            node, message = received
+            rank = getattr(message, "rank", None)
+            if rank is None or ((seat := self.seat(rank)) is not None and seat.node == node):
+                return received
+            self.note(f"{node} reports on rank {rank}, which does not run there: ignored")
         return None
 
     def lose(self, ranks: Iterable[int], why: str) -> None:
@@ -157,21 +167,18 @@ class ProbeRun:
     def _keep(self, node: str, message: AnyNodeMessage) -> bool:
         """Whether it was something that is only kept."""
         if isinstance(message, Note):
-            seat = None if message.rank is None else self.seat(message.rank)
-            who = self.name(message.rank) if message.rank is not None and seat is not None else node
+            who = node if message.rank is None else self.name(message.rank)
             self.note(f"{who}: {message.text}")
         elif isinstance(message, Alive):
             self.states[node] = message.worker
         elif isinstance(message, Counters):
             self.counters.setdefault(node, []).append(message.values)
         elif isinstance(message, Transport):
-            seat = self.seat(message.rank)
-            if seat is not None and seat.node == node:
-                for transport in message.transports:
-                    ranks = self.results.transports.setdefault(transport, [])
-                    if message.rank not in ranks:
-                        ranks.append(message.rank)
-                self.changed()
+            for transport in message.transports:
+                ranks = self.results.transports.setdefault(transport, [])
+                if message.rank not in ranks:
+                    ranks.append(message.rank)
+            self.changed()
         else:
             return False
         return True
