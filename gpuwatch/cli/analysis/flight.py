@@ -30,10 +30,10 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
     PATH is a dump or a folder of dumps, as torch writes them on a timeout (TORCH_NCCL_DUMP_ON_TIMEOUT=1;
     their prefix is TORCH_FR_DUMP_TEMP_FILE, in older torch TORCH_NCCL_DEBUG_INFO_TEMP_FILE): pickles or
     JSON, also packed, the rank at the end of the name. Code in a pickle is never executed. Dumps may be
-    missing
-    or broken.
+    missing or broken.
 
-    Exit status: 0 no problem found, 1 a culprit or a hang was found, 2 wrong usage or no dump.
+    Exit status: 0 no problem found in the dumps, 1 a culprit or a hang was found or a dump cannot be read,
+    2 wrong usage or no dump.
     """
     missing = [f"{path}: no such file or folder" for path in paths if not path.exists()]
     if missing:
@@ -55,4 +55,5 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
             sys.stdout.write(f"{flight_json(read, verdict)}\n")
         else:
             print_flight(read, verdict, sys.stdout)
-    return exit_codes.UNHEALTHY if verdict.testimony.wrong else exit_codes.HEALTHY
+    unknown = any(each.unreadable for each in read.skipped)  # of its rank nothing is known
+    return exit_codes.UNHEALTHY if verdict.testimony.wrong or unknown else exit_codes.HEALTHY

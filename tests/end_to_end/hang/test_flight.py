@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import ROOT, gpuwatch
+from tests.diagnose.dumps import content, steps
 from tests.parts import SEEN_BY_EVERY_AGENT, need_torch
 
 pytestmark = SEEN_BY_EVERY_AGENT
@@ -69,3 +71,14 @@ def test_without_a_dump_it_is_wrong_usage(tmp_path: Path, what: str) -> None:
     assert done.returncode == 2
     assert "trace_rank_0" in done.stderr
     assert done.stdout == ""
+
+
+def test_a_dump_that_cannot_be_read_is_no_sound_one(tmp_path: Path) -> None:
+    done = content(steps(3, "completed"), {"0": range(2)})
+    for rank in range(2):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(done, 2))
+    assert gpuwatch("flight", str(tmp_path)).returncode == 0
+    (tmp_path / "nccl_trace_rank_1").write_bytes(b"\x80\x02}q\x00broken")
+    broken = gpuwatch("flight", str(tmp_path))
+    assert broken.returncode == 1
+    assert "nccl_trace_rank_1" in broken.stdout
