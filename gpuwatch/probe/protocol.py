@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from gpuwatch.probe.probe_request import Collective
+from gpuwatch.wire.limits import Few
 
 # ---- what a node has
 
@@ -89,9 +90,9 @@ class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
     tried: list[str] = []
     """Interpreters that were looked at and why they will not do, in words."""
     cpus: int | None = None
-    gpus: list[InventoryGpu] = []
-    nics: list[InventoryNic] = []
-    ports: list[InventoryPort] = []
+    gpus: Few[InventoryGpu] = []
+    nics: Few[InventoryNic] = []
+    ports: Few[InventoryPort] = []
     nccl: dict[str, str] = {}
     """NCCL's settings for the ranks that state which ports it uses: NCCL_IB_HCA and the like."""
     notes: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import time
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from gpuwatch.probe.judging.judge import judge, suspects
 from gpuwatch.probe.orchestration.conductor import Conductor
-from gpuwatch.probe.orchestration.nodes.carrier_line import decode_message
+from gpuwatch.probe.orchestration.nodes.carrier_line import TalkError, decode_message
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.protocol import Done, Step
 from gpuwatch.report.once.json_output import to_json
@@ -72,3 +73,16 @@ def test_hostile_texts_steer_no_terminal() -> None:
         return reported
 
     reports(run(Fabric(unlucky=unlucky)))
+
+
+@pytest.mark.parametrize("kind", ["gpus", "nics", "ports"])
+def test_an_inventory_of_more_devices_than_any_node_has_is_refused(kind: str) -> None:
+    device = {
+        "gpus": {"index": 0, "uuid": "GPU-0"},
+        "nics": {"name": "eth0", "address": "10.0.0.1", "prefix": 24},
+        "ports": {"device": "mlx5_0", "port": 1},
+    }[kind]
+    line = {"kind": "inventory", "host": "n", "pid": 1, kind: [device] * 1024}
+    decode_message(json.dumps(line).encode())
+    with pytest.raises(TalkError):
+        decode_message(json.dumps({**line, kind: [device] * 1025}).encode())
