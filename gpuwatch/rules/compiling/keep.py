@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ from gpuwatch.whole_file import read_own, write_whole
 
 MOST_BYTES = 64 << 20
 MAX_CACHE_FILES = 4
-"""Files that stay: the packs of this version with and without one's own, and those of the version before."""
+"""Files that stay, those used last: the packs of this version with and without one's own, and those of the
+version before."""
 _CODE = ("check.py", "compile.py", "literals.py", "../model/dialect.py")
 
 
@@ -35,6 +37,7 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     with contextlib.suppress(OSError, msgspec.DecodeError):
         digest, _, data = read_own(file, MOST_BYTES, follow=False).partition(b"\n")
         if digest == _seal(name, data):
+            os.utime(file)  # the files that are used stay
             return msgspec.json.decode(data, type=list[dict[str, Any]])
     from gpuwatch.rules.compiling.compile import compiled  # noqa: PLC0415 - not needed where the file is there
 

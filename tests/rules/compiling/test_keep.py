@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,9 @@ def test_the_second_time_they_come_from_the_file_and_are_the_same(folder: Path) 
     made = keep.compiled_or_kept(rules)
     assert made == compiled(rules)
     (file,) = folder.iterdir()
-    written = file.stat().st_mtime_ns
+    written = file.stat().st_ino
     assert keep.compiled_or_kept(rules) == made
-    assert file.stat().st_mtime_ns == written
+    assert file.stat().st_ino == written
 
 
 def test_a_damaged_file_is_made_anew_and_other_rules_have_another(folder: Path) -> None:
@@ -40,6 +41,20 @@ def test_a_damaged_file_is_made_anew_and_other_rules_have_another(folder: Path) 
         others = [each for each, _ in parse_pack(rule(f"frobnicator {number}"), "a.yaml")]
         assert keep.compiled_or_kept(others)[0]["match"] == [f"frobnicator {number}"]
     assert len(list(folder.iterdir())) == keep.MAX_CACHE_FILES
+
+
+def test_what_is_used_stays_while_others_come(folder: Path) -> None:
+    rules, *others = (
+        [each for each, _ in parse_pack(rule(f"frobnicator {number}"), "a.yaml")] for number in range(7)
+    )
+    keep.compiled_or_kept(rules)
+    (file,) = folder.iterdir()
+    written = file.stat().st_ino
+    for other in others:
+        os.utime(file, (0, 0))
+        keep.compiled_or_kept(rules)
+        keep.compiled_or_kept(other)
+    assert file.stat().st_ino == written
 
 
 def test_a_folder_that_cannot_be_made_costs_only_the_time(folder: Path) -> None:

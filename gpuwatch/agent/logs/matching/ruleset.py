@@ -7,6 +7,7 @@ group one stands in the line, too.
 """
 
 import re
+from functools import lru_cache
 
 from ..lines.json_lines import escaped
 from ..lines.programs import DEFAULT
@@ -25,7 +26,7 @@ MAX_LIKE = 4
 """Dialects that are like each other in turn."""
 
 _DIGIT = re.compile(rb"\d")
-_ESCAPED = re.compile(r"[^ -~]|[\"\\<>&]")
+_ESCAPED = re.compile(rb"[^ -~]|[\"\\<>&]")
 """Characters that JSON writes in another way."""
 NUMBER = re.compile(r"[+-]?\d{1,18}$")
 FRACTION = re.compile(r"[+-]?\d{1,18}\.\d{1,18}$")
@@ -164,7 +165,7 @@ class Phrase(object):
         """One more pattern has this literal, with groups of words beside it, or with none."""
         if self.needs is None and (self.rules or self.recoveries):
             return
-        groups = [[form for word in group for form in _forms(word)] for group in needs or ()]
+        groups = [_forms(tuple(group)) for group in needs or ()]
         if not groups:
             self.needs = None
         elif groups not in (self.needs or ()):
@@ -270,9 +271,7 @@ class RuleSet(object):
         # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> list[Phrase]
         """A literal, and how it stands in a JSON string."""
         own = self._phrase(found, literal)
-        forms = escaped(own.text) if _ESCAPED.search(literal["text"]) else []
-        texts = [form.decode("utf-8") for form in forms]
-        return [own] + [self._phrase(found, dict(literal, text=text)) for text in texts]
+        return [own] + [self._phrase(found, dict(literal, text=text)) for text in _in_json(own.text)]
 
     def _phrase(self, found, literal):
         # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> Phrase
@@ -292,13 +291,24 @@ def _words(by_id, name, depth):
     return dict(more, **dialect.words) if more else dialect.words
 
 
-def _forms(word):
-    # type: (str) -> list[bytes]
-    """A word as it stands in a line of small letters without digits; in a JSON string, too."""
-    plain = word.encode("utf-8")
-    if not _ESCAPED.search(word):
-        return [plain]
-    return [plain] + [_DIGIT.sub(b"", form).lower() for form in escaped(plain)]
+@lru_cache(maxsize=1 << 14)
+def _forms(words):
+    # type: (tuple[str, ...]) -> list[bytes]
+    """Words as they stand in a line of small letters without digits; in a JSON string, too."""
+    forms = []  # type: list[bytes]
+    for word in words:
+        plain = word.encode("utf-8")
+        forms.append(plain)
+        if _ESCAPED.search(plain):
+            forms += [_DIGIT.sub(b"", form).lower() for form in escaped(plain)]
+    return forms
+
+
+@lru_cache(maxsize=1 << 14)
+def _in_json(text):
+    # type: (bytes) -> list[str]
+    """How a literal stands in a JSON string, where that is not the literal itself."""
+    return [form.decode("utf-8") for form in escaped(text)] if _ESCAPED.search(text) else []
 
 
 def _comes_last(dialect):
