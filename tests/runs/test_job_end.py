@@ -15,7 +15,7 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.placement import step_series
 from gpuwatch.runs.scan.scan import scan
 from tests.cli.running import gpuwatch
-from tests.runs.ended_logs import START, report, step_line, steps
+from tests.runs.ended_logs import LATER, START, report, step_line, steps
 from tests.sentences import Sentences
 
 
@@ -384,3 +384,57 @@ def test_ranks_that_several_folders_hold_are_those_of_several_jobs(tmp_path: Pat
         for rank in range(2):
             (tmp_path / folder / f"rank{rank}.log").write_text(steps(last, 600))
     assert report(tmp_path).end.behind == ()
+
+
+EPOCHS = {
+    "bar": "Epoch {epoch}/10: 100%|##########| 600/600 [10:00<00:00, 1.0it/s]\n",
+    "bar below": "Epoch {epoch}/10\n600/600 [==============================] - 10s 12ms/step - loss: 0.5\n",
+    "line": "Epoch [{epoch}/10] loss: 0.5\n",
+    "validated": "Epoch {epoch} of 10 trained\nvalidation done, loss 0.5\n",
+}
+
+
+def epochs(kind: str, first: int, last: int) -> str:
+    return "".join(EPOCHS[kind].format(epoch=epoch) for epoch in range(first, last + 1))
+
+
+@pytest.mark.parametrize("kind", EPOCHS)
+def test_epochs_that_end_before_the_announced_number_are_a_stop(tmp_path: Path, kind: str) -> None:
+    log = tmp_path / "rank0.log"
+    log.write_text(epochs(kind, 1, 3))
+    os.utime(log, (START, START))
+    found = report(tmp_path)
+    assert (found.end.state, found.end.epoch, found.found) == ("stopped", (3, 10), True)
+
+
+@pytest.mark.parametrize("kind", EPOCHS)
+@pytest.mark.parametrize(("first", "last"), [(1, 10), (0, 9)])
+def test_all_announced_epochs_are_no_stop(tmp_path: Path, kind: str, first: int, last: int) -> None:
+    log = tmp_path / "rank0.log"
+    log.write_text(epochs(kind, first, last))
+    os.utime(log, (START, START))
+    assert not report(tmp_path).found
+
+
+@pytest.mark.parametrize("ending", ["Training complete\n", "EarlyStopping: no improvement in 3 epochs\n"])
+def test_epochs_that_a_line_ends_are_no_stop(tmp_path: Path, ending: str) -> None:
+    log = tmp_path / "rank0.log"
+    log.write_text(epochs("bar", 1, 3) + ending)
+    os.utime(log, (START, START))
+    assert not report(tmp_path).found
+
+
+def test_a_log_of_epochs_written_now_is_no_stop(tmp_path: Path) -> None:
+    log = tmp_path / "rank0.log"
+    log.write_text(epochs("bar", 1, 3))
+    os.utime(log, (LATER - 5, LATER - 5))
+    assert report(tmp_path).end.state != "stopped"
+
+
+def test_steps_without_a_total_that_end_in_an_early_epoch_are_a_stop(tmp_path: Path) -> None:
+    lines = (f"Epoch {step // 6 + 1}/10 step {step} loss 0.5\n" for step in range(1, 20))
+    log = tmp_path / "rank0.log"
+    log.write_text("".join(lines))
+    os.utime(log, (START, START))
+    end = report(tmp_path).end
+    assert (end.state, end.step, end.epoch) == ("stopped", 19, (4, 10))

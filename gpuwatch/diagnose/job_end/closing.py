@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.runs.placement.epochs import EPOCH_OF, EpochSpan
 
 NUMBER = re.compile(r"\d[\d,]*")
 FAILED_END = re.compile(
@@ -23,7 +24,6 @@ ON_PURPOSE = re.compile(
     r"|by (?:the )?user)\b|\^C"
 )
 """In the last lines of a log: the end was meant, or the program names its reason."""
-EPOCH_OF = re.compile(r"(?i)\bepochs?[ :=#\[(]{1,3}(\d{1,6}) ?(?:/|of) ?(\d{1,6})\b")
 SAVED = re.compile(
     r"(?i)\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state|snapshot|step)\b"
     r"|\b(?:checkpoint|ckpt|snapshot)\b.{0,80}\b(?:saved|written|complete)\b"
@@ -60,19 +60,21 @@ class LogEnd(NamedTuple):
     at: float
     """The time of the last line, else of the file's last change (unix seconds)."""
     lines: Sequence[str]
+    epochs: EpochSpan | None = None
+    """Those that its lines name; None: none, or not looked for."""
 
 
 def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
     """The last epoch that these logs name, and their number; None: it was the last, or unknown."""
     files = {track.file for track in tracks}
     named = [
-        (int(found[1]), int(found[2]))
+        EpochSpan(1 if each.epochs is None else each.epochs.first, int(found[1]), int(found[2]))
         for file, each in closings.items()
         if file in files
         for line in each.lines[-1:]
         for found in EPOCH_OF.finditer(line)
     ]
-    return named[-1] if named and named[-1][0] < named[-1][1] else None
+    return (named[-1].last, named[-1].total) if named and named[-1].short else None
 
 
 def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:

@@ -26,6 +26,12 @@ from gpuwatch.diagnose.job_end.closing import (
     is_failed_end,
     signal_of,
 )
+from gpuwatch.diagnose.job_end.epoch_end import (
+    SHORT_STEPS,
+    ended_in_epoch,
+    ends_on_purpose,
+    has_several_epochs,
+)
 from gpuwatch.diagnose.job_end.planned_end import with_interruption
 from gpuwatch.diagnose.job_end.stopped_ranks import far_behind, nodes_cut_short, ranks_cut_short
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -37,8 +43,6 @@ State: TypeAlias = Literal["finished", "running", "stopped", "unknown"]
 
 RUN_STEPS, RUN_BYTES = 100, 16 << 10
 """So many logged steps, or steps over so much of a file, are a run; less may be a pasted excerpt."""
-SHORT_STEPS = 10
-"""So many logged steps of an announced total are a run, where its log is not written any more."""
 RANK_STEPS = 20
 """The same of each of several ranks with files of their own."""
 PEERS, BEHIND_STEPS = 3, 2
@@ -100,30 +104,28 @@ class JobEnd:
         total = "" if self.total_steps is None else f" of {self.total_steps:,}"
         if self.epoch is not None:
             total += f" in epoch {self.epoch[0]:,} of {self.epoch[1]:,}"
+        at = total if self.step is None else f" at step {self.step:,}{total}"
         if self.early and self.step is not None:
-            return f"ended early by its own rule at step {self.step:,}{total}"
+            return f"ended early by its own rule{at}"
         if self.state == "finished":
-            return "finished" if self.step is None else f"finished at step {self.step:,}{total}"
+            return f"finished{at}"
         if self.state == "running":
-            return "still written" if self.step is None else f"still written, at step {self.step:,}{total}"
+            return f"still written,{at}" if at else "still written"
         if self.signal is not None and not self.behind and not self.nodes:
             how = "interrupted" if self.signal == "SIGINT" else "terminated"
-            at = "" if self.step is None else f" at step {self.step:,}{total}"
             return f"{how} ({self.signal}){at}"
-        if self.state == "unknown" and self.step is not None:
-            return f"how it ended is not logged, step {self.step:,}{total}"
-        if self.step is None:
-            return "how it ended is not logged"
-        return self._stopped(total)
+        if self.state == "stopped":
+            return self._stopped(at, total)
+        return "how it ended is not logged" + (f",{at.removeprefix(' at')}" if at else "")
 
-    def _stopped(self, total: str) -> str:
+    def _stopped(self, at: str, total: str) -> str:
         if self.nodes:
             names = ", ".join(node for node, _ in self.nodes)
             logs = "log" if len(self.nodes) == 1 else "logs"
             first = min(step for _, step in self.nodes)
             return f"the {logs} of {names} stopped at step {first:,}{total}; others finished"
         if not self.behind:
-            return f"stopped at step {self.step:,}{total}"
+            return f"stopped{at}"
         first = min(each.step for each in self.ranks if each.rank in self.behind)
         if self.finished:
             others = ranks_text(self.finished)
@@ -151,7 +153,7 @@ def job_end(
         settled: Whether its files are known not to be written any more.
     """
     main = main_tracks(tracks)
-    epoch = epoch_of(main, closings)
+    epoch = epoch_of(main, closings) if main else ended_in_epoch(tracks, closings)
     furthest = max((track.marks[-1].step for track in main), default=None)
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
@@ -159,8 +161,9 @@ def job_end(
     behind = behind or far_behind(main)
     ends = [alert for alert in alerts if alert.code == FINISHED]
     complete = furthest is not None and reached(furthest, total) and epoch is None
-    run = is_run(main) or (settled and is_short_run(main)) or ends_with_failure(main, closings)
-    stopped = furthest is not None and bool(behind or (total is not None and run))
+    run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
+    stopped = furthest is not None and bool(behind or ((total or epoch) is not None and run))
+    stopped = stopped or (not main and epoch is not None and settled and not ends_on_purpose(closings))
     early = ended_by_rule(main, closings) and not any(_is_failure(alert) for alert in alerts)
     short = () if early else ranks_cut_short(main, total, closings)
     lost = {} if early or short or growing else nodes_cut_short(main, total, closings)
@@ -243,9 +246,13 @@ def is_run(tracks: Sequence[StepTrack]) -> bool:
     )
 
 
-def is_short_run(tracks: Sequence[StepTrack]) -> bool:
-    """Whether these are the steps of a log from its start: a few tens of lines that announce a total."""
-    return any(track.total_steps is not None and len(track.marks) >= SHORT_STEPS for track in tracks)
+def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
+    """Whether these are the steps of a log from its start: tens of lines with a total or epochs."""
+    return any(
+        (track.total_steps is not None or has_several_epochs(closings.get(track.file)))
+        and len(track.marks) >= SHORT_STEPS
+        for track in tracks
+    )
 
 
 def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
@@ -287,6 +294,8 @@ def stop_alerts(
         code = UNKNOWN if end.finished else HANG
         return [_stop(end, track, closings, code, rank, "A rank stopped first", settle)]
     main = main_tracks(tracks)
+    if not main:
+        return []
     stopped = [each for each in main if each.node in dict(end.nodes)] or main
     closing = below_steps(stopped, closings)
     if any(ON_PURPOSE.search(line) and not is_failed_end(line) for line in closing):

@@ -39,7 +39,9 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
 def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
     """How each log ends."""
     return {
-        file.name: LogEnd(file.mtime if file.last_time is None else file.last_time, file.last_lines)
+        file.name: LogEnd(
+            file.mtime if file.last_time is None else file.last_time, file.last_lines, file.epochs
+        )
         for file in files
         if not file.kernel
     }

@@ -63,7 +63,8 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
     what = f"{count} incident{'s' * (count != 1)}" if report.reported else nothing
     files = len(scan.files)
     size = scaled_text(scan.bytes, 1024)
-    unstated = report.end.state == "unknown" and (report.end.step is None or report.incidents)
+    trained = report.end.step is not None or any(file.series or file.epochs for file in scan.files)
+    unstated = report.end.state == "unknown" and (not trained or report.incidents)
     unstated = unstated and report.end.signal is None
     state = "" if unstated else f"{report.end.text}; "
     if report.jobs:

@@ -15,10 +15,12 @@ from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
+from gpuwatch.runs.placement.epochs import EpochSpan, epochs_in
 from gpuwatch.runs.placement.job_ranks import of_ranks, with_census
 from gpuwatch.runs.placement.owners import path_places
 from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.placement.step_series import (
+    MAX_LINE,
     joined,
 )
 from gpuwatch.runs.placement.unfinished import unfinished
@@ -61,8 +63,8 @@ def whole(
         tuple(each for file in files for each in located_findings(file.log, rows[file.log.name], known)),
         known.places,
         tuple(
-            log_scan(file, owner, known, writers, counted, len(rows[file.log.name]))
-            for file, owner in zip(files, owners, strict=True)
+            log_scan(file, owner, known, writers, counted, len(rows[file.log.name]), epochs_of(file, sample))
+            for file, owner, (_, sample) in zip(files, owners, samples, strict=True)
         ),
         tuple(skipped),
         sum(read.bytes for read in every),
@@ -117,6 +119,12 @@ def has_grown(log: LogPath) -> bool:
         return False
 
 
+def epochs_of(file: ScanFile, sample: Iterable[bytes]) -> EpochSpan | None:
+    """The epochs that the sample lines and the last lines of a file name."""
+    lines = [line[:MAX_LINE].decode(errors="replace") for line in sample if b"poch" in line.lower()]
+    return epochs_in([*lines, *(line for read in file.in_order() for line in read.last_lines)])
+
+
 def log_scan(
     file: ScanFile,
     owner: FileOwner,
@@ -124,6 +132,7 @@ def log_scan(
     writers: dict[str, int],
     words: frozenset[str],
     findings: int,
+    epochs: EpochSpan | None,
 ) -> LogScan:
     """The report of one file.
 
@@ -134,6 +143,7 @@ def log_scan(
         writers: File name -> its rank, where the lines report it.
         words: Those whose numbers are ranks.
         findings: Of the file.
+        epochs: That its lines name.
     """
     stated = path_places(file.log.inner)
     own = writers.get(file.log.name, owner.rank)
@@ -154,4 +164,5 @@ def log_scan(
         max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),
         of_ranks(joined(read.series for read in file.in_order()), words),
         tuple(line for read in file.in_order() for line in read.last_lines),
+        epochs,
     )

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.runs.files.files import Skipped
+from gpuwatch.runs.placement.epochs import EpochSpan
 from gpuwatch.runs.placement.step_series import (
     StepSeries,
 )
@@ -42,6 +43,8 @@ class LogScan:
     series: tuple[StepSeries, ...] = ()
     """The steps that ranks logged in it."""
     last_lines: tuple[str, ...] = ()
+    epochs: EpochSpan | None = None
+    """Those that lines near its beginning and its end name."""
 
 
 @dataclass(frozen=True)

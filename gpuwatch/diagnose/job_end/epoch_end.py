@@ -1,0 +1,57 @@
+"""Logs that count epochs and no steps of the whole training: whether they end before the last epoch. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.job_end.closing import ON_PURPOSE, LogEnd, is_failed_end
+from gpuwatch.runs.placement.epochs import EPOCH_OF
+
+SHORT_STEPS = 10
+"""So many logged steps of an announced total are a run, where its log is not written any more."""
+
+
+def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
+    """The furthest epoch of these logs and the announced number; None: it was the last one, or is unknown.
+
+    One epoch alone with fewer than `SHORT_STEPS` logged steps may be an excerpt.
+
+    Args:
+        tracks: The steps of its ranks; those of single epochs.
+        closings: File -> how its log ends.
+    """
+    marks = {track.file: len(track.marks) for track in tracks}
+    spans = [
+        each.epochs
+        for file, each in closings.items()
+        if each.epochs is not None and (has_several_epochs(each) or marks.get(file, 0) >= SHORT_STEPS)
+    ]
+    if not spans or not all(span.short for span in spans):
+        return None
+    furthest = max(spans, key=lambda span: span.last)
+    return furthest.last, furthest.total
+
+
+def ends_on_purpose(closings: Mapping[str, LogEnd]) -> bool:
+    """Whether a log names a reason of its end below the last epoch, which stood below no earlier one."""
+    return any(_states_end(each.lines) for each in closings.values() if each.epochs is not None)
+
+
+def has_several_epochs(end: LogEnd | None) -> bool:
+    """Whether a log names more than one epoch: less of one that counts hundreds may be an excerpt."""
+    return end is not None and end.epochs is not None and end.epochs.last > end.epochs.first
+
+
+def _states_end(lines: Sequence[str]) -> bool:
+    last = max((number for number, line in enumerate(lines) if EPOCH_OF.search(line)), default=-1)
+    above = {_shape(line) for line in lines[: last + 1]}
+    return any(
+        ON_PURPOSE.search(line) and not is_failed_end(line) and _shape(line) not in above
+        for line in lines[last + 1 :]
+    )
+
+
+def _shape(line: str) -> str:
+    return re.sub(r"\d+", "0", line)

@@ -1,0 +1,33 @@
+"""Epochs that a log announces: the first and the furthest one of those that its lines name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+EPOCH_OF = re.compile(r"(?i)\bepochs?[ :=#\[(]{1,3}(\d{1,6}) ?(?:/|of) ?(\d{1,6})\b")
+
+
+class EpochSpan(NamedTuple):
+    """Epochs of one announced number."""
+
+    first: int
+    last: int
+    """The furthest one."""
+    total: int
+
+    @property
+    def short(self) -> bool:
+        """Whether an announced epoch is missing; a loop whose first known epoch is 0 counts from 0."""
+        return self.last + (self.first == 0) < self.total
+
+
+def epochs_in(lines: Iterable[str]) -> EpochSpan | None:
+    """The epochs of the number that the last of these lines announces; None: no line names one."""
+    named = [(int(found[1]), int(found[2])) for line in lines for found in EPOCH_OF.finditer(line)]
+    if not named:
+        return None
+    total = named[-1][1]
+    numbers = [epoch for epoch, of in named if of == total]
+    return EpochSpan(numbers[0], max(numbers), total)
