@@ -17,6 +17,16 @@ Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]
 """(title, instructions, [(prompt, echo)]) -> answers: what keyboard-interactive asks."""
 
 
+PASSWORD_PROMPTS = 3
+"""A password is sent so often in one login, as OpenSSH's NumberOfPasswordPrompts has it (ssh_config(5))."""
+MOST_REQUESTS = 16
+"""Of keyboard-interactive in one login: PAM sends texts without a prompt, too."""
+
+
+class TooManyPromptsError(paramiko.SSHException):
+    """The server asks again and again. It ends the transport, for it is raised in its thread."""
+
+
 class NeedsAnswersError(CarrierError):
     """The server asks questions, and there is nobody to answer them any more."""
 
@@ -62,6 +72,8 @@ def authenticate(
             methods = list(proposal.attempt())
         except paramiko.BadAuthenticationType as error:
             methods = error.allowed_types
+        except TooManyPromptsError as error:
+            raise CarrierError(f"{host.where} {error}; the login is given up", final=True) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not transport.is_active():
                 raise _hung_up(host, proposal, tried, error) from error
@@ -113,10 +125,21 @@ def _proposals(
 
 
 def _one_secret(password: str) -> Responder:
-    """Answers a lone hidden prompt with the password, and nothing else: it is no one-time code."""
+    """Answers a lone hidden prompt with the password, and nothing else: it is no one-time code.
+
+    The answer raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MOST_REQUESTS` requests.
+    """
+    sent = requests = 0
 
     def respond(_title: str, _instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
+        nonlocal sent, requests
+        requests += 1
         lone = len(prompts) == 1 and not prompts[0][1]
+        sent += lone
+        if sent > PASSWORD_PROMPTS:
+            raise TooManyPromptsError(f"asked for the password more than {PASSWORD_PROMPTS} times")
+        if requests > MOST_REQUESTS:
+            raise TooManyPromptsError(f"asked more than {MOST_REQUESTS} questions")
         return [password] if lone else ["" for _ in prompts]
 
     return respond

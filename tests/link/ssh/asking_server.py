@@ -25,6 +25,10 @@ class Asking:
     password: str = ""
     partial_key: bool = False
     """A key is needed first, any key."""
+    asks_again: int = 0
+    """So often it asks once more in the same login, whatever the answers are."""
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+    """The answers of each keyboard-interactive request."""
     port: int = 0
     logins: int = 0
     running: list[paramiko.Transport] = field(default_factory=list)
@@ -61,6 +65,9 @@ class _Session(paramiko.ServerInterface):
         return InteractiveQuery("Second factor", "\x1b]0;evil\x07look", *self._asking.prompts)
 
     def check_auth_interactive_response(self, responses: list[str]) -> int | InteractiveQuery:
+        self._asking.asked.append(tuple(responses))
+        if len(self._asking.asked) <= self._asking.asks_again:
+            return InteractiveQuery("Second factor", "again", *self._asking.prompts)
         return self._judge(tuple(responses) == self._asking.answers)
 
     def check_channel_request(self, kind: str, chanid: int) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.ssh.authentication import MOST_REQUESTS, PASSWORD_PROMPTS
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.prompter import MAX_CHARACTERS, MAX_PROMPTS, Person
 from gpuwatch.link.stream.carrier import CarrierError
@@ -57,6 +58,29 @@ def test_a_password_is_no_one_time_code(client: Client, host_key: Path) -> None:
         error = refusal(spec, client.options(ask_password=True), ask=Asked("s3cret"))
         assert error.final
         assert "s3cret" not in str(error)
+
+
+@pytest.mark.parametrize(("echo", "passwords"), [(False, PASSWORD_PROMPTS), (True, 0)])
+def test_a_node_that_asks_without_end_is_given_up(
+    client: Client, host_key: Path, echo: bool, passwords: int
+) -> None:
+    asking = Asking(prompts=(("Password: ", echo),), asks_again=10_000)
+    with asking_server(asking, host_key):
+        spec = know(client, "insatiable", asking, host_key)
+        error = refusal(spec, client.options(ask_password=True), ask=Asked("s3cret"))
+    assert error.final
+    assert asking.asked.count(("s3cret",)) == passwords
+    assert len(asking.asked) <= MOST_REQUESTS
+    assert "s3cret" not in str(error)
+
+
+def test_the_second_question_of_one_login_still_gets_the_password(client: Client, host_key: Path) -> None:
+    asking = Asking(prompts=(("Password: ", False),), answers=("s3cret",), asks_again=PASSWORD_PROMPTS - 1)
+    with asking_server(asking, host_key):
+        spec = know(client, "twice", asking, host_key)
+        with dialing(spec, client.options(ask_password=True), Asked("s3cret")) as dial:
+            dial("true").close()
+    assert asking.asked == [("s3cret",)] * PASSWORD_PROMPTS
 
 
 def test_without_answers_the_sentence_names_the_remedy(client: Client, host_key: Path) -> None:
