@@ -9,6 +9,9 @@ import stat
 import tempfile
 from pathlib import Path
 
+OF_SHELL = (("/", "dev", "fd"), ("/", "proc", "self"))
+"""Where the pipes of a shell have their names."""
+
 
 def write_whole(path: Path, data: bytes) -> None:
     """Replace a file of an existing folder; nobody but its owner may read it.
@@ -30,15 +33,21 @@ def write_whole(path: Path, data: bytes) -> None:
 def read_bounded(path: Path, most: int) -> bytes:
     """At most `most` bytes of a file that a person names; a pipe of the shell (`<(...)`) is read, too.
 
+    Nothing is waited for: neither the writer of a pipe, which may never come, nor the keys of a terminal.
+
     Raises:
-        OSError: it cannot be read, or is a named pipe, which may have no writer and never end; `strerror`
-            states which.
+        OSError: it cannot be read, or is a named pipe; `strerror` states which.
     """
-    is_pipe = stat.S_ISFIFO(path.stat().st_mode)
-    if is_pipe and path.parts[:3] not in (("/", "dev", "fd"), ("/", "proc", "self")):
-        raise PermissionError(errno.EPERM, "a named pipe, not a file", str(path))
-    with path.open("rb") as file:
-        return file.read(most)
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(number).st_mode)
+        if is_pipe and path.parts[:3] not in OF_SHELL:
+            raise PermissionError(errno.EPERM, "a named pipe, not a file", str(path))
+        os.set_blocking(number, is_pipe)
+        with open(number, "rb", closefd=False) as file:
+            return file.read(most) or b""  # a terminal without a key gives None
+    finally:
+        os.close(number)
 
 
 def read_own(path: Path, most: int, *, follow: bool = True) -> bytes:

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 from gpuwatch.link.openssh.host_certificate import SUFFIX, BadCertificateError, key_type, read_certificate
-from gpuwatch.link.openssh.known_hosts_file import KnownHostsLine, append_key, lines_about, read_key
+from gpuwatch.link.openssh.known_hosts_file import (
+    HostKeyListError,
+    KnownHostsLine,
+    append_key,
+    lines_about,
+    read_key,
+    read_list,
+)
 
 _DEFAULT_PORT = 22
 _KRL_MAGIC = b"SSHKRL\n\0"
@@ -161,25 +168,21 @@ class KnownHosts:
         )
 
 
-class RevocationListError(Exception):
-    """RevokedHostKeys cannot be followed, so no host key may be trusted."""
-
-
 def revoked_blobs(file: Path) -> frozenset[bytes]:
     """The keys of a RevokedHostKeys file.
 
     Raises:
-        RevocationListError: when it cannot be read or is a binary list (KRL), which only OpenSSH reads.
+        HostKeyListError: when it cannot be read or is a binary list (KRL), which only OpenSSH reads.
     """
     try:
-        content = file.read_bytes()
+        content = read_list(file)
     except OSError as error:
-        raise RevocationListError(
+        raise HostKeyListError(
             f"RevokedHostKeys {file} cannot be read ({error.strerror}): "
             "make it readable or take the line out of ssh_config"
         ) from error
     if content.startswith(_KRL_MAGIC):
-        raise RevocationListError(
+        raise HostKeyListError(
             f"RevokedHostKeys {file} is a binary list that only OpenSSH reads: "
             "use `link: command` with ssh for this node"
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import hmac
 import os
 import re
@@ -17,8 +18,12 @@ from pathlib import Path
 from typing import Literal
 
 from gpuwatch.link.openssh.host_certificate import key_type
+from gpuwatch.whole_file import read_bounded
 
 Marker = Literal["", "@cert-authority", "@revoked"]
+MOST_BYTES = 64 << 20
+"""A list of 200,000 hosts with three keys each has so many; a device has no end."""
+REMEDY = "name a regular file in ssh_config (UserKnownHostsFile, GlobalKnownHostsFile, RevokedHostKeys)"
 _MARKERS: tuple[Marker, ...] = ("@cert-authority", "@revoked")
 
 
@@ -47,8 +52,16 @@ class KnownHostsLine:
         return _patterns_match(self.hosts, name)
 
 
+class HostKeyListError(Exception):
+    """A list of host keys cannot be followed, so no host key may be trusted; the message names the remedy."""
+
+
 def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
-    """The lines of a file about a lookup name, in order; none when there is no file."""
+    """The lines of a file about a lookup name, in order; none when there is no file.
+
+    Raises:
+        HostKeyListError: it is a named pipe, or larger than `MOST_BYTES`.
+    """
     return _matching(file, _state(file), name)
 
 
@@ -79,13 +92,31 @@ def _matching(file: Path, state: tuple[int, int, int], name: str) -> tuple[Known
 
 @lru_cache(maxsize=64)
 def _parse_file(file: Path, state: tuple[int, int, int]) -> tuple[KnownHostsLine, ...]:  # noqa: ARG001  # the cache's key
-    """The readable lines of a file; none when there is no file."""
+    """The readable lines of a file; none when there is no file, or it may not be read."""
     try:
-        lines = file.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        lines = read_list(file).decode("utf-8", "surrogateescape").split("\n")
     except OSError:
         return ()
     entries = (_parse_line(text, file, number) for number, text in enumerate(lines, 1))
     return tuple(entry for entry in entries if entry is not None)
+
+
+def read_list(file: Path) -> bytes:
+    """The bytes of a list of host keys.
+
+    Raises:
+        HostKeyListError: as of `lines_about`.
+        OSError: it is not there or cannot be read.
+    """
+    try:
+        content = read_bounded(file, MOST_BYTES + 1)
+    except PermissionError as error:
+        if error.errno != errno.EPERM:
+            raise
+        raise HostKeyListError(f"{file}: {error.strerror}; {REMEDY}") from error
+    if len(content) > MOST_BYTES:
+        raise HostKeyListError(f"{file}: larger than {MOST_BYTES >> 20} MiB; {REMEDY}")
+    return content
 
 
 def _parse_line(text: str, file: Path, number: int) -> KnownHostsLine | None:

@@ -13,9 +13,9 @@ from gpuwatch.link.openssh.known_hosts import (
     HostKeyVerdict,
     HostName,
     KnownHosts,
-    RevocationListError,
     describe_key,
 )
+from gpuwatch.link.openssh.known_hosts_file import HostKeyListError
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.sockets.streams import ByteStream
 from gpuwatch.link.stream.carrier import CarrierError
@@ -91,7 +91,11 @@ def negotiate(
     security = transport.get_security_options()
     security.ciphers = _CIPHERS
     security.digests = _MACS
-    security.key_types = known.order(name, wanted)
+    try:
+        security.key_types = known.order(name, wanted)
+    except HostKeyListError as error:
+        end(stream, transport)
+        raise CarrierError(str(error), final=True) from error
     done = threading.Event()
     try:
         transport.start_client(event=done)
@@ -118,7 +122,7 @@ def _trust(
         new = verdict.trust == "unknown"
         if verdict.trust == "unknown" and policy.accept_new and host.user_known_hosts:
             verdict = known.record(name, blob, hashed=host.hash_known_hosts, now=time.time())
-    except RevocationListError as error:
+    except HostKeyListError as error:
         raise CarrierError(str(error), final=True) from error
     except OSError as error:
         raise CarrierError(

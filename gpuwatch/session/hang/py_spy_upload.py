@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.whole_file import read_bounded
 from gpuwatch.wire import UploadResult
 
 PIECE_BYTES = 44_000
@@ -40,8 +41,7 @@ def load(path: Path) -> Program:
         LoanError: why it cannot be lent.
     """
     try:
-        with path.open("rb") as file:
-            program = file.read(MOST_BYTES + 1)
+        program = read_bounded(path, MOST_BYTES + 1)
     except OSError as error:
         raise LoanError((error.strerror or str(error)).lower()) from error
     if not program.startswith((b"\x7fELF", b"#!")):

@@ -24,6 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from paramiko.pkey import PublicBlob
 
+from gpuwatch.whole_file import read_bounded
+
 _OPENSSH_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 _OPENSSH_MAGIC = b"openssh-key-v1\0"
 MOST_BYTES = 1 << 20
@@ -78,20 +80,21 @@ def read_key_file(path: Path) -> KeyFile:
     try:
         content = _content(path)
     except OSError as error:
-        raise KeyFileError(f"it cannot be read: {error.strerror}") from error
+        raise KeyFileError(
+            f"it cannot be read: {error.strerror}; name a file that holds a private key"
+        ) from error
     if content.lstrip().startswith(_OPENSSH_BEGIN):
         return KeyFile(path, content, _openssh_header(content)[0], public_key(path))
     return KeyFile(path, content, b"ENCRYPTED" in content, public_key(path))
 
 
 def _content(path: Path) -> bytes:
-    """At most `MOST_BYTES` of a file: a device has no end.
+    """At most `MOST_BYTES` of a file: a device has no end, and a named pipe no writer.
 
     Raises:
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES)
+    return read_bounded(path, MOST_BYTES)
 
 
 def public_key(path: Path) -> bytes | None:

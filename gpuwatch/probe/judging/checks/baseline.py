@@ -12,8 +12,10 @@ import msgspec
 from gpuwatch.probe.judging.links.links import best_tenth, graded
 from gpuwatch.probe.judging.text.words import plural, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
-from gpuwatch.whole_file import write_whole
+from gpuwatch.whole_file import read_bounded, write_whole
 
+MOST_BYTES = 64 << 20
+"""Of a baseline of a thousand nodes."""
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
 REGRESSION_SHARE = 0.05
@@ -113,7 +115,7 @@ def load(path: str | Path) -> Baseline:
     """
     remedy = "make one with --save-baseline on a healthy cluster"
     try:
-        kept = msgspec.json.decode(Path(path).read_bytes(), type=_BaselineFile)
+        kept = msgspec.json.decode(read_bounded(Path(path), MOST_BYTES), type=_BaselineFile)
     except FileNotFoundError:
         raise BaselineError(f"there is no baseline {path}; {remedy}") from None
     except OSError as error:
