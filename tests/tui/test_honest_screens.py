@@ -6,13 +6,13 @@ import copy
 
 from msgspec import structs
 from textual.widgets import Input
-from textual.widgets._footer import FooterKey
 from textual.widgets._toast import Toast
 
 from gpuwatch import wire
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.toolkit.key_hints import KeysLine
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
 from tests.tui.told_alerts import demo_book
@@ -20,7 +20,7 @@ from tests.tui.told_alerts import demo_book
 
 def hints(app: GpuwatchApp) -> set[str]:
     """The actions that the line of key hints names."""
-    return {key.action.partition("(")[0] for key in app.screen.query(FooterKey)}
+    return {key.action.partition("(")[0] for key in app.screen.query_one(KeysLine).hints}
 
 
 async def test_a_notice_covers_one_line_over_the_key_hints_only() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
+from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
-from textual.widgets import Footer
-from textual.widgets._footer import FooterKey  # textual names it nowhere else
+from textual.screen import Screen
+from textual.widget import Widget
 
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
@@ -17,47 +19,160 @@ ASKED_FROM = ("fleet", "incidents", "training")
 """Screens that can start a hang query."""
 
 
-class KeysLine(Footer):
-    """Textual's footer, which would cut the last key off."""
+@dataclass(frozen=True)
+class KeyHint:
+    """One key: how it is shown, what it does in a word or two and in a sentence, and whether it works now."""
+
+    key: str
+    key_display: str
+    description: str
+    tooltip: str
+    action: str
+    enabled: bool
+
+    @property
+    def width(self) -> int:
+        """Key, a blank, what it does."""
+        return len(self.key_display) + 1 + len(self.description)
+
+
+class KeysLine(Widget):
+    """Textual's footer in one widget: that one mounts a widget a key anew with each change of the keys."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "keys-line--key",
+        "keys-line--description",
+        "keys-line--hovered",
+        "keys-line--disabled",
+    }
+    DEFAULT_CSS = """
+    KeysLine {
+        dock: bottom;
+        height: 1;
+        color: $footer-foreground;
+        background: $footer-background;
+        .keys-line--key {
+            color: $footer-key-foreground;
+            background: $footer-key-background;
+            text-style: bold;
+        }
+        .keys-line--description {
+            color: $footer-description-foreground;
+            background: $footer-description-background;
+        }
+        .keys-line--hovered { background: $block-hover-background; }
+        .keys-line--disabled { text-style: dim; }
+    }
+    """
 
     def __init__(self, kind: str) -> None:
-        super().__init__(compact=True, show_command_palette=False)
+        super().__init__()
         self._kind = kind
         """Which screen it is."""
-        self._width = 0
+        self.hints: list[KeyHint] = []
+        """Those that fit, from left to right."""
+        self._hovered: KeyHint | None = None
 
-    def compose(self) -> ComposeResult:
-        """The keys that fit."""
-        keys = [key for key in super().compose() if isinstance(key, FooterKey)]
-        yield from self._fitting([key for key in keys if not self._is_idle(key)])
+    def on_mount(self) -> None:
+        """Follow the keys that work now."""
+        self.screen.bindings_updated_signal.subscribe(self, self._on_bindings)
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_unmount(self) -> None:
+        """Follow them no more."""
+        self.screen.bindings_updated_signal.unsubscribe(self)
+
+    def render(self) -> Text:
+        """The keys with a blank between two."""
+        styles = {name: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
+        line = Text(no_wrap=True, end="")
+        for hint in self.hints:
+            shown = Text.assemble(
+                (hint.key_display, styles["keys-line--key"]),
+                (f" {hint.description}", styles["keys-line--description"]),
+            )
+            if not hint.enabled:
+                shown.stylize(styles["keys-line--disabled"])
+            if hint == self._hovered:
+                shown.stylize(styles["keys-line--hovered"])
+            line.append_text(shown).append(" ")
+        return line
+
+    def on_resize(self) -> None:
         """Another width has room for other keys."""
-        if event.size.width != self._width:
-            self.call_after_refresh(self.recompose)
+        self._find()
 
-    def _is_idle(self, key: FooterKey) -> bool:
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Press the key that was clicked."""
+        hint = self._at(event.x)
+        if hint is not None and hint.enabled:
+            self.app.simulate_key(hint.key)
+        elif hint is not None:
+            self.app.bell()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Mark the key under the pointer."""
+        self._hover(self._at(event.x))
+
+    def on_leave(self) -> None:
+        """The pointer is elsewhere."""
+        self._hover(None)
+
+    def _on_bindings(self, screen: Screen[object]) -> None:
+        if screen.app.app_focus and self.is_attached and screen is self.screen:
+            self._find()
+
+    def _find(self) -> None:
+        """Find the keys that work here, and paint them where they changed."""
+        first_of: dict[str, KeyHint] = {}
+        for _, binding, enabled, tooltip in self.screen.active_bindings.values():
+            if binding.show and binding.action not in first_of:
+                first_of[binding.action] = KeyHint(
+                    binding.key,
+                    self.app.get_key_display(binding),
+                    binding.description,
+                    tooltip,
+                    binding.action,
+                    enabled,
+                )
+        hints = _fitting([hint for hint in first_of.values() if not self._is_idle(hint)], self.app.size.width)
+        if hints != self.hints:
+            self.hints = hints
+            self.refresh()
+
+    def _is_idle(self, hint: KeyHint) -> bool:
         """Whether it leads nowhere from here."""
-        name = key.action.partition("(")[0]
+        name = hint.action.partition("(")[0]
         if name == self._kind or (name == "waiting" and self._kind not in ASKED_FROM):
             return True
         return isinstance(self.screen, LiveScreen) and name in self.screen.idle()
 
-    def _fitting(self, keys: list[FooterKey]) -> list[FooterKey]:
-        self._width = self.app.size.width
-        for key in _in_order_of_going(keys):
-            if sum(map(_width_of, keys)) - 1 <= self._width:
-                break
-            keys = [each for each in keys if each is not key]
-        return keys
+    def _at(self, column: int) -> KeyHint | None:
+        """The key that is shown there."""
+        end = 0
+        for hint in self.hints:
+            end += hint.width + 1
+            if column < end:
+                return hint if column < end - 1 else None
+        return None
+
+    def _hover(self, hint: KeyHint | None) -> None:
+        if hint != self._hovered:
+            self._hovered = hint
+            self.tooltip = hint.tooltip if hint else None
+            self.refresh()
 
 
-def _in_order_of_going(keys: list[FooterKey]) -> Iterator[FooterKey]:
-    yield from (key for action in FIRST_TO_GO for key in keys if key.action == action)
-    yield from (key for key in reversed(keys) if key.action not in (*FIRST_TO_GO, *LAST_TO_GO))
-    yield from (key for action in reversed(LAST_TO_GO) for key in keys if key.action == action)
+def _fitting(hints: list[KeyHint], width: int) -> list[KeyHint]:
+    """Those that fit into `width` columns."""
+    for hint in _in_order_of_going(hints):
+        if sum(each.width + 1 for each in hints) - 1 <= width:
+            break
+        hints = [each for each in hints if each is not hint]
+    return hints
 
 
-def _width_of(key: FooterKey) -> int:
-    """Key, a blank, what it does, a blank."""
-    return len(key.key_display) + len(key.description) + 2
+def _in_order_of_going(hints: list[KeyHint]) -> Iterator[KeyHint]:
+    yield from (hint for action in FIRST_TO_GO for hint in hints if hint.action == action)
+    yield from (hint for hint in reversed(hints) if hint.action not in (*FIRST_TO_GO, *LAST_TO_GO))
+    yield from (hint for action in reversed(LAST_TO_GO) for hint in hints if hint.action == action)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from textual.widgets import SelectionList
-from textual.widgets._footer import FooterKey
 
 from gpuwatch.cli.config.settings import config
 from gpuwatch.hosts.errors import HostsError
@@ -17,6 +16,7 @@ from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.preferences.file import keep, load
 from gpuwatch.tui.preferences.shape import COLUMNS
+from gpuwatch.tui.toolkit.key_hints import KeysLine
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.still import NOW, demo_session
 
@@ -112,7 +112,7 @@ async def test_what_is_changed_in_the_screen_is_kept(tmp_path: Path) -> None:
     async with first.run_test(size=(160, 45)) as pilot:
         await pilot.press("m", "s", "s", "S", "underscore", "f5")
         assert first.scene.frozen
-        assert "f5" in {each.key_display for each in first.screen.query(FooterKey)}
+        assert "f5" in {each.key_display for each in first.screen.query_one(KeysLine).hints}
         first.theme = "nord"
         await pilot.press("C")
         await pilot.pause()

@@ -1,0 +1,46 @@
+"""The line of key hints with the mouse."""
+
+from __future__ import annotations
+
+from textual.widget import Widget
+
+from gpuwatch.tui.toolkit.key_hints import KeysLine
+from tests.tui.still import demo_session, still_app
+
+
+def column_of(line: KeysLine, action: str) -> int:
+    """Where the hint of an action begins."""
+    before = 0
+    for hint in line.hints:
+        if hint.action == action:
+            return before
+        before += hint.width + 1
+    raise AssertionError(action)
+
+
+async def test_a_click_on_a_hint_presses_its_key_and_one_beside_it_presses_none() -> None:
+    app = still_app(demo_session(20), 20)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        line = app.screen.query_one(KeysLine)
+        at = column_of(line, "freeze")
+        await pilot.click(Widget, offset=(at - 1, 39))
+        await pilot.click(Widget, offset=(119, 39))
+        assert not app.scene.frozen
+        await pilot.click(Widget, offset=(at, 39))
+        await pilot.pause()
+        assert app.scene.frozen
+
+
+async def test_the_hint_under_the_pointer_is_marked_and_explained() -> None:
+    app = still_app(demo_session(20), 20)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        line = app.screen.query_one(KeysLine)
+        plain = line.render()
+        await pilot.hover(KeysLine, offset=(column_of(line, "freeze"), 0))
+        assert line.tooltip
+        assert line.render().spans != plain.spans
+        await pilot.hover(Widget, offset=(5, 5))
+        assert not line.tooltip
+        assert line.render().spans == plain.spans
