@@ -54,6 +54,7 @@ def test_one_slow_node() -> None:
     assert " 6 of its" in verdict.sentence
 
 
+@pytest.mark.long
 def test_one_slow_direction() -> None:
     verdict = verdict_of(lambda made: made.slow_egress(1))
 
@@ -61,6 +62,7 @@ def test_one_slow_direction() -> None:
     assert verdict.culprits[0].ratio == pytest.approx(SLOW, rel=0.15)
 
 
+@pytest.mark.long
 def test_one_slow_directed_link() -> None:
     verdict = verdict_of(lambda made: made.slow_link(1, 3))
 

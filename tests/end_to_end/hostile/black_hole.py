@@ -1,4 +1,4 @@
-"""Run inside a network namespace: 20 ssh nodes, one of which loses every packet for a while. Prints JSON.
+"""Run inside a network namespace: 8 ssh nodes, one of which loses every packet for a while. Prints JSON.
 
 python -m tests.end_to_end.hostile.black_hole FOLDER
 """
@@ -16,8 +16,8 @@ from tests.end_to_end.cluster import all_full, fake_driver, node_server, plan_of
 from tests.parts import need
 from tests.sshd import Client
 
-OTHERS = tuple(f"gpu-{number:03d}" for number in range(1, 20))
-VICTIM = "gpu-020"
+OTHERS = tuple(f"gpu-{number:03d}" for number in range(1, 8))
+VICTIM = "gpu-008"
 HELD_S = 8.0
 
 

@@ -37,7 +37,7 @@ def namespace() -> Iterator[str]:
 
 
 @pytest.mark.timeout(240)
-def test_one_of_twenty_nodes_in_a_black_hole(namespace: str, tmp_path: Path) -> None:
+def test_one_of_eight_nodes_in_a_black_hole(namespace: str, tmp_path: Path) -> None:
     need("sshd")
     inside = [
         need("ip"),

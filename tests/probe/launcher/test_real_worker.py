@@ -61,7 +61,12 @@ def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> 
 
 @pytest.mark.parametrize(
     "end",
-    ["connection closes", "launcher killed", "launcher stopped", "worker killed"],
+    [
+        "connection closes",
+        "launcher killed",
+        pytest.param("launcher stopped", marks=pytest.mark.long),
+        pytest.param("worker killed", marks=pytest.mark.long),
+    ],
 )
 def test_real_ranks_end_in_the_middle_of_a_step(end: str) -> None:
     need_torch()

@@ -30,7 +30,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("version", ["3.6", "3.13"])
+@pytest.mark.parametrize("version", ["3.6", pytest.param("3.13", marks=pytest.mark.long)])
 def test_every_example_gives_the_same_on(version: str) -> None:
     packs = load_packs()
     examples = [text.rstrip("\n") for rule in packs.rules for text in rule.examples]
@@ -62,7 +62,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("version", ["3.6", "3.13"])
+@pytest.mark.parametrize("version", ["3.6", pytest.param("3.13", marks=pytest.mark.long)])
 def test_every_progress_line_gives_the_same_on(version: str) -> None:
     dialects = load_packs().dialects
     examples = [example.line for dialect in dialects for example in dialect.examples]
