@@ -13,6 +13,7 @@ from gpuwatch.report.incidents.text import incident_lines, outside_lines
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
 from gpuwatch.report.scan.report import ScanReport
+from gpuwatch.report.scan.silent_ranks import silent_rank_parts
 from gpuwatch.runs.files.files import Skipped
 from gpuwatch.runs.scan.result import Scan
 
@@ -73,6 +74,7 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
     ranks, nodes = len(scan.places.ranks), known_nodes(scan)
     if ranks or nodes:
         parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
+    parts += silent_rank_parts(scan)
     if count := report.unexplained:
         parts.append(f"{count} error line{'s' * (count != 1)} not matched by any rule")
     if unreadable := sum(each.unreadable for each in scan.skipped):

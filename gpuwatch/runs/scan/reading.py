@@ -23,6 +23,7 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
+from gpuwatch.runs.files.unknown_encoding import is_unknown_encoding
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
 from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
@@ -166,6 +167,7 @@ def read_part(
     read = PartRead()
     tail, tail_at = b"", 0
     packed: str | None = None
+    foreign: int | None = None
     try:
         for data, offset, size in fed(part):
             recorder.own = part.start <= offset and (part.end is None or offset < part.end)
@@ -175,6 +177,7 @@ def read_part(
             if recorder.own:
                 read.bytes += len(data)
                 packed = packed or packed_inside(data)
+                foreign = offset if foreign is None and is_unknown_encoding(data) else foreign
             if not offset:
                 read.first_time = TimesAround(b"\n" + data[:TAIL_BYTES], part.log.until).of(0).below
             tail = ((tail if tail_at + len(tail) == offset else b"") + data)[-TAIL_BYTES:]
@@ -192,7 +195,10 @@ def read_part(
         scan.feed(*sections.end(), part.log.until)
     scan.finish()
     unread = packed and f"{packed} data in the midst of text are not read"
-    read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble, unread])) or None
+    unknown = foreign is not None and (
+        f"text in an unknown encoding, from about byte {foreign:,} on, is not read; convert it with iconv"
+    )
+    read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble, unread, unknown])) or None
     read.series = steps.series
     if part.end is None:
         read.last_lines = last_lines(tail, LAST_LINES)
