@@ -7,7 +7,7 @@ SAMPLE_BYTES = 4_096
 LEAST_BYTES = 64
 """Fewer bytes may be the debris of a broken line."""
 MOST_FOREIGN = 0.5
-"""Share of bytes that are neither ASCII nor UTF-8: in Latin-1, KOI8-R or GBK a log is mostly numbers and names."""
+"""Share of bytes that are neither ASCII nor UTF-8; a log in KOI8-R or GBK is mostly numbers and names."""
 
 
 def is_unknown_encoding(data: bytes) -> bool:

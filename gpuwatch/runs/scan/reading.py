@@ -195,9 +195,11 @@ def read_part(
         scan.feed(*sections.end(), part.log.until)
     scan.finish()
     unread = packed and f"{packed} data in the midst of text are not read"
-    unknown = foreign is not None and (
-        f"text in an unknown encoding, from about byte {foreign:,} on, is not read; convert it with iconv"
-    )
+    unknown = ""
+    if foreign is not None:
+        unknown = (
+            f"text in an unknown encoding, from about byte {foreign:,} on, is not read; convert it with iconv"
+        )
     read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble, unread, unknown])) or None
     read.series = steps.series
     if part.end is None:
