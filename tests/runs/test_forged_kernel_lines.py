@@ -122,3 +122,34 @@ def test_a_file_of_the_name_of_the_nodes_kernel_log_is_an_ordinary_one(
     monkeypatch.chdir(tmp_path)
     (reported,) = incidents(Path())
     assert reported["confidence"] == "medium"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        XID.format("09:59:50"),
+        KILL.format("09:59:50"),
+        "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, name=python\n",
+        "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, name=python\n",
+        "NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python\n",
+    ],
+)
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OOM, "oom.cuda"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n", "oom.cuda"),
+        ("Traceback (most recent call last):\nKeyError: 'label'\n", "python.exception"),
+    ],
+)
+def test_a_printed_line_leads_over_no_error_of_its_own_rank(
+    tmp_path: Path, line: str, error: str, code: str
+) -> None:
+    found = incidents(tmp_path, rank0=STEPS + line + error)
+    assert found[0]["class"] == code
+
+
+def test_a_printed_line_leads_over_what_its_fault_brings_about(tmp_path: Path) -> None:
+    effect = "2026-11-22 09:59:58 [rank0]: torch.AcceleratorError: CUDA error: an illegal memory access\n"
+    (reported,) = incidents(tmp_path, rank0=STEPS + XID.format("09:59:50") + effect)
+    assert reported["class"] == "gpu.xid.fell_off"

@@ -29,6 +29,7 @@ from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.last_activity import Activity, last_activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import guessed
+from gpuwatch.diagnose.sources.printed_kernel_lines import that_may_lead
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 
 INFERRED = "the program numbers its ranks itself: their numbers are inferred from the order of their starts"
@@ -73,7 +74,7 @@ def incident_of(
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     alerts = [within_world(alert, where, job) for alert in alerts]
-    believed = [alert for alert in alerts if not alert.refuted] or alerts
+    believed = that_may_lead(alerts)
     found, stuck = _root_cause(believed, where, job)
     blame = without_accused(chosen_culprit(found, stuck, believed, where, job), found.cause, believed)
     cause = found.cause

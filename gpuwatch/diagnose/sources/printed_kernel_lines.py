@@ -1,0 +1,45 @@
+"""Lines of the kernel that a job printed, beside the errors that its ranks report of themselves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import (
+    EXITS,
+    PEER_CONNECTION_ERRORS,
+    PRECURSORS,
+    SCHEDULER,
+    TIMEOUTS,
+    UNEXPLAINED,
+    explains,
+)
+
+NO_OWN_ERROR = frozenset((*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_CONNECTION_ERRORS, *SCHEDULER, UNEXPLAINED))
+"""Classes of lines about peers, launchers and the end of a process: a fault of the kernel's may be behind."""
+
+
+def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
+    """The alerts of which one may be the cause of all.
+
+    Refuted lines may not while anything else may. An unconfirmed line of the kernel in a log of the job, that
+    any process can print, may not where its rank reports an error that such a fault does not bring about.
+    """
+    believed = [alert for alert in alerts if not alert.refuted] or list(alerts)
+    own = [alert for alert in believed if _is_own_error(alert)]
+    return [alert for alert in believed if not any(_yields(alert, each) for each in own)]
+
+
+def _is_own_error(alert: Alert) -> bool:
+    grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
+    return grave and not alert.kernel and alert.code not in NO_OWN_ERROR
+
+
+def _yields(claim: Alert, error: Alert) -> bool:
+    """Whether a claim of the kernel's yields to an error of the same rank, or in the same file."""
+    if not (claim.kernel and claim.doubt) or explains(claim.code, error.code):
+        return False
+    if claim.rank is not None and error.rank is not None:
+        return claim.rank == error.rank
+    mine, other = claim.proof[:1], error.proof[:1]
+    return bool(mine and other) and (mine[0].node, mine[0].file) == (other[0].node, other[0].file)
