@@ -56,10 +56,12 @@ def doubts(case: LinkAssessment) -> Iterator[str]:
     for name, fast in case.few_fast.items():
         best = max(fast, key=lambda link: link.ratio or 0.0)
         number = rate_of(best.reference or 0.0, best.rate or 0.0)
-        yield (
-            f"{plural(len(fast), f'{class_name(name)} link')} far faster than all others ({number}):"
-            " either these ends share a machine or switch, or nearly everything else is slow"
-        )
+        receivers = sorted({link.dst.node for link in fast})
+        if len(receivers) == 1:
+            why = f"only {receivers[0]} measures them, and no other node confirms it"
+        else:
+            why = "either these ends share a machine or switch, or nearly everything else is slow"
+        yield f"{plural(len(fast), f'{class_name(name)} link')} far faster than all others ({number}): {why}"
     if case.noisy:
         yield (
             f"{some(len(case.noisy), measured, 'link')} vary too much between repeats to be judged:"

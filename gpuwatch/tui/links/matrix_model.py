@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from gpuwatch.probe.judging.links.links import (
     BAD_RATIO,
-    BEST_TENTH,
     ENOUGH_NODES,
     NOISY_SPREAD,
     OK_RATIO,
     Grade,
     grade_of,
 )
+from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
 from gpuwatch.probe.results import PairResult, Results, Seat, Unreachable
 
 View: TypeAlias = Literal["nodes", "ranks"]
@@ -178,13 +178,12 @@ class LinkBoard:
 
     def _judge(self) -> None:
         rate, group = np.frombuffer(self._rate), np.frombuffer(self._group, np.int32)
+        receiver = np.frombuffer(self._dst, np.int32)
         reference = np.full(len(self._groups), np.nan)
         for number in range(len(self._groups)):
-            values = rate[group == number]
-            values = values[~np.isnan(values)]
-            if len(values):
-                at = max(0, int(np.ceil(BEST_TENTH * len(values))) - 1)
-                reference[number] = np.partition(values, at)[at]
+            known = (group == number) & ~np.isnan(rate) & (receiver >= 0)
+            if known.any():
+                reference[number] = confirmed_best_tenth(rate[known], self._node_of[receiver[known]])
         self._references = [None if np.isnan(each) else float(each) for each in reference]
         self._ratios = rate / reference[group] if len(rate) else np.zeros(0)
         codes = np.where(self._ratios < BAD_RATIO, CODES["bad"], CODES["low"]).astype(np.int8)

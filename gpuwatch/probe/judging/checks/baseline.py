@@ -9,7 +9,8 @@ from typing import get_args
 
 import msgspec
 
-from gpuwatch.probe.judging.links.links import best_tenth, graded
+from gpuwatch.probe.judging.links.links import graded
+from gpuwatch.probe.judging.links.peer_reference import best_tenth
 from gpuwatch.probe.judging.text.words import plural, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
 from gpuwatch.whole_file import read_bounded, write_whole

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from gpuwatch.probe.judging.links.attribution import label
-from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO, best_tenth
+from gpuwatch.probe.judging.links.links import BAD_RATIO, OK_RATIO
+from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
 from gpuwatch.probe.judging.text.verdict_text import NamedCulprit
 from gpuwatch.probe.judging.text.words import digits, percent
 from gpuwatch.probe.results import Results, Seat
@@ -50,7 +51,7 @@ def slow_checks(results: Results) -> list[Slow]:
             if rank in seats and value is not None:
                 models[seats[rank].device].append((seats[rank], value))
         for values in models.values():
-            best = best_tenth(value for _, value in values)
+            best = confirmed_best_tenth([value for _, value in values], [seat.node for seat, _ in values])
             for seat, value in values:
                 if len(values) >= MIN_GPUS and value < OK_RATIO * best:
                     numbers = f"{digits(value / unit)} of {digits(best / unit)} {name}"

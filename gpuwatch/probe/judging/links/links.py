@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from gpuwatch.probe.judging.links.peer_reference import confirmed_best_tenth
 from gpuwatch.probe.results import LinkClass, PairResult, Results, Seat
 
 Grade: TypeAlias = Literal["ok", "low", "bad", "noisy", "dead"]
@@ -18,7 +18,6 @@ BAD_RATIO = 0.7
 """Under this it is bad: NVRx flags a rank under 0.75 (0.7 in its Lightning callback)."""
 NOISY_SPREAD = 0.2
 """A link whose repeats lie further apart than this part of their median proves nothing by one median."""
-BEST_TENTH = 0.9
 ENOUGH_NODES = 3
 """From so many nodes on, a link inside a node is compared with the same link of the other nodes."""
 NO_RANK = -1
@@ -61,15 +60,6 @@ class MeasuredLink:
         return self.grade in {"bad", "dead"}
 
 
-def best_tenth(values: Iterable[float]) -> float:
-    """The 90th percentile by nearest rank: a rate that one of the links really has.
-
-    Half of all links touch one bad node of four, so a median would call the bad ones normal.
-    """
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(BEST_TENTH * len(ordered)) - 1)]
-
-
 def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) -> list[MeasuredLink]:
     """Every directed link that was measured, or could not be because its nodes do not reach each other.
 
@@ -80,12 +70,16 @@ def graded(results: Results, floors: Mapping[LinkClass, float] | None = None) ->
     seats = {seat.rank: seat for seat in results.seats}
     pairs = [pair for pair in results.pairs.values() if pair.src in seats and pair.dst in seats]
     inside = _alike_inside(pairs, seats)
-    rates: defaultdict[Peers, list[float]] = defaultdict(list)
+    rates: defaultdict[Peers, list[tuple[float, str]]] = defaultdict(list)
     for pair in pairs:
         if pair.ok and pair.bandwidth_gb_per_s is not None:
-            rates[_peers(pair, seats, inside)].append(pair.bandwidth_gb_per_s)
+            measured = (pair.bandwidth_gb_per_s, seats[pair.dst].node)  # the receiver times a link
+            rates[_peers(pair, seats, inside)].append(measured)
     floor = floors or {}
-    references = {peers: max(best_tenth(each), floor.get(peers[0], 0.0)) for peers, each in rates.items()}
+    references = {
+        peers: max(confirmed_best_tenth(*zip(*each, strict=True)), floor.get(peers[0], 0.0))
+        for peers, each in rates.items()
+    }
     links = [
         _link(pair, seats[pair.src], seats[pair.dst], references.get(_peers(pair, seats, inside)))
         for pair in pairs
