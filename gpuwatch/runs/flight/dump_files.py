@@ -25,8 +25,12 @@ MAX_FILES_IN_PROCESS = 8
 FILE_CPU_S = 15
 """CPU time for one file; the largest dump that is read takes about 5 s."""
 LEAST_MEMORY = 256 << 20
-MEMORY_PER_BYTE = 24
-"""Address space for the objects of one dump per byte of its file; a real dump needs about 12."""
+MEMORY_PER_BYTE = 16
+"""Address space for the objects of one dump per byte of its file; a real pickle needs about 11, JSON 6."""
+MOST_MEMORY = 1536 << 20
+"""For one dump: `dumps.MAX_ENTRIES` entries with their frames in a pickle need about 1.2 GiB."""
+MEMORY_IN_ALL = 4 << 30
+"""For all dumps that are read at once."""
 ENDINGS = re.compile(r"(\.(json|pickle|pkl|pt|bin|trace|txt|gz|zst|xz|bz2))+$", re.IGNORECASE)
 NO_DUMP_NAMES = (".log", ".py", ".yaml", ".yml", ".out", ".err", ".md", ".sh", ".pipe")
 MAX_RANK = 1 << 22
@@ -38,6 +42,8 @@ class _Task:
     name: str
     rank: int
     mtime: float
+    size: int
+    """Of the file, which may be packed (bytes)."""
     inner: bool
     """It lay in a folder that was named: it need not be a dump."""
 
@@ -144,13 +150,14 @@ def _task(path: Path, root: Path | None, found: FoundDumps) -> _Task | None:
         found.skipped.append(Skipped(name, "not a regular file", unreadable=True))
         found.closed.add(rank)
         return None
-    return _Task(str(path), name, rank, known.st_mtime, root is not None)
+    return _Task(str(path), name, rank, known.st_mtime, known.st_size, root is not None)
 
 
 def _results(
     tasks: Sequence[_Task], report: Callable[[int], None], file_cpu_s: int
 ) -> list[tuple[_Task, RankDump | str]]:
-    count = min(usable_cores(), max(1, len(tasks) // MAX_FILES_IN_PROCESS))
+    largest = max((_memory_for(task.size) for task in tasks), default=LEAST_MEMORY)
+    count = min(usable_cores(), max(1, len(tasks) // MAX_FILES_IN_PROCESS), MEMORY_IN_ALL // largest)
     workers: Workers[_Task, RankDump | str] = Workers(count, _reader, file_cpu_s)
     try:
         return [
@@ -159,6 +166,11 @@ def _results(
         ]
     finally:
         workers.close()
+
+
+def _memory_for(size: int) -> int:
+    """The address space that a dump of so many bytes may take."""
+    return min(MOST_MEMORY, max(LEAST_MEMORY, MEMORY_PER_BYTE * size))
 
 
 def _reader() -> Callable[[_Task, Dial], RankDump | str]:
@@ -180,7 +192,7 @@ def _read(task: _Task, dial: Dial) -> RankDump | str:
                 break
         dial.read(contents.read)
         data = b"".join(pieces)
-        limit_memory(max(LEAST_MEMORY, MEMORY_PER_BYTE * len(data)))
+        limit_memory(_memory_for(len(data)))
         return read_dump(data, task.rank, task.name)
     except OSError as error:
         return Closed(reason(error))

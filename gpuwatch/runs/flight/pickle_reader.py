@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import pickle
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from gpuwatch.plain import plain
 
 MAX_BYTES = 256 << 20
 """A full ring of 2,000 entries with their stacks is about 2 MB; some enlarge the ring a hundredfold."""
@@ -34,20 +37,25 @@ class _Plain(pickle.Unpickler):
         raise UnreadableDumpError("points to an object outside of itself: refused")
 
 
-def plain_data(data: bytes) -> Any:  # noqa: ANN401 - a file holds what it holds
-    """What a pickle or a JSON text holds.
+_Kind = TypeVar("_Kind")
+
+
+def read_as(data: bytes, kind: type[_Kind]) -> _Kind:
+    """What a pickle or a JSON text holds, as `kind`; fields that it does not have are left out.
+
+    JSON is read into `kind` at once: as lists and dictionaries it would take ten times the memory.
 
     Raises:
-        NoDumpError: it is neither, is cut off, names something to be called, or is too big.
+        NoDumpError: it is neither, is cut off, too big or of another kind, or names something to be called.
     """
     if len(data) > MAX_BYTES:
         raise UnreadableDumpError(f"{len(data) >> 20} MB, more than the {MAX_BYTES >> 20} MB that are read")
     if not data:
         raise NoDumpError("empty: the rank was ended before it could write its dump")
     if data.startswith(PICKLE_BEGINS):
-        return _unpickled(data)
+        return _converted(_unpickled(data), kind)
     if data.lstrip()[:1] == b"{":
-        return _parsed(data)
+        return _parsed(data, kind)
     raise NoDumpError("neither a pickle nor JSON")
 
 
@@ -64,11 +72,24 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401
         raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
 
 
-def _parsed(data: bytes) -> Any:  # noqa: ANN401
+def _converted(held: object, kind: type[_Kind]) -> _Kind:
+    try:
+        return msgspec.convert(held, kind, strict=False)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise _of_another_kind(error) from error
+
+
+def _of_another_kind(error: Exception) -> UnreadableDumpError:
+    return UnreadableDumpError(f"not a flight recorder's dump: {plain(str(error))[:160]}")
+
+
+def _parsed(data: bytes, kind: type[_Kind]) -> _Kind:
     if _depth(data) > MAX_DEPTH:
         raise UnreadableDumpError("JSON nested deeper than any dump")
     try:
-        return json.loads(data)
+        return msgspec.json.decode(data, type=kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _of_another_kind(error) from error
     except (ValueError, RecursionError) as error:
         if data.rstrip()[-1:] == b"}":
             raise UnreadableDumpError(f"damaged JSON: {error}") from error

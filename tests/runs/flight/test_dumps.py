@@ -6,14 +6,15 @@ import gzip
 import json
 import os
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuwatch.runs.flight.dump_files import FoundDumps, gather_dumps, rank_of
-from gpuwatch.runs.flight.dumps import read_dump
-from gpuwatch.runs.flight.pickle_reader import NoDumpError
+from gpuwatch.runs.flight.dumps import MAX_ENTRIES, read_dump
+from gpuwatch.runs.flight.pickle_reader import NoDumpError, UnreadableDumpError
 from tests.diagnose.dumps import content, entry, steps
 from tests.runs.flight.writing import WORLD, write
 from tests.sentences import Sentences
@@ -273,3 +274,34 @@ def test_a_dump_that_is_refused_says_nothing_of_its_rank(tmp_path: Path) -> None
     assert [dump.rank for dump in found.dumps] == [7]
     assert found.closed | {2} == set(range(7))  # with memory enough rank 2's lists are read, and are no dump
     assert [each.unreadable for each in found.skipped] == [True] * 7
+
+
+def test_more_entries_than_a_ring_holds_are_refused_before_they_take_memory() -> None:
+    data = b'{"entries":[' + b",".join([b'{"profiling_name":"x"}'] * (MAX_ENTRIES + 1)) + b"]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableDumpError, match="entries"):
+            read_dump(data, 0, "x")
+        assert tracemalloc.get_traced_memory()[1] < len(data)
+    finally:
+        tracemalloc.stop()
+
+
+def test_json_takes_a_bounded_multiple_of_its_size() -> None:
+    frames = [{"name": "step", "filename": "/home/u/train.py", "line": 42}]
+    entry = {"profiling_name": "nccl:all_reduce", "input_sizes": [[1024]], "frames": frames, "x": [{}] * 40}
+    data = json.dumps({"entries": [entry | {"collective_seq_id": n} for n in range(1, 2_001)]}).encode()
+    tracemalloc.start()
+    try:
+        assert read_dump(data, 0, "x").count == 2_000
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text", [b"{}", b'{"version": "2.4"}', b'{"entries": null}', b'{"entries": [1]}', b"[]"]
+)
+def test_json_of_another_kind_is_no_dump(text: bytes) -> None:
+    with pytest.raises(NoDumpError):
+        read_dump(text, 0, "x")
