@@ -32,6 +32,8 @@ def load_source(text: str) -> Plan:
     """
     if os.path.exists(text):  # noqa: PTH110 - Path.exists raises for a range longer than a file name may be
         return load_plan(Path(text))
+    if os.path.islink(text):  # noqa: PTH114 - likewise
+        raise HostsError([f"{escaped(text)}: a symbolic link that leads to no file"])
     if "/" in _BRACKETS.sub("", text) or text.lower().endswith(_FILE_ENDINGS):
         raise HostsError([f"{escaped(text)}: no such file{_similar_file(text)}"])
     try:

@@ -50,6 +50,8 @@ def described(node: yaml.Node) -> str:
         return "a mapping"
     if node.tag == _NULL:
         return "nothing"
+    if node.start_mark.index == 0:
+        return "a text"  # of a file that is something else: a key or a password file is not quoted
     return shown(str(node.value)) + (" in quotes" if quoted(node) else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +74,10 @@ def pairs(node: yaml.MappingNode, problems: Problems) -> Iterator[tuple[str, yam
             yield key, key_node, value
 
 
+WORD = re.compile(r"[\w.<-][\w. <-]{0,60}")
+"""What may have been meant as a key; other lines may be of a file that holds passwords."""
+
+
 class Record(Shape):
     """A mapping with known keys."""
 
@@ -90,7 +95,8 @@ class Record(Shape):
         for name, key_node, value_node in pairs(node, problems):
             key = self.keys.get(name)
             if key is None:
-                problems.add(place(key_node), f"unknown key {shown(name)}{self._hint(name)}")
+                word = shown(name) if WORD.fullmatch(name) else "that is no word (not shown)"
+                problems.add(place(key_node), f"unknown key {word}{self._hint(name)}")
                 continue
             entry.places[name] = place(value_node)
             with problems.about(name):

@@ -399,3 +399,31 @@ def test_a_named_pipe_is_refused_and_one_of_the_shell_is_read(tmp_path: Path) ->
     plan = load_plan(Path(f"/dev/fd/{reading}"))
     os.close(reading)
     assert [node.name for node in plan.nodes] == ["gpu-001"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root:$6$hunter2:20228:0:::\nada:$6$hunter2:1:0:::\n",
+        "machine h login u password hunter2\n",
+        "h:5432:db:user:hunter2\n",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n",
+        "TOKEN=hunter2\n",
+        "aws hunter2 key: 1\nhunter2=: 2\n",
+    ],
+)
+def test_a_file_that_is_no_rule_pack_is_not_quoted(tmp_path: Path, text: str) -> None:
+    secret = tmp_path / "shadow"
+    secret.write_text(text.replace("aws hunter2 key", "aws:hunter2:key"))
+    with pytest.raises(RulesError) as refused:
+        load_packs([secret])
+    assert str(secret) in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("target", ["loop.yaml", "missing.yaml"])
+def test_a_link_that_leads_nowhere_is_called_so(tmp_path: Path, target: str) -> None:
+    link = tmp_path / "loop.yaml"
+    link.symlink_to(tmp_path / target)
+    with pytest.raises(HostsError, match="symbolic link"):
+        load_source(str(link))

@@ -90,7 +90,12 @@ def _offered(transport: paramiko.Transport, host: ResolvedHost) -> Sequence[str]
     except paramiko.BadAuthenticationType as error:
         return error.allowed_types
     except (paramiko.SSHException, EOFError, OSError) as error:
-        raise CarrierError(f"{host.where} hung up before the login; see sshd's log there") from error
+        did = (
+            "did not answer the login in time"
+            if "timeout" in str(error).lower()
+            else "hung up before the login"
+        )
+        raise CarrierError(f"{host.where} {did}; see sshd's log there") from error
 
 
 def _proposals(

@@ -70,7 +70,13 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
         CarrierError: no session, or none within the timeout.
     """
     # exec_command itself waits without a limit
-    watchdog = threading.Timer(timeout_s, connection.stream.close)
+    stalled = threading.Event()
+
+    def give_up() -> None:
+        stalled.set()
+        connection.stream.close()
+
+    watchdog = threading.Timer(timeout_s, give_up)
     watchdog.daemon = True
     watchdog.start()
     try:
@@ -78,6 +84,11 @@ def start_command(connection: Connection, host: ResolvedHost, command: str, time
         channel.exec_command(command)
     except (paramiko.SSHException, EOFError, OSError) as error:
         connection.close()
+        if stalled.is_set() or "timeout" in str(error).lower():
+            raise CarrierError(
+                f"{host.where} let us in but answered no request for a command within {timeout_s:.0f} s; "
+                "its sshd stalls, or the node is overloaded"
+            ) from error
         detail = plain(str(error)) or "it hung up"
         raise CarrierError(
             f"{host.where} let us in but started no command ({detail}); "

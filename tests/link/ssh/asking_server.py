@@ -29,6 +29,10 @@ class Asking:
     """So often it asks once more in the same login, whatever the answers are."""
     asked: list[tuple[str, ...]] = field(default_factory=list)
     """The answers of each keyboard-interactive request."""
+    stalls: frozenset[str] = frozenset()
+    """What it never answers: `login`, `channel`, `command`."""
+    resumed: threading.Event = field(default_factory=threading.Event)
+    """Set at the end: what stalls goes on."""
     port: int = 0
     logins: int = 0
     running: list[paramiko.Transport] = field(default_factory=list)
@@ -48,7 +52,8 @@ class _Session(paramiko.ServerInterface):
         return self._asking.methods if self._keyed else "publickey"
 
     def check_auth_none(self, username: str) -> int:
-        return AUTH_FAILED
+        self._stall("login")
+        return AUTH_FAILED if self._asking.methods else AUTH_SUCCESSFUL
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         if not self._asking.partial_key:
@@ -71,9 +76,11 @@ class _Session(paramiko.ServerInterface):
         return self._judge(tuple(responses) == self._asking.answers)
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
+        self._stall("channel")
         return OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        self._stall("command")
         return True
 
     def check_channel_direct_tcpip_request(
@@ -84,6 +91,10 @@ class _Session(paramiko.ServerInterface):
     ) -> int:
         self.target[chanid] = destination
         return OPEN_SUCCEEDED
+
+    def _stall(self, what: str) -> None:
+        if what in self._asking.stalls:
+            self._asking.resumed.wait()
 
     def _judge(self, right: bool) -> int:
         self._asking.logins += right
@@ -101,6 +112,7 @@ def asking_server(asking: Asking, host_key: Path) -> Iterator[Asking]:
         try:
             yield asking
         finally:
+            asking.resumed.set()
             listener.shutdown(socket.SHUT_RDWR)
             accepting.join()
             for transport in asking.running:

@@ -74,6 +74,20 @@ def test_a_node_that_asks_without_end_is_given_up(
     assert "s3cret" not in str(error)
 
 
+@pytest.mark.parametrize("stall", ["login", "channel", "command"])
+def test_a_server_that_stalls_is_not_said_to_have_hung_up(
+    client: Client, host_key: Path, stall: str, sentences: Sentences
+) -> None:
+    with asking_server(Asking(methods="", stalls=frozenset((stall,))), host_key) as asking:
+        client.add_host("stalls", asking.port, "ada", "ConnectTimeout 1")
+        client.trust(f"[127.0.0.1]:{asking.port} {public_key(host_key)}")
+        error = refusal(NodeSpec("stalls"), client.options())
+    assert not error.final
+    assert "hung up" not in str(error)
+    assert "MaxSessions" not in str(error)
+    sentences(str(error))
+
+
 def test_the_second_question_of_one_login_still_gets_the_password(client: Client, host_key: Path) -> None:
     asking = Asking(prompts=(("Password: ", False),), answers=("s3cret",), asks_again=PASSWORD_PROMPTS - 1)
     with asking_server(asking, host_key):
