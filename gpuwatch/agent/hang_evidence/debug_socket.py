@@ -29,7 +29,7 @@ OPENING_S = 1.0
 CREDENTIALS = struct.Struct("3i")
 """pid, uid and gid of who listens, as SO_PEERCRED reports them."""
 THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[(.*)\] )?\(most recent call first\):$")
-FRAME = re.compile(r'  File "(.*)", line (\d+) in (.+)$')
+FRAME = re.compile(r'  File "(.*)", line (\d{1,9}) in (.+)$')
 
 
 def own_stacks(proc, pids, seconds):

@@ -121,6 +121,16 @@ def test_what_a_rank_says_of_itself_is_bounded_and_harmless(tmp_path: Path) -> N
     assert all(character.isprintable() for thread in threads for f in thread.frames for character in f.file)
 
 
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_a_line_number_beyond_all_files_costs_its_frame_only(tmp_path: Path, digits: int) -> None:
+    frames = f'  File "a.py", line {"9" * digits} in f\n  File "a.py", line 7 in g\n'
+    (tmp_path / "answer").write_bytes(OK + HEAD + frames.encode())
+    with rank(tmp_path) as pid:
+        threads, why = reported(pid)
+    assert why is None
+    assert [frame.line for frame in threads[0].frames] == [7]
+
+
 def test_a_rank_that_is_stopped_is_not_waited_for(tmp_path: Path) -> None:
     with rank(tmp_path) as pid:
         os.kill(pid, signal.SIGSTOP)

@@ -64,6 +64,22 @@ def test_equal_counts_blame_nobody() -> None:
     assert any("launches" in each for each in verdict.settle)
 
 
+@pytest.mark.parametrize(
+    "words", ["{}", '{"communicators": []}', '{"communicators": [{"size": 1099511627776, "ranks": []}]}']
+)
+def test_an_answer_that_counts_no_rank_settles_nothing(words: str) -> None:
+    verdict = judge_ras([reported(words)])
+    assert not verdict.wrong
+    assert "nobody" not in verdict.sentence
+    assert verdict.confidence == judge_ras([]).confidence
+
+
+def test_a_text_without_a_warning_counts_its_ranks() -> None:
+    assert stated(text()).counted == 16
+    with pytest.raises(RasError):
+        stated(text().replace("16", "1" * 5000))
+
+
 def test_ranks_of_a_smaller_communicator_are_named_by_their_process() -> None:
     words = answer([rank(n, 7) for n in range(8)])
     small = answer([rank(0, 7), rank(1, 5)])

@@ -156,6 +156,28 @@ def test_two_names_of_one_machine_share_no_gpu() -> None:
     assert "same GPUs as a" in seating.without["again"]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_node_that_lists_the_gpus_of_others_leaves_none_of_them_out(first: bool) -> None:
+    honest = {name: inventory(name, place, 2) for place, name in enumerate("abc")}
+    listed = [gpu for each in honest.values() for gpu in each.gpus]
+    liar = {"liar": msgspec.structs.replace(inventory("liar", 3, 2), gpus=listed)}
+    inventories = liar | honest if first else honest | liar
+    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
+    assert {seat.node for seat in seating.seats} == set("abc")
+    assert set(seating.without) == {"liar"}
+    assert all(name in seating.without["liar"] for name in "abc")
+
+
+def test_where_nothing_tells_two_claimants_apart_both_are_left_out() -> None:
+    one, other = inventory("a", 0, 2), inventory("b", 1, 2)
+    other = msgspec.structs.replace(other, gpus=[*other.gpus, one.gpus[0]])
+    inventories = {"a": one, "b": other, "c": inventory("c", 2, 2)}
+    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
+    assert {seat.node for seat in seating.seats} == {"c"}
+    assert "b" in seating.without["a"]
+    assert "a" in seating.without["b"]
+
+
 def test_a_machine_with_one_core_still_has_somebody_to_talk_to() -> None:
     small = msgspec.structs.replace(inventory("a", 0), cpus=1)
     assert len(seat_ranks({"a": small}, ProbeRequest(), choose({"a": small})).seats) == 2

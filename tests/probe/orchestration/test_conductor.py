@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from gpuwatch.probe.judging.judge import judge as judge_results
 from gpuwatch.probe.orchestration.conductor import Conductor, Suspects
 from gpuwatch.probe.orchestration.planning.schedule import Pair
 from gpuwatch.probe.probe_request import MIB, ProbeRequest
-from gpuwatch.probe.protocol import Absent, AnyOrder, Died, Done, GpuUser, Prepare, Step
+from gpuwatch.probe.protocol import Absent, AnyOrder, Died, Done, GpuUser, Prepare, Ready, Step
 from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 from gpuwatch.probe.results import Results
 from gpuwatch.probe.verdict import Verdict
@@ -349,6 +350,45 @@ def test_a_node_ends_no_rank_of_another_while_the_ranks_start() -> None:
     lines = [*cluster(1, fabric=fabric), Hostile("gpu-001", inventory("gpu-001", 1, 0), fabric)]
     results = run_through(lines)
     assert (results.phase, results.gone) == ("done", {})
+
+
+def test_what_one_node_alone_cannot_do_is_stated_with_its_name_and_is_not_well() -> None:
+    class Hostile(ScriptedLine):
+        def _answer(self, order: AnyOrder) -> None:
+            if not isinstance(order, Prepare):
+                super()._answer(order)
+                return
+            self._ranks = [seat.rank for seat in order.seats]
+            for rank in self._ranks:
+                ready = Ready(rank=rank, pid=rank, backend="nccl", torch="2.13.0", lacks=["all_reduce"])
+                self._receive(self.node, ready)
+
+    fabric = Fabric()
+    lines = [*cluster(2, fabric=fabric), Hostile("gpu-002", inventory("gpu-002", 2, 0), fabric)]
+    results = run_through(lines)
+    assert results.backend == "gloo"
+    assert judge_results(results).status == "bad"
+    (error,) = {each.error for each in results.collectives if each.op == "all_reduce"}
+    assert error is not None
+    assert "gpu-002" in error
+    assert "gpu-000" not in error
+
+
+def test_what_a_node_adds_to_tampering_is_not_repeated() -> None:
+    class Hostile(ScriptedLine):
+        def _answer(self, order: AnyOrder) -> None:
+            if isinstance(order, Prepare):
+                reason = f"{TAMPERED} by gpu-000, replace it"
+                self._receive(self.node, Died(rank=order.seats[0].rank, reason=reason))
+            else:
+                super()._answer(order)
+
+    fabric = Fabric()
+    lines = [*cluster(2, fabric=fabric), Hostile("gpu-002", inventory("gpu-002", 2, 0), fabric)]
+    results = run_through(lines)
+    assert results.phase == "failed"
+    assert "gpu-000" not in results.reason
+    assert "gpu-002" in results.reason
 
 
 def test_ranks_that_say_nothing_at_all_are_named(sentences: Sentences) -> None:

@@ -73,7 +73,8 @@ def read_json(words: bytes, node: str, address: str) -> Ras:
         raise RasError(f"not RAS's JSON: {plain(str(error))[:160]}") from error
     version = plain(found.nccl_version)[:40] if found.nccl_version else None
     communicators = tuple(_communicator(each) for each in found.communicators)
-    return Ras(node, address, version, communicators, found.ras.timeouts_count)
+    counted = sum(bool(rank.collective_counts) for each in found.communicators for rank in each.ranks)
+    return Ras(node, address, version, communicators, counted, found.ras.timeouts_count)
 
 
 def _communicator(found: _Communicator) -> Communicator:

@@ -60,6 +60,8 @@ class Ras:
     address: str
     version: str | None
     communicators: tuple[Communicator, ...]
+    counted: int = 0
+    """Ranks whose collectives the answer counts, summed over its communicators."""
     timeouts: int = 0
     """Processes that did not answer each other while it was gathered."""
     dead: tuple[RasRank, ...] = ()

@@ -25,6 +25,7 @@ LAUNCHED = re.compile(r"has (?:launched up to operation (\d+)|not launched any o
 STATUS = re.compile(r"  (?:(\d+) ranks have|Rank (\d+) has) status ([A-Z]+)")
 REPORTED = re.compile(r"(?:ranks|Rank \d+) reported (.*?)(?: --|$)")
 TIMEOUTS = re.compile(r"Encountered (\d+) communication timeout")
+DIGITS = re.compile(r"\d{19}")
 STATES = {
     "NOCOMM": "left",
     "INIT": "initializing",
@@ -53,9 +54,12 @@ def read_text(words: str, node: str, address: str) -> Ras:
     """
     if "Communicators..." not in words:
         raise RasError("not an answer of RAS: " + plain(words.strip()[:80]))
+    if DIGITS.search(words):
+        raise RasError("not an answer of RAS: it has numbers of more than 18 digits")
     version = VERSION.search(words)
     timeouts = TIMEOUTS.search(words)
     sizes: dict[int, int] = {}
+    counted = 0
     drafts: dict[str, _Draft] = {}
     dead: list[RasRank] = []
     for title, lines in _blocks(words):
@@ -66,15 +70,16 @@ def read_text(words: str, node: str, address: str) -> Ras:
             draft = drafts.setdefault(match[3], _Draft(match[3], sizes.get(int(match[1]))))
             {"INCOMPLETE": _incomplete, "ERROR": _error, "MISMATCH": _mismatch}[match[4]](draft, lines)
         else:
-            sizes.update(
-                (int(group[1]), int(group[5])) for line in lines if (group := GROUP.match(line)) is not None
-            )
+            groups = [group for line in lines if (group := GROUP.match(line)) is not None]
+            sizes.update((int(group[1]), int(group[5])) for group in groups)
+            counted += sum(int(group[6]) for group in groups)
     gone = {(peer.host, peer.pid) for peer in dead}
     return Ras(
         node=node,
         address=address,
         version=plain(version[1])[:40] if version is not None else None,
         communicators=tuple(_finished(draft, gone) for draft in drafts.values()),
+        counted=counted,
         timeouts=int(timeouts[1]) if timeouts is not None else 0,
         dead=tuple(dead),
     )

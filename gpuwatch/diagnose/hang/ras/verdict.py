@@ -20,7 +20,7 @@ LAUNCHES = "RAS counts launches, not ends: the flight recorder's dumps tell in w
 
 @dataclass(frozen=True)
 class _Charge:
-    """What one communicator holds against some of its ranks."""
+    """Evidence from one communicator that some of its ranks are dead, silent, failed or behind."""
 
     weight: int
     """What states more comes first."""
@@ -51,6 +51,9 @@ def judge_ras(
         lost = [peer for ras in answers for peer in ras.dead]
         if lost:
             return _lost(lost, locate, names, evidence)
+        if not any(ras.counted for ras in answers):
+            sentence = "NCCL's RAS counts the collectives of no rank, so it settles nothing"
+            return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
         sentence = "NCCL's RAS finds nobody behind: all ranks have launched the same collectives"
         settle = ("a kernel or the network that stands looks like this too: " + LAUNCHES,)
         return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)

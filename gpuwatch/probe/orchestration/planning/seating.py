@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Literal
 
 from gpuwatch.probe.orchestration.planning.choice import AddressChoice
@@ -47,14 +49,15 @@ def seat_ranks(
     notes: list[str] = []
     without: dict[str, str] = {}
     seats: list[Seat] = []
-    owners: dict[str, str] = {}
+    owners: dict[frozenset[str], str] = {}
+    disputed = _disputed(inventories) if backend == "nccl" else {}
     for node, inventory in inventories.items():
         if backend == "nccl":
-            problem = _gpu_problem(inventory, owners)
+            problem = disputed.get(node) or _gpu_problem(inventory, owners)
             if problem is not None:
                 without[node] = problem
                 continue
-            owners.update({gpu.uuid: node for gpu in inventory.gpus})
+            owners[_uuids(inventory)] = node
         count = _ranks(inventory, request, backend, alone=len(inventories) == 1)
         if request.ranks_per_node is not None and count < request.ranks_per_node:
             notes.append(f"{node} has {count} GPUs: so many ranks run there, not {request.ranks_per_node}")
@@ -75,13 +78,43 @@ def seat_ranks(
     return Seating(backend, tuple(seats), tuple(notes), without)
 
 
-def _gpu_problem(inventory: NodeInventory, owners: Mapping[str, str]) -> str | None:
+def _uuids(inventory: NodeInventory) -> frozenset[str]:
+    return frozenset(gpu.uuid for gpu in inventory.gpus)
+
+
+def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
+    """Nodes whose GPUs another node lists beside other ones -> that contradiction.
+
+    Two names of one machine list the same GPUs. Of nodes that share some only, those in most contradictions
+    are left out until none is left, and both where nothing tells them apart.
+    """
+    lists = {node: _uuids(inventory) for node, inventory in inventories.items()}
+    holders: defaultdict[str, list[str]] = defaultdict(list)
+    for node, uuids in lists.items():
+        for uuid in uuids:
+            holders[uuid].append(node)
+    against: defaultdict[str, set[str]] = defaultdict(set)
+    for nodes in holders.values():
+        for node, other in permutations(nodes, 2) if len(nodes) > 1 else ():
+            if lists[node] != lists[other]:
+                against[node].add(other)
+    found: dict[str, str] = {}
+    while most := max(map(len, against.values()), default=0):
+        for node in [node for node, others in against.items() if len(others) == most]:
+            claimants = ", ".join(sorted(against.pop(node))[:4])
+            found[node] = f"it and {claimants} list the same GPUs: one of them is wrong"
+        for others in against.values():
+            others.difference_update(found)
+    return found
+
+
+def _gpu_problem(inventory: NodeInventory, owners: Mapping[frozenset[str], str]) -> str | None:
     if not inventory.gpus:
         return "it has no GPU, and NCCL needs one for every rank"
     if (inventory.torch or "").endswith(CPU_BUILD):
         return f"its torch {inventory.torch} is built without CUDA, and NCCL needs it"
-    same = next((owners[gpu.uuid] for gpu in inventory.gpus if gpu.uuid in owners), None)
-    return None if same is None else f"it has the same GPUs as {same}: two names of one machine"
+    same = owners.get(_uuids(inventory))
+    return None if same is None else f"it lists the same GPUs as {same}: two names of one machine"
 
 
 def _ranks(inventory: NodeInventory, request: ProbeRequest, backend: str, *, alone: bool) -> int:

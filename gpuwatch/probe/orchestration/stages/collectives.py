@@ -60,14 +60,17 @@ class CollectiveStage:
                 self._row(op, size, until - run.clock())
             run.step_done()
 
+    def _lack(self, op: Collective) -> str:
+        """Why a collective is not measured: no torch can do it, or that of some nodes alone."""
+        nodes = self._run.lacks[op]
+        if nodes == {seat.node for seat in self._run.results.seats}:
+            return f"this torch's {self._run.results.backend} cannot do it"
+        return f"not measured: only {', '.join(sorted(nodes)[:4])} reported to have no {op}"
+
     def _check(self, op: Collective) -> None:
         if op in self._run.lacks:
             self._given_up.add(op)
-            self._add(
-                CollectiveResult(
-                    op, CHECK_BYTES, error=f"this torch's {self._run.results.backend} cannot do it"
-                )
-            )
+            self._add(CollectiveResult(op, CHECK_BYTES, error=self._lack(op)))
             return
         outcome = self._step(op, CHECK_BYTES, 1, CHECK_ITERATIONS)
         correct = _correct(outcome)

@@ -220,10 +220,13 @@ class RankControl:
 
     def _greet(self, ready: Ready) -> None:
         results = self._run.results
-        results.backend = ready.backend
+        seat = self._run.seat(ready.rank)
+        if ready.backend != results.backend:
+            self._run.note(f"{self._run.name(ready.rank)} does not report the back end {results.backend}")
         results.torch = results.torch or ready.torch
         results.nccl = results.nccl or ready.nccl
-        self._run.lacks.update(ready.lacks)
+        for op in ready.lacks:
+            self._run.lacks.setdefault(op, set()).add(seat.node if seat is not None else "")
         if ready.nccl_backend not in {None, "nccl"}:
             self._run.note(f"torch runs NCCL through its back end {ready.nccl_backend}")
         self._run.changed()
@@ -255,7 +258,7 @@ def _refuse_tampering(node: str, reason: str) -> None:
         FailedError: it did.
     """
     if TAMPERED in reason:
-        raise FailedError(f"{reason[reason.index(TAMPERED) :]} (found by {node})")
+        raise FailedError(f"{TAMPERED}, as {node} reports; nothing is known of any rank or node")
 
 
 def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:

@@ -37,8 +37,8 @@ class ProbeRun:
     """Ordered pairs of nodes that cannot talk -> why."""
     stuck: dict[int, str] = field(default_factory=dict)
     """Ranks that are not asked any more -> why."""
-    lacks: set[str] = field(default_factory=set)
-    """Collectives that this torch cannot do."""
+    lacks: dict[str, set[str]] = field(default_factory=dict)
+    """Collective -> the nodes whose torch cannot do it."""
     counters: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     """Node -> readings in order."""
     deadline: float = float("inf")
