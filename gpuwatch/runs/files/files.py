@@ -33,6 +33,9 @@ KINDS: dict[str, str] = {
     "lock sh sbatch slurm proto",
 }
 """Kind -> name endings of files in a folder that are no logs; one named itself is read all the same."""
+BINARY = {"picture", "checkpoint or weights", "program"}
+TEXT_ALL_THE_SAME = (".svg", ".pdf", ".ptx")
+"""Of these kinds, what is text and no log."""
 PASTED_INTO = {"data", "source or settings"}
 """Kinds of files that people save a tool's output as."""
 ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
@@ -159,9 +162,9 @@ def walked(
                 continue
             seen.add((known.st_dev, known.st_ino))
             inner = {entry for entry in entries if entry.is_dir()}
-            folders += [
-                each for each in reversed(entries) if each in inner and each.name not in SKIPPED_FOLDERS
-            ]
+            of_tools = {each for each in inner if each.name in SKIPPED_FOLDERS}
+            skipped += [Skipped(plain(str(each)), "folder of a tool") for each in sorted(of_tools)]
+            folders += [each for each in reversed(entries) if each in inner - of_tools]
             yield from ((entry, path) for entry in entries if entry not in inner)
 
 
@@ -268,6 +271,8 @@ def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
         return b"\0" not in head and is_text(head)
     if path.name.lower().endswith(".json") and is_text(head) and not head.lstrip().startswith(JSON_BEGINS):
         return True
+    if kind in BINARY and not path.name.lower().endswith(TEXT_ALL_THE_SAME) and is_plain_text(head):
+        return True  # no such file is text: whoever wrote it chose the name
     records = RECORDS.match(head) is not None or holds_records(head, columns)
     return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
 
@@ -292,6 +297,21 @@ def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -
         and not any(NO_NUMBERS.search(row) for row in rows)
         and table_of(sample[:HEADER_BYTES], dict(columns)) is None
     )
+
+
+def is_plain_text(head: bytes) -> bool:
+    """Whether a file begins with lines of UTF-8."""
+    lines = head[: head.rfind(b"\n") + 1]
+    return bool(lines.strip()) and b"\0" not in head and is_text(head) and is_utf8(lines)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8 text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def last_year_time(sample: bytes, mtime: float) -> float | None:

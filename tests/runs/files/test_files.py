@@ -239,3 +239,26 @@ def test_damaged_data_are_told(tmp_path: Path, sentences: Sentences) -> None:
     contents = Contents(path, "gzip")
     b"".join(contents.pieces())
     sentences(str(contents.damage))
+
+
+@pytest.mark.parametrize("name", ["out.bin", "x.pt", "x.png", "x.so", "x.ckpt"])
+def test_text_under_the_name_of_a_binary_is_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(TEXT)
+    assert [log.path.name for log in gather([tmp_path]).files] == [name]
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x89PNG\r\n\x1a\n\0\0", b"\x80\x02}q\0X", b"PK\x03\x04\n\xff\xfe", b"", b"one word"]
+)
+def test_binaries_are_no_logs(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x.pt").write_bytes(data)
+    (tmp_path / "x.svg").write_text("<svg>\n</svg>\n")
+    assert gather([tmp_path]).files == []
+
+
+@pytest.mark.parametrize("name", [".git", "__pycache__", "node_modules"])
+def test_a_folder_that_is_left_out_is_counted(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "rank_0.log").write_bytes(TEXT)
+    (skipped,) = gather([tmp_path]).skipped
+    assert (Path(skipped.name).name, skipped.unreadable) == (name, False)
