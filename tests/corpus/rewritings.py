@@ -17,7 +17,7 @@ from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.matching.prefilter import Sieve
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.scoring.score import ALARMING, ARRIVAL_TIME
-from gpuwatch.runs.files.utf16 import as_utf8
+from gpuwatch.runs.files.encodings import as_utf8
 from tests.corpus.excerpts import Excerpt, read
 from tests.packs import built_in_rules
 

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import zstandard
 
 from gpuwatch.agent.logs.files import packing_magic
+from gpuwatch.runs.files.encodings import as_utf8, encoding_of
 from gpuwatch.runs.files.json_documents import TooLongError, as_records, is_document
 from gpuwatch.runs.files.opening import open_file
-from gpuwatch.runs.files.utf16 import as_utf8, encoding_of
 
 UTF_16 = "utf-16"
 SECTION = "section"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuwatch.plain import plain
+from gpuwatch.runs.files.encodings import HEAD_BYTES
 from gpuwatch.runs.files.files import Skipped, reason, walked
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
-from gpuwatch.runs.files.utf16 import HEAD_BYTES
 from gpuwatch.runs.flight.attempts import of_the_last_attempt, of_the_youngest_job
 from gpuwatch.runs.flight.dumps import read_dump
 from gpuwatch.runs.flight.pickle_reader import MAX_BYTES, NoDumpError, UnreadableDumpError

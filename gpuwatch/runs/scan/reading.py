@@ -18,12 +18,12 @@ from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.agent.logs.scanning.table_reader import TableReader
 from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
+from gpuwatch.runs.files.encodings import is_unknown_encoding
 from gpuwatch.runs.files.files import reason, unpacked_name
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
-from gpuwatch.runs.files.unknown_encoding import is_unknown_encoding
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
 from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches

@@ -8,7 +8,7 @@ import pytest
 
 from gpuwatch.report.scan.report import ScanReport, scan_facts
 from gpuwatch.report.scan.text import verdict
-from gpuwatch.runs.files.unknown_encoding import is_unknown_encoding
+from gpuwatch.runs.files.encodings import is_unknown_encoding
 from tests.runs.ended_logs import report, steps
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"

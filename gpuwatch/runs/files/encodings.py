@@ -1,4 +1,4 @@
-"""UTF-16 text, as Windows tools write it, as UTF-8; plain stretches in between stay as they are."""
+"""UTF-16 text, as Windows tools write it, read as UTF-8; and text in an encoding that is not read."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ STRETCH = {
     "utf-16-le": re.compile(PLAIN + rb"(?!\0)"),  # the byte before NUL is a character of UTF-16
     "utf-16-be": re.compile(rb"(?<!\0)" + PLAIN),
 }
+ASCII_TEXT = bytes(range(0x20, 0x7F)) + b"\t\n\r\f\b\x1b\x07"
+SAMPLE_BYTES = 4_096
+LEAST_BYTES = 64
+"""Fewer bytes may be the debris of a broken line."""
+MOST_FOREIGN = 0.5
+"""Share of bytes that are neither ASCII nor UTF-8; a log in KOI8-R or GBK is mostly numbers and names."""
 
 
 def encoding_of(head: bytes) -> str | None:
@@ -104,3 +110,19 @@ class Utf16:
         """Bytes between plain stretches: UTF-16, unless no NUL is among them. `final`: its last ones."""
         self._wide = b"\0" in data or (self._wide and len(data) < MOST_WITHOUT_NUL)
         return self._decoder.decode(data, final).encode("utf-8", "replace") if self._wide else data
+
+
+def is_unknown_encoding(data: bytes) -> bool:
+    """Whether these bytes of a log begin or end with text that is not read; NUL bytes do not count."""
+    return _is_unknown(data[:SAMPLE_BYTES]) or _is_unknown(data[-SAMPLE_BYTES:])
+
+
+def _is_unknown(sample: bytes) -> bool:
+    sample = sample.replace(b"\0", b"")
+    if len(sample) < LEAST_BYTES:
+        return False
+    foreign = sample.translate(None, ASCII_TEXT)
+    if len(foreign) <= MOST_FOREIGN * len(sample):
+        return False
+    decoded = len(sample.decode("utf-8", "ignore").encode())
+    return len(sample) - decoded > MOST_FOREIGN * len(sample)

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from gpuwatch.cli.analysis.scan import scan
+from gpuwatch.runs.files.encodings import as_utf8
 from gpuwatch.runs.files.packing import packing_of
-from gpuwatch.runs.files.utf16 import as_utf8
 
 OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 STEPS = "step 1\n" * 40
