@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
 from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.whole_file import write_whole
+
+_REMOTE_FONT = re.compile(r',\s{0,40}url\("https?://[^"]{1,300}"\) format\("\w{1,20}"\)')
+"""A font that a browser would load from the network when somebody opens the picture."""
 
 
 def save_screen(svg: str, text: str, wall: float) -> list[Path]:
@@ -29,6 +33,7 @@ def save_screen(svg: str, text: str, wall: float) -> list[Path]:
 
 
 def _write(folder: Path, svg: str, text: str, wall: float) -> list[Path]:
+    svg = _REMOTE_FONT.sub("", svg)
     stem = f"gpuwatch-{time.strftime('%Y%m%d-%H%M%S', time.localtime(wall))}"
     name, count = stem, 1
     while any((folder / f"{name}{ending}").exists() for ending in (".svg", ".txt")):

@@ -15,6 +15,8 @@ from gpuwatch.tui.toolkit.styles import clean
 MOST_MOMENTS = 12
 """Lines of the timeline."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
+_LINKED = re.compile(r"@|://|(?i:\bwww\.)")
+"""In a word: `@everyone`, `http://...`."""
 
 
 def as_markdown(incident: Incident) -> str:
@@ -23,8 +25,11 @@ def as_markdown(incident: Incident) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of a log or a node that is no markup."""
-    return _SPECIAL.sub(r"\\\1", " ".join(clean(text).split()))
+    """Text of a log or a node that is no markup; what a chat makes a mention or a link of is code."""
+    return " ".join(
+        f"`{word.replace('`', '')}`" if _LINKED.search(word) else _SPECIAL.sub(r"\\\1", word)
+        for word in clean(text).split()
+    )
 
 
 def _facts(incident: Incident) -> Iterator[str]:

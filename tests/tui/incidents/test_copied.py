@@ -34,6 +34,7 @@ async def test_the_incident_is_copied_and_the_screen_saved(
         assert "gpu-011" in text
         if path.suffix == ".svg":
             ET.fromstring(text)  # noqa: S314 - our own
+            assert 'url("http' not in text, "who opens it loads nothing"
         else:
             assert len(text.splitlines()) == 40
 
@@ -54,7 +55,7 @@ def test_markdown_has_the_parts_of_the_incident_and_no_markup_of_the_logs() -> N
         sentence="a [link](http://x) *b*",
     )
     lines = as_markdown(made).splitlines()
-    assert lines[0] == r"## a \[link\](http://x) \*b\*"
+    assert lines[0] == r"## a `[link](http://x)` \*b\*"
     assert sum(line.startswith("### ") for line in lines) == 3
     opened = lines.index("````")
     assert lines[opened + 1 : opened + 3] == ["```", "<script>"]
@@ -63,3 +64,22 @@ def test_markdown_has_the_parts_of_the_incident_and_no_markup_of_the_logs() -> N
     assert not [line for line in lines if line.startswith("# ")]
     assert [line.count("`") for line in lines if line.startswith("- class")] == [2]
     assert sum(line.startswith("1. ") for line in lines) == 1
+
+
+@pytest.mark.parametrize("word", ["@everyone", "@channel", "http://evil/p", "www.evil.example", "`@here`"])
+def test_no_word_of_a_log_becomes_a_mention_or_a_link(word: str) -> None:
+    incident = demo_incident()
+    cause = incident.cause
+    assert cause is not None
+    hostile = structs.replace(
+        cause, proof=(structs.replace(cause.proof[0], file=f"/logs/{word}/rank_0.log"),)
+    )
+    moments = tuple(structs.replace(moment, what=word) for moment in incident.timeline)
+    made = structs.replace(
+        incident, cause=hostile, alerts=(hostile, *incident.alerts[1:]), sentence=f"{word} failed",
+        because=f"of {word}", timeline=moments,
+    )  # fmt: skip
+    bare = word.strip("`")
+    for line in as_markdown(made).splitlines():
+        outside = "".join(line.split("`")[::2])
+        assert bare not in outside
