@@ -99,6 +99,10 @@ _TALLY = re.compile(
     r"|\b(?:errors?|failed|failures|skipped|retries|bad)[=:] ?\d{1,9}\b"
 )
 """How many records could not be used, in a line about the others."""
+_TRIAL = r"(?i)\b(?:trial|experiment|candidate|run) #?[\w.:-]{1,60} (?:has )?"
+_TRIAL_FAILED = re.compile(_TRIAL + r"(?:failed|errored|crashed)\b|\btrial task failed for trial\b")
+_TRIAL_DONE = re.compile(_TRIAL + r"(?:finished|completed?|succeeded)\b")
+"""What a search over hyperparameters (Optuna, Ray Tune, Keras Tuner) reports of each of its trainings."""
 _NOT_FINISHED = re.compile(
     r"(?i)\b(?:not|never|fail\w*|errors?|abort\w*|incomplete|unsuccessful\w*|partial\w*|interrupted|killed"
     r"|before|until)\b|n't\b"
@@ -170,6 +174,14 @@ def announces_fallback(around: Around) -> bool:
         lines = lines[: heads[-1]]
     beside = (*lines[-NOTICE_LINES:], *around.below[:NOTICE_LINES])
     return any(_FALLBACK.search(line) for line in beside)
+
+
+def searches_on(around: Around, error: str) -> bool:
+    """Whether an error ended one trial of a search, which then brought another one to its end."""
+    beside = (*around.above[-MAX_TRACEBACK_LINES:], error, *around.below[:NOTICE_LINES])
+    return any(_TRIAL_FAILED.search(line) for line in beside) and any(
+        _TRIAL_DONE.search(line) for line in around.below
+    )
 
 
 def counts_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) -> bool:

@@ -17,6 +17,7 @@ INSPECT_HEADING = re.compile(r'^\s{1,16}"Id": "[0-9a-f]{4,64}",?\s*$')
 
 _KEY = re.compile(r"^(?P<indent> {0,20})(?P<key>[A-Za-z][\w ./-]{0,60}?):\s{1,60}(?P<value>\S.{0,400}?)\s*$")
 _HEAD = re.compile(r"^ {0,20}[A-Za-z][\w ./-]{0,60}:\s*$")
+_LOW_ON = re.compile(r"low on resource: ([\w.-]{1,60})")
 _ORDINAL = re.compile(r"-(?P<word>worker|master|node|rank)-(?P<index>\d{1,6})$|-(?P<last>\d{1,6})$")
 _POD_TIME = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d:\d\d:\d\d) ([+-]\d{4})")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z")
@@ -33,6 +34,7 @@ class PodDescription:
         self._rank: int | None = None
         self._state: dict[str, tuple[str, ToolLine]] = {}
         self._found: list[ToolFinding] = []
+        self._evicted: ToolFinding | None = None
 
     def take(self, line: ToolLine) -> bool:
         """Read a line; False: the description has ended before it."""
@@ -44,17 +46,32 @@ class PodDescription:
             return False
         found = _KEY.match(text)
         if found is not None:
-            self._field(found["key"], found["value"], line)
+            if not found["indent"] and found["key"] in ("Reason", "Message"):
+                self._pod_end(found["key"], found["value"], line)
+            else:
+                self._field(found["key"], found["value"], line)
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """One of each container that ended by a fault."""
+        """One of each container that ended by a fault; of an evicted pod that alone."""
         self._close()
+        if self._evicted is not None:
+            self._found = [self._evicted]
         own: Fields = {} if self._rank is None else {"rank": self._rank}
         return [
             replace(each, fields={**each.fields, **own}, host=self.host, by_driver=False)
             for each in self._found
         ]
+
+    def _pod_end(self, key: str, value: str, line: ToolLine) -> None:
+        """Why the pod as a whole has ended."""
+        if key == "Reason" and value == "Evicted":
+            fields: Fields = {"status": value, "pod": self._name}
+            self._evicted = ToolFinding("k8s.pod_error", "error", line, fields)
+        elif key == "Message" and self._evicted is not None:
+            low = _LOW_ON.search(value)
+            more: Fields = {} if low is None else {"resource": low[1].rstrip(".")}
+            self._evicted = replace(self._evicted, line=line, fields={**self._evicted.fields, **more})
 
     def _field(self, key: str, value: str, line: ToolLine) -> None:
         if key == "Name" and not self._name:

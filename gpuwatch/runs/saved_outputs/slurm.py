@@ -7,6 +7,7 @@ import time
 
 from gpuwatch.runs.saved_outputs.endings import BY_SIGNAL
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.wire import Severity
 
 SACCT_MARK = "JobID"
 SACCT_HEADING = re.compile(r"^\s*JobID(?:Raw)?[ |].{0,400}\bState\b")
@@ -67,7 +68,7 @@ class Sacct:
             self._found.setdefault(
                 job,
                 ToolFinding(
-                    rule, "error", line, {"job": job}, at=local_time(row.get("End", "")),
+                    rule, severity_of(rule), line, {"job": job}, at=local_time(row.get("End", "")),
                     host=host if _ONE_NODE.fullmatch(host) else None, by_driver=False,
                 ),
             )  # fmt: skip
@@ -125,7 +126,7 @@ class Scontrol:
         at = local_time(pairs.get("EndTime", ("", line))[0])
         fields: Fields = {"job": pairs["JobId"][0]} if "JobId" in pairs else {}
         one = host if _ONE_NODE.fullmatch(host) else None
-        self._found.append(ToolFinding(rule, "error", line, fields, (), at, one, by_driver=False))
+        self._found.append(ToolFinding(rule, severity_of(rule), line, fields, (), at, one, by_driver=False))
 
 
 def class_of(state: str, exit_code: str) -> str | None:
@@ -135,6 +136,11 @@ def class_of(state: str, exit_code: str) -> str | None:
             return rule
     signal = exit_code.partition(":")[2]
     return BY_SIGNAL.get(int(signal)) if state.startswith("FAILED") and signal.isdigit() else None
+
+
+def severity_of(rule: str) -> Severity:
+    """Of a job's end by its class: a cancellation is what somebody asked for."""
+    return "warning" if rule == "slurm.cancelled" else "error"
 
 
 def local_time(text: str) -> float | None:

@@ -41,6 +41,20 @@ Containers:
       WORLD_SIZE:  8
 Events:           <none>
 """
+EVICTED = """\
+Name:             run7-worker-3
+Namespace:        ml
+Node:             gpu-003/10.0.0.3
+Status:           Failed
+Reason:           Evicted
+Message:          The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 8Gi.
+Containers:
+  pytorch:
+    State:          Terminated
+      Reason:       Error
+      Exit Code:    137
+Events:           <none>
+"""
 INSPECT = """\
 [
     {{
@@ -117,6 +131,7 @@ def alerts(folder: Path, packs: Packs, **files: str) -> Sequence[Alert]:
     [
         ("pod_yaml", POD.format(where="State", reason=KILLED, code=137), ("oom.host.cgroup", NODE, 3, UTC)),
         ("pod_txt", POD.format(where=LAST, reason="Error", code=139), ("proc.segfault", NODE, 3, UTC)),
+        ("pod_txt", EVICTED, ("k8s.pod_error", NODE, None, None)),
         ("box_json", INSPECT.format(oom="true", code=137), ("oom.host.cgroup", NODE, 3, UTC)),
         ("box_json", INSPECT.format(oom="false", code=134), ("proc.abort", NODE, 3, UTC)),
         ("sacct_txt", SACCT.format(state="OUT_OF_ME+", code="0:125"), ("oom.host.cgroup", NODE, None, HERE)),
@@ -154,6 +169,18 @@ def test_a_record_tells_what_failed_where_and_when(
 )
 def test_a_record_of_a_healthy_job_or_node_tells_nothing(tmp_path: Path, packs: Packs, text: str) -> None:
     assert not [alert for alert in alerts(tmp_path, packs, record_txt=text) if alert.severity != "info"]
+
+
+def test_an_evicted_pod_names_what_its_node_was_low_on(tmp_path: Path, packs: Packs) -> None:
+    (alert,) = alerts(tmp_path, packs, pod_txt=EVICTED)
+    assert (alert.fields["status"], alert.fields["resource"]) == ("Evicted", "ephemeral-storage")
+
+
+@pytest.mark.parametrize("by", ["CANCELLED by 1000", "CANCELLED"])
+def test_a_job_that_somebody_cancelled_is_a_warning(tmp_path: Path, packs: Packs, by: str) -> None:
+    cancelled = f"slurmstepd: error: *** JOB 418207 ON {NODE} CANCELLED AT 2026-11-22T02:58:11 ***\n"
+    found = alerts(tmp_path, packs, sacct_txt=SACCT.format(state=by, code="0:0"), job_out=cancelled)
+    assert {(alert.code, alert.severity) for alert in found} == {("slurm.cancelled", "warning")}
 
 
 def test_of_several_nodes_each_line_names_its_own(tmp_path: Path, packs: Packs) -> None:

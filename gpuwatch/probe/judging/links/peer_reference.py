@@ -42,5 +42,5 @@ def confirmed_best_tenth(values: ArrayLike, nodes: ArrayLike) -> float:
     if len(np.unique(owners)) < ENOUGH_NODES:
         return best
     leading, counts = np.unique(owners[array >= best], return_counts=True)
-    others = array[owners != leading[np.argmax(counts)]]
-    return min(best, best_tenth(others))
+    most = leading[counts == counts.max()]
+    return min(best, *(best_tenth(array[owners != node]) for node in most))
