@@ -99,10 +99,11 @@ _TALLY = re.compile(
     r"|\b(?:errors?|failed|failures|skipped|retries|bad)[=:] ?\d{1,9}\b"
 )
 """How many records could not be used, in a line about the others."""
-_TRIAL = r"(?i)\b(?:trial|experiment|candidate|run) #?[\w.:-]{1,60} (?:has )?"
-_TRIAL_FAILED = re.compile(_TRIAL + r"(?:failed|errored|crashed)\b|\btrial task failed for trial\b")
-_TRIAL_DONE = re.compile(_TRIAL + r"(?:finished|completed?|succeeded)\b")
-"""What a search over hyperparameters (Optuna, Ray Tune, Keras Tuner) reports of each of its trainings."""
+_TRIAL_FAILED = re.compile(
+    r"(?i)\btrial (?:task failed for trial )?#?([\w.:-]{1,60})(?: (?:has )?(?:failed|errored|crashed)\b|\s*$)"
+)
+_TRIAL_DONE = re.compile(r"(?i)\btrial #?([\w.:-]{1,60}) (?:has )?(?:finished|completed?|succeeded)\b")
+"""What a search over hyperparameters (Optuna, Ray Tune, Keras Tuner) reports of a trial; its name."""
 _NOT_FINISHED = re.compile(
     r"(?i)\b(?:not|never|fail\w*|errors?|abort\w*|incomplete|unsuccessful\w*|partial\w*|interrupted|killed"
     r"|before|until)\b|n't\b"
@@ -179,9 +180,9 @@ def announces_fallback(around: Around) -> bool:
 def searches_on(around: Around, error: str) -> bool:
     """Whether an error ended one trial of a search, which then brought another one to its end."""
     beside = (*around.above[-MAX_TRACEBACK_LINES:], error, *around.below[:NOTICE_LINES])
-    return any(_TRIAL_FAILED.search(line) for line in beside) and any(
-        _TRIAL_DONE.search(line) for line in around.below
-    )
+    failed = {found[1] for line in beside if (found := _TRIAL_FAILED.search(line))}
+    done = {found[1] for line in around.below if (found := _TRIAL_DONE.search(line))}
+    return bool(failed) and bool(done - failed)
 
 
 def counts_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) -> bool:

@@ -111,7 +111,8 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     passed = later_lines.passes(around, tests=tests, died=_died(alert, around, stopped=stopped))
     if passed or later_lines.reaches_total(around):
         return Recovery(None, None, finished=True)
-    anew = later_lines.starts_anew(around) or later_lines.searches_on(around, alert.proof[0].text)
+    anew = later_lines.starts_anew(around)
+    anew |= alert.rank is None and later_lines.searches_on(around, alert.proof[0].text)
     if anew or stopped:
         return Recovery(None, None, finished=False) if anew else None
     rank = None if own_file else alert.rank

@@ -48,3 +48,21 @@ def test_a_trial_after_which_none_finishes_is_an_incident(
 ) -> None:
     status, found = scanned(tmp_path, DONE[tool] + FAILED[tool].format(OOM), capsys)
     assert (status, [each["class"] for each in found["incidents"]]) == (1, ["oom.cuda"])
+
+
+@pytest.mark.parametrize("rank", ["[rank3]: ", ""])
+@pytest.mark.parametrize(
+    ("failed", "done"),
+    [
+        ("ERROR: run 41-b failed", "INFO cleanup: run cleanup completed"),
+        ("experiment a1 failed", "experiment tracking finished"),
+        ("candidate 4 failed", "candidate upload finished"),
+        ("Trial 1 failed with value None.", "Trial 1 finished with state FAIL."),
+    ],
+)
+def test_what_else_ends_after_a_failed_run_clears_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], failed: str, done: str, rank: str
+) -> None:
+    lines = "".join(f"{rank}{line}\n" for line in (TRACE + OOM).splitlines())
+    status, found = scanned(tmp_path, f"{lines}{failed}\n{done}\n", capsys)
+    assert (status, [each["class"] for each in found["incidents"]]) == (1, ["oom.cuda"])
