@@ -6,6 +6,7 @@ where the kernel forbids that, all files with whole jobs run in one.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections import Counter
@@ -113,6 +114,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for path in sorted((ROOT / "tests").rglob("test_*.py"))[int(worker) :: count]:
         with suppress(Exception, pytest.skip.Exception):  # collecting it tells
             import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the 7,000 tests out of garbage collections, and collect less often: a third of the CPU time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -55,9 +55,9 @@ class Emitter(object):
         """Frames that must not be lost while the pipe is full."""
         self._dropped = 0
         self._events = deque(maxlen=KEPT_EVENTS)  # type: deque[dict[str, Any]]
-        self._pulse = Ticker(self.wake, settings.interval_s)
-        self._node = NodeReader(self._pulse, self._events, settings)
-        self._driver = Driver(self._pulse, self._events, settings, self.leave)
+        self._ticker = Ticker(self.wake, settings.interval_s)
+        self._node = NodeReader(self._ticker, self._events, settings)
+        self._driver = Driver(self._ticker, self._events, settings, self.leave)
         self._logs = LogReader(self.wake, settings.logs)
         self._long_requests = BackgroundRequests(settings, self.wake)
         self._composer = Composer(self._driver, self._node, self._logs, self._events, settings)
@@ -87,10 +87,10 @@ class Emitter(object):
             self._wait(HELLO_S, self._driver.settled)
             self._due = time.monotonic()
             while self._leaving is None:
-                self._pulse.beat()
-                self._wait(min(_PATIENCE_S, self._pulse.interval_s / 2), self._pulse.done)
+                self._ticker.tick()
+                self._wait(min(_PATIENCE_S, self._ticker.interval_s / 2), self._ticker.done)
                 self._emit()
-                self._due = max(self._due + self._pulse.interval_s, time.monotonic())
+                self._due = max(self._due + self._ticker.interval_s, time.monotonic())
                 self._wait(self._due - time.monotonic(), self._new_interval)
             self._farewell()
         except OSError:
@@ -167,7 +167,7 @@ class Emitter(object):
         command = request.get("do")
         if command == "interval":
             try:
-                self._pulse.interval_s = within(float(request["seconds"]))
+                self._ticker.interval_s = within(float(request["seconds"]))
                 self._changed, self._due = True, time.monotonic()
             except (KeyError, TypeError, ValueError):
                 reply["error"] = "interval needs a number of seconds"
@@ -239,7 +239,7 @@ class Emitter(object):
         # type: () -> None
         """At the start, and again whenever something in it has changed."""
         hello = self._composer.hello()
-        hello.update(agent=self._version, pid=os.getpid(), interval_s=self._pulse.interval_s)
+        hello.update(agent=self._version, pid=os.getpid(), interval_s=self._ticker.interval_s)
         if hello != self._hello:
             self._hello = hello
             self._put(dict(hello, kind="hello"))

@@ -29,9 +29,9 @@ class NodeReader(Reader):
     log; records: all of it, as (unix seconds, text).
     """
 
-    def __init__(self, pulse, events, settings):
+    def __init__(self, ticker, events, settings):
         # type: (Ticker, deque[dict[str, Any]], Settings) -> None
-        Reader.__init__(self, "host", pulse, events)
+        Reader.__init__(self, "host", ticker, events)
         self.facts = machine.describe()
         self.addresses = own_addresses(settings.proc)
         self.holders = Holders(settings.proc)

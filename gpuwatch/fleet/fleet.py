@@ -146,7 +146,7 @@ class Fleet:
                 self._note_reboot(node, what, at)
                 self._take_hello(node, what)
             case Ranks():
-                self._rank_changes.admit(node.name, what.processes, at)
+                self._rank_changes.register(node.name, what.processes, at)
                 node.processes_partial, node.processes_at = what.partial, at
                 self._take_processes(node, what.processes)
             case Event():
@@ -172,7 +172,7 @@ class Fleet:
                 self._name_files(node)
                 self.logs_version += 1
             case Progress():
-                self._progress_sources.admit(node.name, what, at)
+                self._progress_sources.register(node.name, what, at)
                 job = self.jobs.of_line(node.name, what.file, what.job)
                 reported = what if job == what.job else structs.replace(what, job=job)
                 self.progress.take(node.name, reported, what.t, at)

@@ -27,17 +27,17 @@ class ProgressSources:
         self._files: dict[str, _NewNames] = {}
         self._jobs: dict[str, _NewNames] = {}
 
-    def admit(self, node: str, progress: Progress, at: float) -> None:
+    def register(self, node: str, progress: Progress, at: float) -> None:
         """Count one frame, which arrived at `at` (monotonic seconds).
 
         Raises:
             TooManyError: the node names more files or jobs than any agent follows.
         """
         files = self._files.setdefault(node, _NewNames("files", FILES_PER_S, FILES_BURST))
-        files.admit(progress.file, at)
+        files.register(progress.file, at)
         if progress.job is not None:
             jobs = self._jobs.setdefault(node, _NewNames("jobs", JOBS_PER_S, JOBS_BURST))
-            jobs.admit(progress.job, at)
+            jobs.register(progress.job, at)
 
 
 class _NewNames:
@@ -48,7 +48,7 @@ class _NewNames:
         self._allowance = TokenBucket(per_s, burst)
         self._names: OrderedDict[str, None] = OrderedDict()
 
-    def admit(self, name: str, at: float) -> None:
+    def register(self, name: str, at: float) -> None:
         if name not in self._names and not self._allowance.spend(1.0, at):
             raise TooManyError(self._excess)
         self._names[name] = None

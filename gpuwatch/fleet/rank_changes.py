@@ -31,7 +31,7 @@ class RankChanges:
         self._ranks: dict[str, set[RankKey]] = {}
         self._allowances: dict[str, TokenBucket] = {}
 
-    def admit(self, node: str, processes: Sequence[Process], at: float) -> None:
+    def register(self, node: str, processes: Sequence[Process], at: float) -> None:
         """Count one list, which arrived at `at` (monotonic seconds).
 
         Raises:

@@ -219,7 +219,7 @@ _MODEL = Record(
         Key(
             "tokens_per_s",
             Keyword(("gpu", "job")),
-            "Whose tokens a second the log tells, one GPU's or the job's, where gpuwatch cannot know.",
+            "Whose tokens per second the log reports, one GPU's or the job's, where gpuwatch cannot know.",
         ),
         Key(
             "peak_tflops",

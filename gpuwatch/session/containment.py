@@ -78,7 +78,8 @@ class Containment:
             for node in found:
                 self._fleet.forget(node)
                 self._hang_up(
-                    node, f"what this node tells could not be judged, please report it: {plain(repr(error))}"
+                    node,
+                    f"a report of this node could not be judged, please report it: {plain(repr(error))}",
                 )
             return book.renewed()
         return book

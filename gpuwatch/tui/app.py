@@ -27,7 +27,7 @@ from gpuwatch.tui.command_provider import PlaceProvider
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.model.node_summary import Overview, Totals
 from gpuwatch.tui.model.preferences import Preferences
-from gpuwatch.tui.model.session_protocol import Watched
+from gpuwatch.tui.model.session_protocol import SessionProtocol
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.navigation import Navigation
 from gpuwatch.tui.terminal_driver import TerminalDriver
@@ -53,7 +53,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
 
     def __init__(
         self,
-        session: Watched,
+        session: SessionProtocol,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -64,7 +64,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         keep: Callable[[str, object], None] | None = None,
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
-        self.scene = ViewState(session, clock, wall)
+        self.view_state = ViewState(session, clock, wall)
         self.state_folder: Path | None = None
         self.overview = Overview()
         self.preferences = preferences or Preferences()
@@ -130,7 +130,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
 
     def get_default_screen(self) -> Screen[None]:
         """The fleet."""
-        return FleetScreen(self.scene)
+        return FleetScreen(self.view_state)
 
     def on_mount(self) -> None:
         """Paint what is known (nothing is connected yet), then start the links."""
@@ -142,7 +142,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        self.scene.session.start()
+        self.view_state.session.start()
         self.started = True
         self._timer = self.set_interval(1 / self.pace.hz, self.pump)
         self.pump()
@@ -157,7 +157,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         """One frame: take in what arrived, then let the visible widgets repaint what moved."""
         if not self.screen_stack:  # closing
             return
-        self._attempt("reading the nodes", self.scene.session.poll)
+        self._attempt("reading the nodes", self.view_state.session.poll)
         self._attempt("summing up the fleet", self._look_at_fleet)
         self._attempt("announcing incidents", self._announce)
         if isinstance(self.screen, LiveScreen):
@@ -172,14 +172,14 @@ class GpuwatchApp(ErrorBoundary, Navigation):
             self.report_fault(part, error)
 
     def _look_at_fleet(self) -> None:
-        self.scene.tick()
-        if self.overview.refresh(self.scene.fleet, self.scene.now):
+        self.view_state.tick()
+        if self.overview.refresh(self.view_state.fleet, self.view_state.now):
             self.totals = self.overview.totals()
-        self.scene.take_conditions(self.totals.worst)
+        self.view_state.take_conditions(self.totals.worst)
 
     def _announce(self) -> None:
         """Report a new incident once, wherever the person is looking."""
-        for incident in self.scene.snapshot.incidents:
+        for incident in self.view_state.snapshot.incidents:
             if incident.id in self._announced:
                 continue
             self._announced.add(incident.id)
@@ -294,11 +294,11 @@ class GpuwatchApp(ErrorBoundary, Navigation):
     def action_retry(self) -> None:
         """Dial the node under the cursor now instead of after its wait."""
         name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
-        node = self.scene.fleet.nodes.get(name or "")
+        node = self.view_state.fleet.nodes.get(name or "")
         if node is None:
             return
         if node.link.phase == "lost":
-            self.scene.session.retry(node.name)
+            self.view_state.session.retry(node.name)
             self.notify(f"reconnecting to {node.name}", timeout=2, markup=False)
         else:
             self.notify(f"{node.name} is {node.link.phase}: nothing to reconnect", timeout=2, markup=False)
@@ -307,7 +307,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
 
     def action_freeze(self) -> None:
         """Hold what is painted still, or catch up."""
-        self.scene.toggle_freeze()
+        self.view_state.toggle_freeze()
         self.pump()
 
     def action_faster(self) -> None:
@@ -337,7 +337,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         from gpuwatch.tui.incidents.screen import IncidentsScreen  # noqa: PLC0415
 
         shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
-        incident = shown or self.scene.snapshot.leading
+        incident = shown or self.view_state.snapshot.leading
         if incident is None:
             self.notify("no active incident to copy", timeout=3)
             return
@@ -351,7 +351,7 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         strips = self.screen._compositor.render_strips()  # noqa: SLF001 - as Textual's own screenshot does
         text = "".join(f"{strip.text.rstrip()}\n" for strip in strips)
         try:
-            paths = save_screen(self.export_screenshot(), text, self.scene.wall())
+            paths = save_screen(self.export_screenshot(), text, self.view_state.wall())
         except OSError as error:
             self.notify(f"screen not saved: {error.strerror}", severity="warning", timeout=5, markup=False)
         else:

@@ -27,15 +27,19 @@ class PlaceProvider(Provider):
 
     def _places(self) -> Iterator[tuple[str, partial[None], str]]:
         app = self._cockpit
-        for job, ranks in app.scene.seats.jobs.items():
+        for job, ranks in app.view_state.seats.jobs.items():
             for key, place in ranks.items():
                 if isinstance(key, int):
-                    age = age_text(max(0.0, app.scene.now - place.seen_at))
+                    age = age_text(max(0.0, app.view_state.now - place.seen_at))
                     ended = "" if place.alive else f", ended; seen {age} ago"
                     go = partial(app.show_place, place.node, place.uuid)
                     yield f"rank {key}", go, clean(f"{place.node}, job {job or 'unnamed'}{ended}")
-        for node in app.scene.fleet.nodes.values():
-            yield clean(node.name), partial(app.show_node, node.name), f"node, {node.state(app.scene.now)}"
+        for node in app.view_state.fleet.nodes.values():
+            yield (
+                clean(node.name),
+                partial(app.show_node, node.name),
+                f"node, {node.state(app.view_state.now)}",
+            )
             for gpu in node.gpu_list():
                 name = f"{clean(node.name)} gpu {gpu.info.index}"
                 yield name, partial(app.show_gpu, node.name, gpu.info.uuid), clean(gpu.info.name)
@@ -43,7 +47,7 @@ class PlaceProvider(Provider):
     async def discover(self) -> Hits:
         """The nodes, before anything is typed."""
         app = self._cockpit
-        for name in list(app.scene.fleet.nodes)[:MOST_AT_FIRST]:
+        for name in list(app.view_state.fleet.nodes)[:MOST_AT_FIRST]:
             yield DiscoveryHit(clean(name), partial(app.show_node, name), help="node")
 
     async def search(self, query: str) -> Hits:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class Navigation(App[None]):
-    """An app that knows its screens and how to get there. `scene` states what is there."""
+    """An app that knows its screens and how to get there. `view_state` states what is there."""
 
-    scene: ViewState
+    view_state: ViewState
     preferences: Preferences
     state_folder: Path | None
     """Where what the person marks is kept; None: nowhere."""
@@ -38,27 +38,29 @@ class Navigation(App[None]):
     """Incident and rank whose line was opened last."""
 
     @cached_property
-    def desk(self) -> LogWorkspace:
+    def workspace(self) -> LogWorkspace:
         """What is open in the logs, however often their screen is left."""
         from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile
         from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 
-        kept = self.state_folder if not self.scene.demo else None  # the demo writes other lines every time
-        return LogWorkspace(self.scene, BookmarkFile(kept / "bookmarks.json") if kept else None)
+        kept = (
+            self.state_folder if not self.view_state.demo else None
+        )  # the demo writes other lines every time
+        return LogWorkspace(self.view_state, BookmarkFile(kept / "bookmarks.json") if kept else None)
 
     @cached_property
     def links(self) -> LinkView:
         """Which probe is looked at, however often its screen is left."""
         from gpuwatch.tui.links.probe_view import LinkView
 
-        return LinkView(self.scene)
+        return LinkView(self.view_state)
 
     @cached_property
     def training(self) -> TrainingView:
         """Which job is looked at, however often its screen is left."""
         from gpuwatch.tui.training.job_view import TrainingView
 
-        return TrainingView(self.scene)
+        return TrainingView(self.view_state)
 
     @property
     def where(self) -> str:
@@ -107,7 +109,7 @@ class Navigation(App[None]):
         if spot := location_of(alert):
             self._turn = incident.id if incident else "", alert.rank
             self._show_spot(spot, incident)
-        elif node := self.scene.fleet.nodes.get(alert.node or ""):
+        elif node := self.view_state.fleet.nodes.get(alert.node or ""):
             gpu = next((gpu for gpu in node.gpu_list() if gpu.info.index == alert.gpu), None)
             self.show_place(node.name, None if gpu is None else gpu.info.uuid)
         else:
@@ -131,7 +133,7 @@ class Navigation(App[None]):
 
     def show_next_rank(self) -> None:
         """The same from the logs: of the incident that led there, else of the one that matters most."""
-        reported = self.scene.snapshot
+        reported = self.view_state.snapshot
         incident = reported.incident(self._turn[0]) or reported.leading
         if incident is None:
             self.notify("no incident; r steps through the ranks of an incident", timeout=3)
@@ -163,7 +165,7 @@ class Navigation(App[None]):
         if self.where == "node":
             return
         name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
-        name = name or self._last_node or next(iter(self.scene.fleet.nodes), None)
+        name = name or self._last_node or next(iter(self.view_state.fleet.nodes), None)
         if name is not None:
             self.show_node(name)
 
@@ -173,13 +175,13 @@ class Navigation(App[None]):
 
         if not isinstance(self.screen, IncidentsScreen):
             self.show_incidents()
-        elif leading := self.scene.snapshot.leading:
+        elif leading := self.view_state.snapshot.leading:
             self.screen.show(leading.id)
 
     @on(StatusLine.Clicked)
     def _open_banner(self) -> None:
         """The incident that was clicked on."""
-        if self.scene.snapshot.leading is not None:
+        if self.view_state.snapshot.leading is not None:
             self.action_incidents()
 
     def action_waiting(self) -> None:
@@ -188,8 +190,8 @@ class Navigation(App[None]):
         from gpuwatch.tui.incidents.screen import IncidentsScreen
 
         shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
-        about = shown or self.scene.snapshot.leading
-        question = self.scene.ask(None if about is None else about.id)
+        about = shown or self.view_state.snapshot.leading
+        question = self.view_state.ask(None if about is None else about.id)
         if isinstance(self.screen, WaitingScreen):
             self.screen.renew(question)
         else:
@@ -241,7 +243,7 @@ class Navigation(App[None]):
         if isinstance(self.screen, LogsScreen):
             self.screen.lead(wanted)
         else:
-            self.push_screen(LogsScreen(self.desk, wanted))
+            self.push_screen(LogsScreen(self.workspace, wanted))
 
     def action_logs(self) -> None:
         """The logs: of the incident that came or is shown, else as they were left, else of some ranks."""
@@ -250,7 +252,7 @@ class Navigation(App[None]):
 
         if self.where != "logs":
             shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
-            self.push_screen(LogsScreen(self.desk, about=shown))
+            self.push_screen(LogsScreen(self.workspace, about=shown))
 
     def action_filter(self) -> None:
         """Search in the logs where they are on the screen, else filter the fleet."""
@@ -279,21 +281,21 @@ class Navigation(App[None]):
         from gpuwatch.tui.chrome.jobs_screen import JobsScreen
         from gpuwatch.tui.model.job_scope import summaries
 
-        scene = self.scene
-        jobs = summaries(scene.frozen_fleet or scene.session.fleet, scene.seats)
+        view_state = self.view_state
+        jobs = summaries(view_state.frozen_fleet or view_state.session.fleet, view_state.seats)
         if not jobs:
             self.notify("no job is known; a job is known by its ranks' processes", timeout=3)
             return
-        self.push_screen(JobsScreen(jobs, scene.scope.job), self._show_job)
+        self.push_screen(JobsScreen(jobs, view_state.scope.job), self._show_job)
 
     def _show_job(self, job: str | None) -> None:
         """Take what was chosen; a node or GPU of another job is left for the fleet."""
         if job is None:
             return
-        self.scene.show_job(job or None)
+        self.view_state.show_job(job or None)
         self.pump()
         node = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
-        if self.where in ("node", "gpu") and node not in self.scene.fleet.nodes:
+        if self.where in ("node", "gpu") and node not in self.view_state.fleet.nodes:
             self.action_fleet()
 
     def action_columns(self) -> None:

@@ -51,7 +51,7 @@ async def measure() -> tuple[float, float, int]:
     app = still_app(session, clock=lambda: now)
     async with on_terminal(app, (200, 50)) as driver:
         app.call_later(app.action_logs)
-        while not (isinstance(app.screen, LogsScreen) and app.screen.desk.opened.views):
+        while not (isinstance(app.screen, LogsScreen) and app.screen.workspace.opened.views):
             await asyncio.sleep(0.01)
             app.pump()
         stream = next(number for _, number in session.fleet.streams)

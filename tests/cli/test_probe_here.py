@@ -78,6 +78,7 @@ def facts_of(text: str) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.long
 def test_two_nodes_of_two_ranks_as_json(tmp_path: Path, mark: str) -> None:
     arguments = ("--ranks-per-node", "2", "--sizes", "64K", "--backend", "gloo", "--yes", "--json", "-")
     done = probe(hosts(tmp_path, 2), *arguments, "--csv", str(tmp_path / "out.csv"))

@@ -94,6 +94,7 @@ def listening(processes: list[psutil.Process]) -> set[str]:
     return found
 
 
+@pytest.mark.long
 def test_four_ranks_on_this_machine() -> None:
     with contextlib.closing(Session(this_machine(), LinkOptions())) as session:  # not started: no agents
         before = started_by(os.getpid())

@@ -116,9 +116,9 @@ class Scene:
         """As with D: all ranks, and again where a busy machine kept py-spy from answering for some."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            inquiry = HangQuery(self.session, ras=False, py_spy=shutil.which("py-spy", path=beside()))
-            self.until(story, partial(answered, inquiry))
-            hang_report = inquiry.hang_report(self.session.fleet)
+            query = HangQuery(self.session, ras=False, py_spy=shutil.which("py-spy", path=beside()))
+            self.until(story, partial(answered, query))
+            hang_report = query.hang_report(self.session.fleet)
             (job,) = (each for each in hang_report.jobs if each.job == name_of(story))
             if (job.by == "python" and not job.unseen) or time.monotonic() > deadline:
                 return job
@@ -135,10 +135,10 @@ class Scene:
         kill(self.jobs[story])
 
 
-def answered(inquiry: HangQuery) -> bool:
+def answered(query: HangQuery) -> bool:
     """Whether all have answered, or will not."""
-    inquiry.update()
-    return inquiry.over
+    query.update()
+    return query.over
 
 
 def beside() -> str:

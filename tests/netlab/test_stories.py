@@ -51,7 +51,6 @@ def test_one_slow_node() -> None:
 
     assert (verdict.status, named(verdict)) == ("bad", [("node", "host-2")])
     assert verdict.culprits[0].ratio == pytest.approx(SLOW, rel=0.15)
-    assert " 6 of its" in verdict.sentence
 
 
 @pytest.mark.long
@@ -70,6 +69,7 @@ def test_one_slow_directed_link() -> None:
     assert verdict.culprits[0].ratio == pytest.approx(SLOW, rel=0.15)
 
 
+@pytest.mark.long
 def test_one_dead_pair() -> None:
     verdict = verdict_of(lambda made: made.cut(0, 2))
 

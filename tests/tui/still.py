@@ -46,7 +46,7 @@ class StillSession:
         self.waiting: list[Arrival] = []
         self.retried: list[str | None] = []
         self.streams = 0
-        self.inquiry: Any = None
+        self.query: Any = None
         self.probes: list[Any] = []
         self.requested: list[ProbeRequest] = []
         for arrival in delivered:
@@ -65,8 +65,8 @@ class StillSession:
         return self.probes[-1]
 
     def inquire(self) -> Any:
-        """Nobody answers: a test that wants answers puts an inquiry in."""
-        return self.inquiry
+        """Nobody answers: a test that wants answers puts an query in."""
+        return self.query
 
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""

@@ -97,7 +97,7 @@ async def test_a_screen_opened_after_the_freeze_shows_what_was_known_at_the_free
     app = still_app(session, 40)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("p")
-        before = max(writer.value("step") or 0 for writer in app.scene.fleet.progress.writers.values())
+        before = max(writer.value("step") or 0 for writer in app.view_state.fleet.progress.writers.values())
         for writer in list(session.fleet.progress.writers.values()):
             frame = wire.Progress(
                 t=EPOCH + 41,

@@ -29,7 +29,7 @@ async def test_every_screen_shows_the_chosen_job_alone() -> None:
     app = still_app(two_jobs(), SECOND)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        everything = app.scene.snapshot
+        everything = app.view_state.snapshot
         assert everything.incidents
         await pilot.press("J")
         await pilot.pause()
@@ -43,12 +43,12 @@ async def test_every_screen_shows_the_chosen_job_alone() -> None:
         app.pump()
         await pilot.pause()
         shown = text_on(app)
-        assert tuple(app.scene.fleet.nodes) == OWN
+        assert tuple(app.view_state.fleet.nodes) == OWN
         assert f"job {OTHER} alone" in shown
         assert "nodes ● 2 live" in shown
         assert "gpu-011" not in shown
-        assert not app.scene.snapshot.incidents
-        assert all(alert.job in (None, OTHER) for alert in app.scene.snapshot.alerts.values())
+        assert not app.view_state.snapshot.incidents
+        assert all(alert.job in (None, OTHER) for alert in app.view_state.snapshot.alerts.values())
         await pilot.press("4")
         await pilot.pause()
         assert "gpu-011" not in text_on(app)
@@ -57,13 +57,13 @@ async def test_every_screen_shows_the_chosen_job_alone() -> None:
         assert app.training.jobs == [OTHER]
         await pilot.press("3")
         await pilot.pause()
-        assert {source.node for source in app.desk.sources} <= set(OWN)
+        assert {source.node for source in app.workspace.sources} <= set(OWN)
         await pilot.press("1", "p")  # frozen, it stays alone
-        assert tuple(app.scene.fleet.nodes) == OWN
+        assert tuple(app.view_state.fleet.nodes) == OWN
         await pilot.press("p", "J", "home", "enter")
         await pilot.pause()
         app.pump()
         await pilot.pause()
-        assert len(app.scene.fleet.nodes) == 16
-        assert app.scene.snapshot is everything
+        assert len(app.view_state.fleet.nodes) == 16
+        assert app.view_state.snapshot is everything
         assert "alone" not in text_on(app)

@@ -29,7 +29,7 @@ def go(app: GpuwatchApp, where: str) -> None:
     """Push a screen and do not wait for it."""
     for name, *arguments in WAYS[where]:
         if name == "show_gpu":
-            arguments.append(app.scene.fleet.nodes["gpu-006"].gpu_list()[0].info.uuid)
+            arguments.append(app.view_state.fleet.nodes["gpu-006"].gpu_list()[0].info.uuid)
         getattr(app, name)(*arguments)
 
 
@@ -61,7 +61,7 @@ async def test_two_ways_to_the_logs_at_once() -> None:
         await pilot.pause()
         screen = app.screen
         assert isinstance(screen, LogsScreen)
-        assert {source.node for source in screen.desk.sources} == {"gpu-002"}
+        assert {source.node for source in screen.workspace.sources} == {"gpu-002"}
 
 
 async def test_the_palette_says_nothing_more_once_its_parts_are_gone() -> None:

@@ -1,4 +1,4 @@
-"""The common beat: readers start together, and the emitter learns when all that were free are done."""
+"""The common tick: readers start together, and the emitter learns when all that were free are done."""
 
 import threading
 import traceback
@@ -12,12 +12,12 @@ KEPT_EVENTS = 500
 
 
 class Ticker(object):
-    """Lets readers go once a tick. A reader that is late misses beats; nobody waits for it."""
+    """Lets readers go once a tick. A reader that is late misses ticks; nobody waits for it."""
 
     def __init__(self, wake, interval_s):
         # type: (Callable[[], None], float) -> None
         self.interval_s = interval_s
-        """Between two beats, as it is wanted now."""
+        """Between two ticks, as it is wanted now."""
         self.wake = wake
         """Make the emitter look up."""
         self._condition = threading.Condition()
@@ -25,7 +25,7 @@ class Ticker(object):
         self._waiting = 0
         self._busy = 0
 
-    def beat(self):
+    def tick(self):
         # type: () -> None
         """Let every waiting reader go."""
         with self._condition:
@@ -35,12 +35,12 @@ class Ticker(object):
 
     def done(self):
         # type: () -> bool
-        """Whether every thread that the last beat released has come back."""
+        """Whether every thread that the last tick released has come back."""
         return self._busy == 0
 
     def next(self, tick):
         # type: (int) -> int
-        """State that the work of `tick` is done (0: of none), and wait for the next beat; its number."""
+        """State that the work of `tick` is done (0: of none), and wait for the next tick; its number."""
         with self._condition:
             if not tick:
                 self.wake()  # the first hello waits for this
@@ -58,7 +58,7 @@ class Ticker(object):
 class Reader(object):
     """A thread that reads something once a tick and leaves what it found in `found`."""
 
-    def __init__(self, name, pulse, events):
+    def __init__(self, name, ticker, events):
         # type: (str, Ticker, deque[dict[str, Any]]) -> None
         self.name = name
         self.found = deque(maxlen=64)  # type: deque[tuple[str, Any]]
@@ -66,7 +66,7 @@ class Reader(object):
         self.events = events
         self.ended = False
         """Set by `read` when there is nothing to do any more."""
-        self._pulse = pulse
+        self._ticker = ticker
         self._trouble = ""
 
     def start(self):
@@ -78,7 +78,7 @@ class Reader(object):
 
     def read(self, tick):
         # type: (int) -> None
-        """Read once; 0 is the first time, before any beat."""
+        """Read once; 0 is the first time, before any tick."""
         raise NotImplementedError
 
     def _run(self):
@@ -91,7 +91,7 @@ class Reader(object):
                 self._report(error)
             if self.ended:
                 return
-            tick = self._pulse.next(tick)
+            tick = self._ticker.next(tick)
 
     def _report(self, error):
         # type: (Exception) -> None

@@ -37,7 +37,7 @@ _WANTED = XID | DOUBLE_BIT_ECC | SINGLE_BIT_STORM
 class Driver(object):
     """The GPUs and what is known of the driver. `notice` states why there are none."""
 
-    def __init__(self, pulse, events, settings, leave):
+    def __init__(self, ticker, events, settings, leave):
         # type: (Ticker, deque[dict[str, Any]], Settings, Callable[[str], None]) -> None
         self.nvml = Nvml()
         self.slot = CallSlot()
@@ -57,7 +57,7 @@ class Driver(object):
         self.on_bus = nvidia_devices_on_bus(settings.sys)
         self.xids = collections.deque(maxlen=KEPT_EVENTS)  # type: collections.deque[dict[str, Any]]
         self.event_set = None  # type: Any
-        self._pulse = pulse
+        self._ticker = ticker
         self._events = events
         self._leave = leave
         self._files = Background(lambda: proc_driver.read(settings.proc), "driver files")
@@ -142,7 +142,7 @@ class Driver(object):
         # type: () -> None
         while not self._open():
             self.opened = True
-            self._pulse.wake()
+            self._ticker.wake()
             time.sleep(self.settings.retry_s)
         self._identify()
         self._new_event_set()
@@ -152,7 +152,7 @@ class Driver(object):
         self.gpus = self._readers()
         self.notice = None if self.gpus else notices.no_gpu()
         self.opened = True
-        self._pulse.wake()
+        self._ticker.wake()
         for gpu in self.gpus:
             gpu.start()
         while True:
@@ -175,7 +175,7 @@ class Driver(object):
 
     def _readers(self):
         # type: () -> list[GpuReader]
-        return [GpuReader(index, self, self._pulse, self._events) for index in range(self.listed)]
+        return [GpuReader(index, self, self._ticker, self._events) for index in range(self.listed)]
 
     def _look_again(self):
         # type: () -> None

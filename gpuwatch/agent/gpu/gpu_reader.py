@@ -59,9 +59,9 @@ _PHASE_SHARE = 0.618
 class GpuReader(Reader):
     """Leaves ("fast" | "medium" | "slow" | "processes", value) in `found`."""
 
-    def __init__(self, index, driver, pulse, events):
+    def __init__(self, index, driver, ticker, events):
         # type: (int, GpuDriver, Ticker, deque[dict[str, Any]]) -> None
-        Reader.__init__(self, "GPU {}".format(index), pulse, events)
+        Reader.__init__(self, "GPU {}".format(index), ticker, events)
         self.index = index
         self.asker = NvmlCaller(driver.nvml)
         self.handle = None  # type: Any
@@ -137,7 +137,7 @@ class GpuReader(Reader):
 
     def _read_tiers(self):
         # type: () -> None
-        everything = self._pulse.interval_s >= EVERYTHING_FROM_S
+        everything = self._ticker.interval_s >= EVERYTHING_FROM_S
         if self._take("fast", lambda: self._fast.read(everything)) is None:
             self._fast.forget()
         if self._watched_by is not self._driver.event_set:

@@ -129,7 +129,7 @@ def _read(answer):
         return [], clean("its debug socket answers {}".format(reported), 200)
     threads = _threads(body.decode("utf-8", "replace"))
     if not threads:
-        return [], "its debug socket told no main thread"
+        return [], "its debug socket reported no main thread"
     return threads, None
 
 

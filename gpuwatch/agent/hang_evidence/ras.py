@@ -84,7 +84,7 @@ def _ask(address, deadline):
         lines = RasConnection(connection, deadline)
         protocol = lines.command("CLIENT PROTOCOL 2")
         if not protocol.startswith("SERVER PROTOCOL"):
-            raise ValueError("another program listens there: " + (protocol or "it says nothing"))
+            raise ValueError("another program listens there: " + (protocol or "it sends nothing"))
         lines.command("TIMEOUT {}".format(LEG_S))
         form = "json" if lines.command("SET FORMAT json") == "OK" else "text"
         words = lines.rest("VERBOSE STATUS")

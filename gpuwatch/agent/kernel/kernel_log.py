@@ -19,7 +19,7 @@ RETRY_S = 60.0
 
 UNREADABLE = {
     "code": "kernel_log_unreadable",
-    "text": "The kernel log cannot be read: only the Xid errors that NVML tells while watching are seen.",
+    "text": "The kernel log cannot be read: only Xid errors that NVML reports while gpuwatch runs are shown.",
     "severity": "info",
     "remedy": "Put the user into the group adm or systemd-journal, or set kernel.dmesg_restrict=0 (sysctl).",
 }

@@ -155,7 +155,7 @@ class LogReader(object):
                 return
             why = self._converse(child)
             self._child = None
-            longest = LONGEST_RESTART_S if self._bury(child, why) else LONGEST_AFTER_SCAN_S
+            longest = LONGEST_RESTART_S if self._reap(child, why) else LONGEST_AFTER_SCAN_S
             wait_s = RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else min(wait_s, longest)
             time.sleep(wait_s)
             wait_s = min(longest, 2 * wait_s)
@@ -233,7 +233,7 @@ class LogReader(object):
 
     # ----------------------------------------------------------------- its end
 
-    def _bury(self, child, why):
+    def _reap(self, child, why):
         # type: (Child, str) -> bool
         """Kill and reap the reader, learn what it hung on, and answer those who wait for it.
 

@@ -111,7 +111,7 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     with leaving_politely(), source.session() as session:
         with reporting() as report:
             unasked = wait_for_processes(session, chosen, wait_s, report)
-            inquiry = HangQuery(
+            query = HangQuery(
                 session,
                 nodes=chosen,
                 py_spy=None if no_py_spy else py_spy,
@@ -119,13 +119,13 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
                 dumps=dumps is not None,
                 longest_s=max(LONGEST_S, wait_s),
             )
-            follow(session, inquiry, report)
-            if dumps == "fresh" and inquiry.write_dumps():
-                follow(session, inquiry, report)
+            follow(session, query, report)
+            if dumps == "fresh" and query.write_dumps():
+                follow(session, query, report)
             seen = other_processes(
                 session, chosen, pids, None if no_py_spy else py_spy, max(LONGEST_S, wait_s)
             )
-        hang_report = inquiry.hang_report(session.fleet)
+        hang_report = query.hang_report(session.fleet)
     if len(unasked) == len(chosen):
         raise Refusal([f"{name}: {why}" for name, why in unasked.items()])
     with writing():
@@ -198,13 +198,13 @@ def wait_for_processes(
     return {node.name: node.link.reason or f"no answer within {longest_s:.0f} s" for node in missing}
 
 
-def follow(session: Session, inquiry: HangQuery, report: Callable[[str], None]) -> None:
+def follow(session: Session, query: HangQuery, report: Callable[[str], None]) -> None:
     """Wait until every node has answered or its time is up."""
-    while not inquiry.over:
+    while not query.over:
         session.poll()
-        inquiry.update()
-        waiting = f"waiting for {', '.join(inquiry.waiting[:4])}" if inquiry.waiting else ""
-        report("; ".join(filter(None, (inquiry.progress or "querying the ranks", waiting))))
+        query.update()
+        waiting = f"waiting for {', '.join(query.waiting[:4])}" if query.waiting else ""
+        report("; ".join(filter(None, (query.progress or "querying the ranks", waiting))))
         time.sleep(POLL_S)
 
 

@@ -198,11 +198,11 @@ def program(path: Path | None) -> Program | None:
     """
     if path is None:
         return None
-    from gpuwatch.session.hang.py_spy_upload import LoanError, load
+    from gpuwatch.session.hang.py_spy_upload import UploadError, load
 
     try:
         return load(path)
-    except LoanError as error:
+    except UploadError as error:
         raise Refusal([f"--upload-py-spy {path}: {error}; install it with pip install py-spy"]) from error
 
 

@@ -39,7 +39,7 @@ def rank_of_cause(
         return None
     ended = first_to_end(cause, alerts)
     if ended is not None and _may_be_on(ended, cause, alerts, where, job):
-        return ended, "the only rank that its launcher says ended by itself"
+        return ended, "the only rank that ended by itself, according to its launcher"
     suffered = first_to_suffer(cause, alerts, where, job)
     if suffered is not None:
         return suffered
@@ -122,7 +122,7 @@ def first_to_suffer(
         ranks = {
             each.rank for each in suffering if explains(cause.code, each.code) or each.code == cause.code
         }
-        because = "the only rank that says what follows from it"
+        because = "the only rank that reports what follows from it"
     rank = next(iter(ranks), None)
     return (rank, because) if len(ranks) == 1 and rank is not None else None
 

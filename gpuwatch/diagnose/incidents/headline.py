@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -164,7 +164,7 @@ def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
 def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
     """Broken connections: the sentence names the peer that they lead to, and the ranks that noticed."""
     if reported.votes and who:
-        verb = "says" if reported.votes == 1 else "say"
+        verb = "reports" if reported.votes == 1 else "report"
         return f"{who} or the link to it: {plural(reported.votes, 'rank')} {verb} {cause.text} {at}"
     same = {alert.rank for alert in reported.alerts if alert.code == cause.code and alert.rank is not None}
     if reported.rank != cause.rank and who:
@@ -181,32 +181,35 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
     ranks = _following(reported, where)
     if not ranks:
         return ""
-    waited = {alert.rank for alert in reported.alerts if alert.code in TIMEOUTS and alert.rank in ranks}
-    if waited:
-        spots = Counter(
-            collective(alert.fields)
-            for alert in reported.alerts
-            if alert.code in TIMEOUTS and alert.rank in ranks and collective(alert.fields)
-        )
-        where_text = f" in {spots.most_common(1)[0][0]}" if spots else ""
-        return f"{plural(len(waited), 'rank')} then timed out{where_text}"
     cause = None if reported.votes else reported.cause
-    for words, count in (
+    followed = (
         ("raised an exception too", _some(reported, ranks, GENERIC_EXCEPTIONS)),
-        ("say the same", 0 if cause is None or reported.rank is None else _same(reported, cause, ranks)),
+        ("report the same", 0 if cause is None or reported.rank is None else _same(reported, cause, ranks)),
         ("then could not connect", _some(reported, ranks, UNREACHED)),
         ("then lost their connections", _some(reported, ranks, PEER_CONNECTION_ERRORS)),
         ("then ended", _some(reported, ranks, {*EXITS, *LAUNCHER})),
-    ):
-        if count * 2 >= len(ranks):
-            more = "more rank" if words.startswith("say") else "rank"
-            text = f"{plural(count, more)} {words}"
-            return (
-                text
-                if count > 1
-                else text.replace("say ", "says ").replace("their connections", "its connection")
-            )
-    return f"{plural(len(ranks), 'rank')} then followed"
+    )
+    words, count = next((each for each in followed if each[1] * 2 >= len(ranks)), ("", 0))
+    waited = [alert for alert in reported.alerts if alert.code in TIMEOUTS and alert.rank in ranks]
+    if waited and len({alert.rank for alert in waited}) >= count:
+        return _timed_out(waited, reported.cause)
+    if not words:
+        return f"{plural(len(ranks), 'rank')} then followed"
+    text = f"{plural(count, 'more rank' if words.startswith('report') else 'rank')} {words}"
+    if count > 1:
+        return text
+    return text.replace("report ", "reports ").replace("their connections", "its connection")
+
+
+def _timed_out(waited: Sequence[Alert], cause: Alert | None) -> str:
+    """Ranks whose collective timed out: below the cause, above it, or at a time that is not known."""
+    spots = Counter(spot for alert in waited if (spot := collective(alert.fields)))
+    spot = f" in {spots.most_common(1)[0][0]}" if spots else ""
+    ranks = plural(len({alert.rank for alert in waited}), "rank")
+    if cause is None or not cause.timed:
+        return f"{ranks} timed out{spot}"
+    before = all(alert.timed and alert.first < cause.first for alert in waited)
+    return f"{ranks} had timed out{spot}" if before else f"{ranks} then timed out{spot}"
 
 
 def _same(reported: HeadlineFacts, cause: Alert, ranks: set[int]) -> int:

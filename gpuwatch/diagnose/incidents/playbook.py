@@ -22,7 +22,7 @@ UNKNOWN_EXPLAIN = (
     "in a long checkpoint or evaluation, a branch that only some ranks take, or a GPU stuck in the driver."
 )
 UNKNOWN_DO = (
-    "Read the ends of the logs of rank 0 and of the ranks that said nothing, and their stacks.",
+    "Read the ends of the logs of rank 0 and of the ranks that logged nothing, and their stacks.",
     "Read the nodes' kernel logs and the scheduler's record of the job, around the start of the hang.",
     "Only when the suspect was busy with something legitimate: raise the timeout of that process group.",
 )

@@ -21,7 +21,7 @@ WAITED = TIMEOUTS | {
     "c10d.init_barrier_timeout",
 }
 """Printed after a wait that the line itself states."""
-SURE_S = 60.0
+PRECISE_WITHIN_S = 60.0
 """A line between two timed lines of its file that are closer than this is as good as timed."""
 
 AFTER_S = 7200.0
@@ -103,7 +103,7 @@ def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> No
 
 def sure(bound: tuple[float, float]) -> bool:
     """Whether a moment is known well enough to decide an order."""
-    return bound[1] - bound[0] <= SURE_S
+    return bound[1] - bound[0] <= PRECISE_WITHIN_S
 
 
 def attempts_end(alerts: Iterable[Alert]) -> list[float]:

@@ -77,7 +77,7 @@ def gradient_nan(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
     if len(nan) < IN_A_ROW:
         return
     lasts = len(nan) >= LASTING_STEPS
-    text = f"the gradient norm is {nan[0].grad_norm} for {len(nan) if lasts else IN_A_ROW} told steps"
+    text = f"the gradient norm is {nan[0].grad_norm} for {len(nan) if lasts else IN_A_ROW} logged steps"
     yield Sign("num.grad_nan", "error", text, step=nan[-1].step if lasts else None, lasts=lasts)
 
 
@@ -115,7 +115,7 @@ def gradients(norms: Sequence[float]) -> Iterator[Sign]:
         yield Sign("num.grad_explodes", "warning", text)
     often = sum(norm < VANISHED_GRADIENT for norm in norms[:-IN_A_ROW]) >= COMES_AND_GOES
     if max(last) < VANISHED_GRADIENT and usual >= VANISHED_GRADIENT and not often:
-        text = f"the gradient norm is {last[-1]:.2g} for {IN_A_ROW} told steps: nothing is learnt"
+        text = f"the gradient norm is {last[-1]:.2g} for {IN_A_ROW} logged steps: nothing is learnt"
         yield Sign("num.grad_vanishes", "warning", text)
 
 

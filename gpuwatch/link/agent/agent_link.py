@@ -34,7 +34,7 @@ class LinkContext:
     interval_s: float = 1.0
     slots: ConnectSlots = field(default_factory=lambda: ConnectSlots(16))
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
-    thread_pool: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("link crew"))
+    thread_pool: DaemonThreadPool = field(default_factory=lambda: DaemonThreadPool("link threads"))
     timing: CallTiming = field(default_factory=CallTiming)
     retry: RetryPace = field(default_factory=RetryPace)
     logs: LogConfig | None = None

@@ -92,7 +92,7 @@ class SmiNode:
         if gone is not None:
             self._take_gone(gone[1], gone[2].rstrip(". "), now)
             return None
-        return f'nvidia-smi said "{line}"'
+        return f'nvidia-smi printed "{line}"'
 
     def frames(self, now: float) -> list[AnyFrame]:
         """What has come since the last time, oldest first; a hello before it when something in it changed."""

@@ -31,7 +31,7 @@ def starting() -> Notice:
 
 def ended(words: list[str]) -> Notice:
     """nvidia-smi left; `words` is what it stated."""
-    stated = " ".join(words) or "it said nothing"
+    stated = " ".join(words) or "it printed nothing"
     return Notice(
         code="nvidia_smi_failed",
         severity="critical",

@@ -18,7 +18,7 @@ from gpuwatch.link.ssh.connection import Connection, Credentials, log_in
 from gpuwatch.link.ssh.handshake import HostKeyPolicy
 from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keys.keyring import Keyring
-from gpuwatch.link.ssh.prompter import Person
+from gpuwatch.link.ssh.prompter import Prompter
 from gpuwatch.link.ssh.routes import Route, Routes, jump_words
 from gpuwatch.link.ssh.sockets.streams import ByteStream, ProxyStream
 from gpuwatch.link.ssh.sockets.tcp import TcpStream
@@ -89,7 +89,7 @@ class SshDialing:
                 wants = list(pool.map(self._open_jump, chains))
             asking = [chain for chain, wanted in zip(chains, wants, strict=True) if wanted]
             for chain in asking:
-                person = Person(chain[-1].where, ask)
+                person = Prompter(chain[-1].where, ask)
                 answers = Answers(self._answers.password, person.respond)
                 try:
                     self._jumps[chain].adopt(self._connect(chain[-1], chain[:-1], answers))

@@ -173,7 +173,7 @@ def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: Byte
         return f"{host.where} shares no accepted algorithm with us ({reason}); it needs a newer sshd"
     if error is None or isinstance(error, EOFError) or "banner" in str(error).lower():
         return (
-            f"{host.where} closed the connection or said nothing before the key exchange; "
+            f"{host.where} closed the connection or sent nothing before the key exchange; "
             "sshd may be overloaded (MaxStartups), or it is no ssh server"
         )
     return f"the key exchange with {host.where} failed: {plain(str(error))}"

@@ -11,7 +11,7 @@ MAX_CHARACTERS = 500
 """Of each text; a host that is not trusted yet writes them."""
 
 
-class Person:
+class Prompter:
     """Answers keyboard-interactive prompts through `ask`."""
 
     def __init__(self, where: str, ask: Ask) -> None:

@@ -38,7 +38,7 @@ def before_start(noise: str, stderr: str, python: str | None, what: str = "agent
         return Ending(_failed(stderr, what))
     if words:
         return Ending(
-            f'instead of starting the {what} the node said "{_quote(words[:2])}"; '
+            f'instead of starting the {what} the node answered "{_quote(words[:2])}"; '
             "the account must be allowed to run /bin/sh (no nologin, no forced command)"
         )
     stated = plain_lines(stderr, 2)
@@ -80,7 +80,7 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
 def not_started_in(seconds: float, noise: str) -> Ending:
     """The start marker did not come in time."""
     words = plain_lines(noise, 2)
-    received = f'it said "{_quote(words)}" and then nothing' if words else "not a word came"
+    received = f'it sent "{_quote(words)}" and then nothing' if words else "not a word came"
     return Ending(
         f"the agent did not start within {seconds:.0f} s: {received}; "
         "see whether a login there waits for something or is slow"

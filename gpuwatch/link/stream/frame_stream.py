@@ -152,7 +152,7 @@ class FrameStream:
             else:
                 if not self._kept.spend(kept_bytes(frame, len(line)), now):
                     raise StreamError(
-                        f"the node told more than {self._limits.kept_bytes_per_s / 1024:.0f} kB a second of "
+                        f"the node sent more than {self._limits.kept_bytes_per_s / 1024:.0f} kB a second of "
                         "findings, events and lists; no agent does that, so the link was closed"
                     )
                 return frame

@@ -48,12 +48,12 @@ def failed_collectives(results: Results) -> Iterator[str]:
 def doubts(case: LinkAssessment) -> Iterator[str]:
     """Why nobody is named although not all is well."""
     measured = sum(link.ratio is not None for link in case.links)
-    if case.crowded:
+    if case.congested:
         yield (
-            f"{some(len(case.crowded), measured, 'link')} slow only while others talk, not alone:"
+            f"{some(len(case.congested), measured, 'link')} slow only while others talk, not alone:"
             " congestion, not a fault"
         )
-    for name, fast in case.few_fast.items():
+    for name, fast in case.fast_outliers.items():
         best = max(fast, key=lambda link: link.ratio or 0.0)
         number = rate_of(best.reference or 0.0, best.rate or 0.0)
         receivers = sorted({link.dst.node for link in fast})

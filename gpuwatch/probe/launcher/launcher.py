@@ -15,7 +15,7 @@ from gpuwatch.probe.launcher.connection.lifeline import Lifeline
 from gpuwatch.probe.launcher.connection.lines import MAX_LINE, LineWriter
 from gpuwatch.probe.launcher.inventory.counters import CounterReader
 from gpuwatch.probe.launcher.inventory.gpus import Gpus
-from gpuwatch.probe.launcher.inventory.inventory import Survey
+from gpuwatch.probe.launcher.inventory.inventory import InventoryReader
 from gpuwatch.probe.launcher.listening import Listener
 from gpuwatch.probe.launcher.reaching import reach_all
 from gpuwatch.probe.launcher.worker_process import WorkerProcess
@@ -74,7 +74,7 @@ class Launcher(object):
         self._deadline = deadline
         self._orders = queue.Queue()  # type: queue.Queue[dict[str, Any] | ValueError]
         self._gpus = Gpus()
-        self._survey = Survey(
+        self._inventory_reader = InventoryReader(
             self._gpus, config.get("python"), config.get("activate"), config.get("proc", "/proc")
         )
         self._counters = CounterReader(self._gpus)
@@ -105,7 +105,7 @@ class Launcher(object):
             if select.select([requests], [], [], 0.0 if silent else _LOOK_S)[0]:
                 received = time.monotonic()
             elif silent:
-                self._lifeline.cut("nothing was heard for {:g} s".format(silence_s))
+                self._lifeline.cut("nothing was received for {:g} s".format(silence_s))
             for order in requests.read():
                 if isinstance(order, dict) and order.get("do") == "stop" and self._worker is None:
                     self._lifeline.leave("stopped")
@@ -120,7 +120,7 @@ class Launcher(object):
         """
         self._outlet.begin(str(self._config["nonce"]))
         self._beside(self._beat)
-        self._outlet.emit("inventory", **self._survey.look())
+        self._outlet.emit("inventory", **self._inventory_reader.look())
         while True:
             order = self._orders.get()
             if isinstance(order, ValueError):
@@ -189,7 +189,7 @@ class Launcher(object):
             else:
                 self._listener.close()
             self._listener = None
-        interpreter = self._survey.interpreter
+        interpreter = self._inventory_reader.interpreter
         if interpreter is None:
             self._outlet.emit("died", reason="no interpreter with torch was found on this node")
             return

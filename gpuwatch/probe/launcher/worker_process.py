@@ -156,7 +156,7 @@ class WorkerProcess(object):
         if self._given_up is not None:
             return self._given_up
         words = list(self._last_words)
-        message = "; its last words: " + "\n".join(words) if words else "; it said nothing"
+        message = "; its last words: " + "\n".join(words) if words else "; it printed nothing"
         return ("the worker ended: {}".format(ending(status)) + message)[: 8 * MAX_TEXT]
 
     def _listen(self):

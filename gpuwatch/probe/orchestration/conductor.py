@@ -72,8 +72,8 @@ class Conductor:
         """
         self.results = Results(request=request, started=wall())
         self._clock, self._wall = clock, wall
-        self._company = NodePool(nodes, clock)
-        self._run = ProbeRun(self._company, self.results, clock)
+        self._pool = NodePool(nodes, clock)
+        self._run = ProbeRun(self._pool, self.results, clock)
         self._judge, self._suspects, self._baseline = judge, suspects, baseline
         self._before: Callable[[], None] | None = None
         self._ended = ended
@@ -98,15 +98,15 @@ class Conductor:
 
     def confirm(self) -> None:
         """The person agrees: measure."""
-        self._company.ask(Confirmed())
+        self._pool.ask(Confirmed())
 
     def cancel(self) -> None:
         """End everything on all nodes within 2 s; what was measured stays. Returns at once."""
-        self._company.cancel()
+        self._pool.cancel()
 
     def retest(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Measure these pairs again, alone: after the present phase, or while the ranks are kept."""
-        self._company.ask(RetestAsked(tuple(pairs)))
+        self._pool.ask(RetestAsked(tuple(pairs)))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the probe (not of the ranks that are kept); False when time is up."""
@@ -114,7 +114,7 @@ class Conductor:
 
     def close(self) -> None:
         """End everything and wait for it, at most a few seconds."""
-        self._company.cancel()
+        self._pool.cancel()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_S)
 
@@ -130,7 +130,7 @@ class Conductor:
         except Exception as error:  # a thread that dies unseen would leave a probe that never ends
             self._end("failed", f"an error in gpuwatch, please report it: {error!r}")
         finally:
-            self._company.close()
+            self._pool.close()
             if self._ended is not None:
                 self._ended()
             self._over.set()
@@ -154,7 +154,7 @@ class Conductor:
 
     def _await_agreement(self) -> None:
         until = self._clock() + ASK_S
-        while (item := self._company.await_person(until)) is not None:
+        while (item := self._pool.wait_for_user(until)) is not None:
             if isinstance(item, Confirmed):
                 return
             if isinstance(item, tuple) and isinstance(item[1], Lost):
@@ -179,7 +179,7 @@ class Conductor:
             run.note(f"not measured for want of time: {reported}" + (f" and {more} more" if more > 0 else ""))
 
     def _retest_suspects(self, pairs: Pairs) -> None:
-        asked = self._links(pair for each in self._company.asked_retests() for pair in each.pairs)
+        asked = self._links(pair for each in self._pool.asked_retests() for pair in each.pairs)
         done: set[Pair] = set()
         for _ in range(RETEST_ROUNDS):
             suspected = [pair for pair in (*asked, *self._suspects(self.results)) if pair not in done]
@@ -199,7 +199,7 @@ class Conductor:
     def _idle(self, pairs: Pairs) -> None:
         """Keep the ranks for a while, because a person looks at the matrix and doubts a cell."""
         until = self._clock() + IDLE_S
-        while (item := self._company.await_person(until)) is not None:
+        while (item := self._pool.wait_for_user(until)) is not None:
             if isinstance(item, RetestAsked):
                 self._retest_again(pairs, item.pairs)
                 until = self._clock() + IDLE_S
@@ -207,8 +207,8 @@ class Conductor:
                 break
         self._keeps_ranks = False
         self._run.changed()
-        self._company.send(self._company.present, Stop())
-        self._company.await_end(self._clock() + STOP_S)
+        self._pool.send(self._pool.present, Stop())
+        self._pool.await_end(self._clock() + STOP_S)
 
     def _retest_again(self, pairs: Pairs, asked: Sequence[Pair]) -> None:
         run = self._run
@@ -235,7 +235,7 @@ class Conductor:
 
     def _end(self, phase: Phase, reason: str) -> None:
         self._keeps_ranks = False
-        self._company.close()
+        self._pool.close()
         if not self._finished:
             compare(self._run)
             self._settle(phase, reason)

@@ -158,7 +158,7 @@ class RankSupervisor:
                     selector.unregister(fd)
                     del place.unread[fd]
                     if not place.unread:
-                        self._bury(place)
+                        self._reap(place)
 
     def _receive(self, place: RankProcess, fd: int, piece: bytes) -> None:
         *lines, rest = (place.unread[fd] + piece).split(b"\n")
@@ -182,7 +182,7 @@ class RankSupervisor:
         if len(place.transports) > known:
             self.emit({"kind": "transport", "rank": place.rank, "transports": sorted(place.transports)})
 
-    def _bury(self, place: RankProcess) -> None:
+    def _reap(self, place: RankProcess) -> None:
         """Take the status of a rank that has ended, and state why if nobody reported it to."""
         _, status = os.waitpid(place.pid, 0)
         place.pid = 0

@@ -129,7 +129,12 @@ RULE = RuleRecord(
             required=True,
         ),
         Key("severity", _SEVERITY, "How grave it is.", required=True),
-        Key("title", Text("a few words", limit=120), "What happened, as a headline says it.", required=True),
+        Key(
+            "title",
+            Text("a few words", limit=120),
+            "What happened, as a headline.",
+            required=True,
+        ),
         Key("match", _PATTERNS, "Any of them, searched anywhere in a line.", required=True),
         Key("explain", Passage("a few sentences", limit=4000), "What it means.", required=True),
         Key("do", _SENTENCES, "What to do first, the best first.", required=True),
@@ -169,7 +174,7 @@ RULE = RuleRecord(
                     Key("seconds", Number(1, 86_400, "seconds"), "In what time.", required=True),
                 ),
             ),
-            "Nothing is told before so many came.",
+            "Fewer matches report nothing.",
         ),
         Key(
             "recovery",
@@ -213,7 +218,7 @@ DIALECT = RuleRecord(
         Key("kind", Keyword(("progress",)), "What it is.", required=True),
         Key("id", _ID, "Its name.", required=True),
         Key("title", Text("a few words", limit=120), "Whose lines these are.", required=True),
-        Key("match", _PATTERNS, "What tells its lines; named groups are quantities.", required=True),
+        Key("match", _PATTERNS, "Patterns of its lines; named groups are quantities.", required=True),
         Key(
             "examples",
             ListOf(

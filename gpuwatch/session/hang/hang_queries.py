@@ -32,7 +32,7 @@ MAX_READINGS = 2
 class AutomaticQuery:
     """One, of one silence of a job."""
 
-    inquiry: HangQuery
+    query: HangQuery
     at: float
     """When the ranks were asked (unix seconds)."""
     answer: HangAnswer | None = None
@@ -84,7 +84,7 @@ class HangQueries:
             if not query.over:
                 self._take(job, query)
             elif not query.settled and wall() >= query.at + AGAIN_S:
-                query.inquiry, query.at, query.over = self._inquiry(job), wall(), False
+                query.query, query.at, query.over = self._inquiry(job), wall(), False
                 query.readings += 1
             if query.answer is not None and not query.kept:
                 query.kept = self._keep(job, query.answer)
@@ -95,10 +95,10 @@ class HangQueries:
         return HangQuery(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
 
     def _take(self, job: str, query: AutomaticQuery) -> None:
-        query.inquiry.update()
-        query.over = query.inquiry.over
+        query.query.update()
+        query.over = query.query.over
         answer = (
-            answer_of(query.inquiry.hang_report(self._session.fleet), job, query.at) if query.over else None
+            answer_of(query.query.hang_report(self._session.fleet), job, query.at) if query.over else None
         )
         if answer is not None:
             query.answer = answer if query.answer is None else confirmed(query.answer, answer)

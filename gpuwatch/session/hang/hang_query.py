@@ -84,7 +84,7 @@ class HangQuery:
         self._whole = len(chosen) == len(session.fleet.nodes)
         for node in chosen:
             self._begin(node)
-        for name, pids in self._spokesmen().items() if ras else ():
+        for name, pids in self._ras_targets().items() if ras else ():
             self._ras.append(session.ask_ras(name, pids))
         known = self._whole and all(node.processes_at is not None for node in chosen)
         self.dumps = (
@@ -230,7 +230,7 @@ class HangQuery:
             if each.rank is not None and self.stacks[node.name, each.pid].missing != TOO_MANY
         }
 
-    def _spokesmen(self) -> dict[str, list[int]]:
+    def _ras_targets(self) -> dict[str, list[int]]:
         """Node -> pids, of the first and the last rank of each job."""
         jobs: dict[str | None, list[RankStack]] = {}
         for each in self.stacks.values():

@@ -9,10 +9,10 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.hang.dump_transfer import Pieces
 from gpuwatch.session.hang.dump_trigger import Asks
-from gpuwatch.session.hang.py_spy_upload import Lender, Program
+from gpuwatch.session.hang.py_spy_upload import Program, UploadRequests
 
 
-class NodeRequests(Pieces, Asks, Lender, Protocol):
+class NodeRequests(Pieces, Asks, UploadRequests, Protocol):
     """Every request returns at once; the answer is in the `Asked` after a later poll."""
 
     @property

@@ -22,7 +22,7 @@ SILENCE_S = 20.0
 """A node that has not taken a piece for so long is given up."""
 
 
-class LoanError(Exception):
+class UploadError(Exception):
     """This program cannot be lent."""
 
 
@@ -38,20 +38,20 @@ def load(path: Path) -> Program:
     """Read a program.
 
     Raises:
-        LoanError: why it cannot be lent.
+        UploadError: why it cannot be lent.
     """
     try:
         program = read_bounded(path, MOST_BYTES + 1)
     except OSError as error:
-        raise LoanError((error.strerror or str(error)).lower()) from error
+        raise UploadError((error.strerror or str(error)).lower()) from error
     if not program.startswith((b"\x7fELF", b"#!")):
-        raise LoanError("not a program")
+        raise UploadError("not a program")
     if len(program) > MOST_BYTES:
-        raise LoanError(f"larger than {MOST_BYTES >> 20} MB")
+        raise UploadError(f"larger than {MOST_BYTES >> 20} MB")
     return Program(zlib.compress(program), hashlib.sha256(program).hexdigest())
 
 
-class Lender(Protocol):
+class UploadRequests(Protocol):
     """What is needed of a session."""
 
     def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
@@ -62,7 +62,9 @@ class Lender(Protocol):
 class PySpyUpload:
     """To one node; call `update` after every poll until it is `over`."""
 
-    def __init__(self, session: Lender, node: str, program: Program, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, session: UploadRequests, node: str, program: Program, clock: Callable[[], float]
+    ) -> None:
         """Begin with the next `update`."""
         self.node = node
         self.ready = False

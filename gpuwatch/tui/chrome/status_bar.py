@@ -144,21 +144,23 @@ class StatusLine(RebuiltPage, can_focus=False):
         return [self._first(width), self._second(width)]
 
     def _first(self, width: int) -> Row:
-        look, scene, pace = self.look, self.scene, self.cockpit.pace
+        look, view_state, pace = self.look, self.view_state, self.cockpit.pace
         left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
-        if scene.demo:
+        if view_state.demo:
             words = " simulated, nothing here is real  " if width >= WIDE_COLUMNS else " simulated  "
             left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
-        elif scene.plan.source:
-            left.append(Segment(fit(scene.plan.source, min(40, len(scene.plan.source))) + "  ", look.strong))
-        if scene.scope.job is not None:
-            name = clean(scene.scope.job)
+        elif view_state.plan.source:
+            left.append(
+                Segment(fit(view_state.plan.source, min(40, len(view_state.plan.source))) + "  ", look.strong)
+            )
+        if view_state.scope.job is not None:
+            name = clean(view_state.scope.job)
             left += [Segment(f" job {fit(name, min(24, len(name)))} alone ", look.badge["warning"])]
             left += [Segment(" J: all  " if width >= WIDE_COLUMNS else " ", look.dim)]
-        if scene.frozen:
-            banner = f" FROZEN {seconds_text(scene.frozen_for()).strip()} ago "
+        if view_state.frozen:
+            banner = f" FROZEN {seconds_text(view_state.frozen_for()).strip()} ago "
             left += [Segment(banner, look.badge["critical"]), Segment(" p: resume  ", look.dim)]
-        clock = time.strftime("%H:%M:%S %Z ", time.localtime(scene.wall()))
+        clock = time.strftime("%H:%M:%S %Z ", time.localtime(view_state.wall()))
         rate = f"{pace.hz:g} Hz "
         right: list[Segment] = []
         if faults := self.cockpit.faults.count:
@@ -173,7 +175,7 @@ class StatusLine(RebuiltPage, can_focus=False):
 
     def _links(self, room: int) -> list[Segment]:
         """What the newest probe came to, where it is bad; the links screen states it itself."""
-        probes = self.scene.session.probes
+        probes = self.view_state.session.probes
         if not probes or self.cockpit.where == "links":
             return []
         from gpuwatch.tui.model.probe_text import hint  # noqa: PLC0415 - the first paint need not wait for it
@@ -187,7 +189,7 @@ class StatusLine(RebuiltPage, can_focus=False):
         )
 
     def _second(self, width: int) -> Row:
-        look, totals, reported = self.look, self.cockpit.totals, self.scene.snapshot
+        look, totals, reported = self.look, self.cockpit.totals, self.view_state.snapshot
         nodes, gpus, alerts = (
             node_counts(totals, look),
             gpu_counts(totals, look),

@@ -81,8 +81,8 @@ class ActiveProblems(RebuiltPage):
 
     def incidents(self) -> Iterator[ProblemItem]:
         """Those whose cause is not gone, the newest first."""
-        wall = self.scene.wall()
-        for incident in self.scene.snapshot.incidents:
+        wall = self.view_state.wall()
+        for incident in self.view_state.snapshot.incidents:
             if not incident.over:
                 age = age_text(max(0.0, wall - incident.first))
                 taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
@@ -94,7 +94,7 @@ class ActiveProblems(RebuiltPage):
 
     def conditions(self) -> Iterator[ProblemItem]:
         """The worst first; a link that keeps failing is one while it dials again, too."""
-        overview, now = self.cockpit.overview, self.scene.now
+        overview, now = self.cockpit.overview, self.view_state.now
         unreached = self._unreached()
         for name, condition in islice(self.cockpit.totals.worst, MAX_LISTED):
             view = overview.views[name]
@@ -132,7 +132,7 @@ class ActiveProblems(RebuiltPage):
 
     def _failing(self) -> Iterator[ProblemItem]:
         """Nodes whose link keeps failing while it dials again."""
-        overview, now = self.cockpit.overview, self.scene.now
+        overview, now = self.cockpit.overview, self.view_state.now
         failing = (v for v in overview.views.values() if v.state == "connecting" and v.node.link.reason)
         for view in islice(failing, MAX_LISTED):
             words = attempt_words(view.node, now)
@@ -142,7 +142,7 @@ class ActiveProblems(RebuiltPage):
 
     def ended_jobs(self) -> Iterator[ProblemItem]:
         """Those that ended before we connected; how, and what failed first."""
-        reported, wall = self.scene.snapshot, self.scene.wall()
+        reported, wall = self.view_state.snapshot, self.view_state.wall()
         of_job = {incident.job: incident for incident in reported.incidents if not incident.over}
         for job in islice(reported.ended, MAX_LISTED):
             incident = of_job.get(job.name)
@@ -161,7 +161,7 @@ class ActiveProblems(RebuiltPage):
     def events(self) -> Iterator[ProblemItem]:
         """The newest first."""
         views = self.cockpit.overview.views
-        for number, reported in enumerate(islice(reversed(self.scene.fleet.events), MAX_LISTED)):
+        for number, reported in enumerate(islice(reversed(self.view_state.fleet.events), MAX_LISTED)):
             event = reported.event
             gpu = views[reported.node].node.gpus.get(event.gpu) if event.gpu else None
             yield ProblemItem(
@@ -179,12 +179,12 @@ class ActiveProblems(RebuiltPage):
 
     def prepare(self) -> None:
         """Make the lines when something was added or went; once a second for ages and numbers."""
-        totals, reported = self.cockpit.totals, self.scene.fleet.events
+        totals, reported = self.cockpit.totals, self.view_state.fleet.events
         made_for = (
-            id(self.scene.snapshot),
+            id(self.view_state.snapshot),
             (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
             (len(reported), reported[-1] if reported else None),
-            int(self.scene.now),
+            int(self.view_state.now),
             self.columns,
             id(self.look),
             self.at,
@@ -208,14 +208,14 @@ class ActiveProblems(RebuiltPage):
             rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
         for index, entry in enumerate(first):
             self._add_incident(rows, entry, index, width)
-        rows.append(heading("Active problems", width, self.look, self._tally()))
+        rows.append(heading("Active problems", width, self.look, self._counts_text()))
         for index, entry in enumerate(wrong, len(first)):
             self._add(rows, entry, index, place, width)
         left = len(self.cockpit.totals.worst) - MAX_LISTED
         if left > 0:
             rows.append(note(f"and {left} more; ! shows unhealthy nodes only", self.look))
         if not wrong:
-            rows.append(self._quiet())
+            rows.append(self._empty_row())
         if ended:
             rows.append(heading("Ended jobs", width, self.look))
         for index, entry in enumerate(ended, len(first) + len(wrong)):
@@ -227,16 +227,16 @@ class ActiveProblems(RebuiltPage):
             rows.append(note("no events since start", self.look))
         return rows
 
-    def _tally(self) -> str:
-        reported = self.scene.snapshot
+    def _counts_text(self) -> str:
+        reported = self.view_state.snapshot
         counts = problem_text(reported.criticals, reported.warnings)
         return f"{counts}; 4 lists them" if counts else ""
 
-    def _quiet(self) -> Row:
+    def _empty_row(self) -> Row:
         states = self.cockpit.totals.states
         if states["connecting"]:
             return note(f"{states['connecting']} nodes connecting", self.look)
-        reported = self.scene.snapshot
+        reported = self.view_state.snapshot
         if reported.loudest is not None:
             severity = reported.loudest.severity
             text = clean(f" {reported.loudest.title}: {reported.loudest.text}")

@@ -127,7 +127,7 @@ class HeatMap(SelectableLines):
 
     def _moment(self) -> int:
         """The half second, where cells depend on the time itself: ages, and filters that may ask for them."""
-        return int(self.scene.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
+        return int(self.view_state.now * 2) if self.metric.name == "age" or self.shown.narrowed else 0
 
     def forget(self) -> None:
         """Make every cell afresh at the next painting, as if every value were new."""
@@ -200,7 +200,7 @@ class HeatMap(SelectableLines):
     def _made(self, view: NodeView, block: Block) -> list[Cell]:
         painter, wanted = self._painter, self.shown.gpus
         gpus = view.gpus[block.start : block.stop]
-        cells = painter.cells(view, gpus, self.scene.now)
+        cells = painter.cells(view, gpus, self.view_state.now)
         if wanted is not None:
             cells = [
                 cell if gpu.info.uuid in wanted else painter.left_out

@@ -35,7 +35,7 @@ class NodeTable(SelectableLines):
 
     def prepare(self) -> None:
         """Order the nodes and choose the columns."""
-        now, views = self.scene.now, self.shown.views
+        now, views = self.view_state.now, self.shown.views
         if self.sort_name is not None:
             column = next(c for c in COLUMNS if c.name == self.sort_name)
             views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
@@ -59,7 +59,7 @@ class NodeTable(SelectableLines):
         if line == 0:
             return (columns, self.sort_name, self.falling, self.shown.version, len(self.views))
         view = self.views[line - 1]
-        age = view.node.age(self.scene.now)
+        age = view.node.age(self.view_state.now)
         stamp = None if age is None else int(age * 2) if age < 10 else int(age)
         here = line - 1 == self.at
         return (
@@ -76,7 +76,7 @@ class NodeTable(SelectableLines):
         """The heading or a node."""
         if line == 0:
             return self._heading()
-        view, look, now = self.views[line - 1], self.look, self.scene.now
+        view, look, now = self.views[line - 1], self.look, self.view_state.now
         parts = [look.mark(view.severity), Segment(" ")]
         for column, cells in self._columns:
             text, severity = column.cell(view, now)

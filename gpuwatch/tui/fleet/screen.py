@@ -50,12 +50,12 @@ class FleetScreen(LiveScreen):
     column_table = "nodes"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.FLEET]
 
-    def __init__(self, scene: ViewState) -> None:
+    def __init__(self, view_state: ViewState) -> None:
         super().__init__()
         self.shown = Shown()
         self.heat = HeatMap(self.shown)
         self.table = NodeTable(self.shown)
-        self.side = SidePanes(scene)
+        self.side = SidePanes(view_state)
         self.situation = self.side.situation
         self.lower = Container(id="fleet-lower")
         self.filter_bar = Horizontal(id="filter-bar")
@@ -75,7 +75,7 @@ class FleetScreen(LiveScreen):
             yield self.note
         yield self.heat
         yield CellLine(self.heat)
-        nodes = self.cockpit.scene.plan.nodes
+        nodes = self.cockpit.view_state.plan.nodes
         with self.lower:
             yield self.table
             if len(nodes) == 1:
@@ -97,7 +97,7 @@ class FleetScreen(LiveScreen):
     def arrange_parts(self) -> None:
         """The map gets what it needs, but leaves the table and what is wrong their share."""
         cockpit = self.cockpit
-        self.shown.refresh(cockpit.overview, cockpit.scene.fleet.nodes, cockpit.scene.now)
+        self.shown.refresh(cockpit.overview, cockpit.view_state.fleet.nodes, cockpit.view_state.now)
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
         least = SITUATION_LINES if self.size.height >= TALL_ROWS else 0
         whole_table = len(self.shown.views) + 1
@@ -151,7 +151,7 @@ class FleetScreen(LiveScreen):
     def _note(self) -> None:
         if not self.filter_bar.display:
             return
-        shown, fleet = self.shown, self.cockpit.scene.fleet
+        shown, fleet = self.shown, self.cockpit.view_state.fleet
         if shown.error:
             text = shown.error
         else:

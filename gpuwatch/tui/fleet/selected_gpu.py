@@ -84,4 +84,4 @@ class CellLine(RebuiltPage, can_focus=False):
             words = "nothing is unhealthy" if shown.unhealthy and not shown.text else "nothing matches"
             words = f" {words}; esc shows all" if shown.narrowed else " no node is monitored"
             return [(Segment(words, self.look.dim),)]
-        return [line_for(chosen, self.scene.now, width, self.look)]
+        return [line_for(chosen, self.view_state.now, width, self.look)]

@@ -25,10 +25,10 @@ CURVE_LINES, LEAST_PROBLEMS = 9, 12
 class SidePanes(Vertical):
     """Active problems, under the newest job where there is room for it."""
 
-    def __init__(self, scene: ViewState) -> None:
+    def __init__(self, view_state: ViewState) -> None:
         super().__init__(id="fleet-side")
         self.situation = ActiveProblems()
-        self._scene = scene
+        self._scene = view_state
         self._job: TrainingView | None = None
         self._parts: tuple[TrainingHead, TrainingCurves] | None = None
 

@@ -65,7 +65,7 @@ class HangReportPage(ItemPage):
 
     def _progress(self, width: int) -> Iterator[Row]:
         asking, look = self.question.asking, self.look
-        age = age_text(max(0.0, self.scene.wall() - self.question.at))
+        age = age_text(max(0.0, self.view_state.wall() - self.question.at))
         waiting = asking.waiting
         reported = f"{plural(asking.asked, 'rank')} sampled {age} ago"
         if not asking.asked and not waiting:
@@ -114,7 +114,7 @@ class HangReportPage(ItemPage):
         yield heading("Flight recorders", width, look)
         for number, job in enumerate(dumps.jobs):
             named = f"job {job.job}: " if job.job and len(dumps.jobs) > 1 else ""
-            text = f"{named}{dumps_text(job, self.scene.wall())}"
+            text = f"{named}{dumps_text(job, self.view_state.wall())}"
             yield PageItem(
                 ("dumps", number), tuple(wrapped(text, width, look.text, indent=3)), text=clean(text)
             )
@@ -152,7 +152,9 @@ class HangReportPage(ItemPage):
             head = (Segment(" "), look.mark(severity), Segment(" "))
             style = look.severity[severity] if stated.wrong else look.text
             yield PageItem(
-                (job.job, "says"), hanging(head, stated.sentence, width, style), text=clean(stated.sentence)
+                (job.job, "verdict"),
+                hanging(head, stated.sentence, width, style),
+                text=clean(stated.sentence),
             )
         for number, spot in enumerate(job.spots[:MOST_SPOTS]):
             yield self._spot(job, number, spot, width)

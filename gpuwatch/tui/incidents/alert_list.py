@@ -109,13 +109,13 @@ class AlertList(ItemPage):
 
     def made_for(self) -> Hashable:
         """What was reported, and what is shown of it."""
-        return id(self.scene.snapshot), self.only_firing, frozenset(self._open)
+        return id(self.view_state.snapshot), self.only_firing, frozenset(self._open)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A title, the columns' names, and a thing for each line."""
-        reported, wall, look = self.scene.snapshot, self.scene.wall(), self.look
+        reported, wall, look = self.view_state.snapshot, self.view_state.wall(), self.look
         shown = bundles(reported.alerts, only_firing=self.only_firing)
-        yield heading("Alerts", width, look, self._tally())
+        yield heading("Alerts", width, look, self._counts_text())
         yield self._columns(width)
         for bundle in shown:
             if bundle.folded:
@@ -127,8 +127,8 @@ class AlertList(ItemPage):
         if not shown:
             yield note("none firing; ! shows all" if self.only_firing and reported.alerts else "none", look)
 
-    def _tally(self) -> str:
-        reported = self.scene.snapshot
+    def _counts_text(self) -> str:
+        reported = self.view_state.snapshot
         only = "firing only, ! shows all  " if self.only_firing else ""
         counts = problem_text(reported.criticals, reported.warnings)
         parts = (counts, plural(len(reported.alerts), "alert") if reported.alerts else "")
@@ -157,7 +157,7 @@ class AlertList(ItemPage):
         thing = self.chosen()
         if thing is None:
             return ()
-        for bundle in bundles(self.scene.snapshot.alerts):
+        for bundle in bundles(self.view_state.snapshot.alerts):
             if bundle.key == thing.key:
                 return bundle.alerts
         return () if thing.alert is None else (thing.alert,)

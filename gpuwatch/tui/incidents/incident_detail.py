@@ -74,11 +74,11 @@ class IncidentHead(ItemPage):
 
     def made_for(self) -> Hashable:
         """What was reported, and which of it is shown."""
-        return id(self.scene.snapshot), self.ident
+        return id(self.view_state.snapshot), self.ident
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The sentence, and how sure it is."""
-        if (ident := self.ident) and (incident := self.scene.snapshot.incident(ident)):
+        if (ident := self.ident) and (incident := self.view_state.snapshot.incident(ident)):
             yield self._headline(incident, width)
             yield from self._sureness(incident, width)
 
@@ -94,10 +94,10 @@ class IncidentHead(ItemPage):
         style = look.severity[severity] if standing_of(incident) else look.severity[severity] + look.strong
         head = (Segment(" "), look.mark(severity), Segment(" "))
         rows = hanging(head, incident.sentence, width, style)
-        age = age_text(max(0.0, self.scene.wall() - incident.first))
+        age = age_text(max(0.0, self.view_state.wall() - incident.first))
         facts = (
             standing_of(incident),
-            f"{clock(incident.first, self.scene.wall())}, {age} ago",
+            f"{clock(incident.first, self.view_state.wall())}, {age} ago",
             f"job {incident.job}" if incident.job else "",
             "" if incident.code == UNKNOWN else incident.code,
         )
@@ -125,12 +125,12 @@ class IncidentDetail(ItemPage):
 
     def incident(self) -> Incident | None:
         """What it is about."""
-        return None if self.ident is None else self.scene.snapshot.incident(self.ident)
+        return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
         """What was reported, and which of it is shown."""
-        question = self.scene.questions.get(self.ident)
-        return id(self.scene.snapshot), self.ident, self.with_moments, question and question.version
+        question = self.view_state.questions.get(self.ident)
+        return id(self.view_state.snapshot), self.ident, self.with_moments, question and question.version
 
     def action_move(self, dx: int, dy: int) -> None:
         """Up from the first thing leads to the sentence."""
@@ -153,10 +153,10 @@ class IncidentDetail(ItemPage):
         yield from self._doubt(incident, width)
         yield from self._meaning(incident, width)
         if self.with_moments:
-            yield from rank_rows(incident, self.scene.fleet, width, self.look)
+            yield from rank_rows(incident, self.view_state.fleet, width, self.look)
 
     def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
-        hang_check, question = incident.hang_check, self.scene.questions.get(incident.id)
+        hang_check, question = incident.hang_check, self.view_state.questions.get(incident.id)
         if question is not None and (hang_check is None or hang_check.at < question.at):
             at, sentence, sure = question.at, question.sentence, ""
         elif hang_check is not None:
@@ -167,7 +167,7 @@ class IncidentDetail(ItemPage):
         look = self.look
         yield heading("Hang analysis (stacks)", width, look, "D: refresh")
         head = (Segment(f" {look.glyphs.slope} ", look.dim),)
-        age = age_text(max(0.0, self.scene.wall() - at))
+        age = age_text(max(0.0, self.view_state.wall() - at))
         rows = hanging(head, f"{sentence} ({sure}sampled {age} ago)", width, look.text)
         yield PageItem("waited-for", rows, text=clean(sentence))
         if hang_check is not None:
@@ -186,7 +186,7 @@ class IncidentDetail(ItemPage):
         shown = proofs(incident)
         if not shown:
             return
-        look, wall = self.look, self.scene.wall()
+        look, wall = self.look, self.view_state.wall()
         yield heading("Evidence", width, look, "enter opens the line" if width >= 50 else "")
         for number, (alert, proof, more) in enumerate(shown):
             bound = "" if proof.timed else "no later than "

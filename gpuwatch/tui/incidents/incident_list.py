@@ -35,17 +35,19 @@ class IncidentList(ItemPage):
 
     def made_for(self) -> Hashable:
         """What was reported; where nothing was, also what is watched."""
-        reported = self.scene.snapshot
+        reported = self.view_state.snapshot
         return id(reported), None if reported.incidents else watching(
-            self.scene.fleet, self.scene.session.packs
+            self.view_state.fleet, self.view_state.session.packs
         )
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A line each."""
-        reported, wall = self.scene.snapshot, self.scene.wall()
+        reported, wall = self.view_state.snapshot, self.view_state.wall()
         if not reported.incidents:
             yield heading("Incidents", width, self.look)
-            yield from nothing_wrong(watching(self.scene.fleet, self.scene.session.packs), width, self.look)
+            yield from nothing_wrong(
+                watching(self.view_state.fleet, self.view_state.session.packs), width, self.look
+            )
             return
         resolved = sum(each.over for each in reported.incidents)
         tally = f"{len(reported.incidents) - resolved} active, {resolved} resolved"
@@ -73,7 +75,7 @@ class IncidentList(ItemPage):
     def incident(self) -> Incident | None:
         """The one under the cursor."""
         thing = self.chosen()
-        return None if thing is None else self.scene.snapshot.incident(str(thing.key))
+        return None if thing is None else self.view_state.snapshot.incident(str(thing.key))
 
 
 ENDED = (

@@ -125,11 +125,11 @@ class IncidentMoments(ItemPage):
 
     def incident(self) -> Incident | None:
         """What it is about."""
-        return None if self.ident is None else self.scene.snapshot.incident(self.ident)
+        return None if self.ident is None else self.view_state.snapshot.incident(self.ident)
 
     def made_for(self) -> Hashable:
         """What was reported, and which of it is shown."""
-        return id(self.scene.snapshot), self.ident
+        return id(self.view_state.snapshot), self.ident
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The moments, then the ranks."""
@@ -138,4 +138,4 @@ class IncidentMoments(ItemPage):
             return
         yield heading("Timeline", width, self.look, "enter opens the line")
         yield from moment_things(incident, width, self.look)
-        yield from rank_rows(incident, self.scene.fleet, width, self.look)
+        yield from rank_rows(incident, self.view_state.fleet, width, self.look)

@@ -62,7 +62,7 @@ class IncidentsScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the incident that was asked for, else on the one that matters most."""
-        leading = self.cockpit.scene.snapshot.leading
+        leading = self.cockpit.view_state.snapshot.leading
         if ident := self._asked or (leading.id if leading else None):
             self.incidents.go_to(ident)
         self.arrange_parts()
@@ -76,7 +76,7 @@ class IncidentsScreen(LiveScreen):
     def arrange_parts(self) -> None:
         """The chosen incident gets the room; the lists what they need of the rest."""
         room = self.size.height - FRAME_LINES
-        reported = self.cockpit.scene.snapshot
+        reported = self.cockpit.view_state.snapshot
         some = bool(reported.incidents)
         self.incidents.prepare()
         self.incidents.display = len(reported.incidents) != 1
@@ -146,7 +146,7 @@ class IncidentsScreen(LiveScreen):
     def idle(self) -> frozenset[str]:
         """Without an incident there is nothing to acknowledge or to step through."""
         incident, on_list = self.incident(), self.focused is self.alerts
-        reported = self.cockpit.scene.snapshot
+        reported = self.cockpit.view_state.snapshot
         idle = set() if on_list else {"silence"}
         if incident is None:
             idle |= {"next_mode", "next_rank"} if on_list else {"next_mode", "next_rank", "acknowledge"}
@@ -168,7 +168,7 @@ class IncidentsScreen(LiveScreen):
 
     def action_acknowledge(self) -> None:
         """The incident, or on the list of alerts the alerts under the cursor."""
-        session, incident = self.cockpit.scene.session, self.incident()
+        session, incident = self.cockpit.view_state.session, self.incident()
         meant: tuple[Alert | Incident, ...] = (incident,) if incident else ()
         if self.focused is self.alerts:
             meant = self.alerts.chosen_alerts()
@@ -178,7 +178,7 @@ class IncidentsScreen(LiveScreen):
 
     def action_silence(self) -> None:
         """Report no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
-        session = self.cockpit.scene.session
+        session = self.cockpit.view_state.session
         if self.focused is not self.alerts:
             self.notify("press tab to reach the alert list; x silences the alert under the cursor", timeout=4)
             return

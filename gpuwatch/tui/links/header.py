@@ -48,7 +48,7 @@ class LinkHead(LinkPage):
         yield from self._verdict(results, width)
 
     def _which(self, results: Results, width: int) -> Row:
-        look, wall = self.look, self.scene.wall()
+        look, wall = self.look, self.view_state.wall()
         severity, word = standing_of(results)
         badge = look.badge[severity] if severity != "unknown" else look.strong
         number = (self.view.at or 0) + 1

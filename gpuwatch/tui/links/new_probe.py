@@ -52,11 +52,11 @@ class LinkStart(ItemPage):
 
     def made_for(self) -> Hashable:
         """The plan never changes."""
-        return len(self.scene.plan.nodes)
+        return len(self.view_state.plan.nodes)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A few lines, and three things to choose from."""
-        look, nodes = self.look, len(self.scene.plan.nodes)
+        look, nodes = self.look, len(self.view_state.plan.nodes)
         text = (
             f"A probe starts torch ranks on {counted(nodes, 'node')}, measures bandwidth and latency between "
             "them and names what is slow and why. It first queries the nodes and shows a plan; nothing is "
@@ -111,12 +111,12 @@ class LinkProbes(ItemPage):
 
     def made_for(self) -> Hashable:
         """Every probe's state."""
-        return self.view.at, tuple(each.results.version for each in self.scene.session.probes)
+        return self.view.at, tuple(each.results.version for each in self.view_state.session.probes)
 
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """A line each."""
-        look, wall = self.look, self.scene.wall()
-        probes = list(self.scene.session.probes)
+        look, wall = self.look, self.view_state.wall()
+        probes = list(self.view_state.session.probes)
         yield heading(
             "Probes of this session",
             width,

@@ -128,7 +128,7 @@ class LinkGround(LinkPage):
 
     def _have(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         nodes = list(results.nodes)
-        waiting = len(self.scene.plan.nodes) - len(nodes) if results.phase == "connecting" else 0
+        waiting = len(self.view_state.plan.nodes) - len(nodes) if results.phase == "connecting" else 0
         note = f"{waiting} without an answer" if waiting > 0 else ""
         yield heading("Node inventory", width, self.look, note)
         groups: dict[tuple[str, ...], list[ProbedNode]] = {}

@@ -13,8 +13,8 @@ from gpuwatch.tui.model.view_state import ViewState
 class LinkView:
     """Shared by the widgets of the links screen; `refresh` takes in what is new, once a frame."""
 
-    def __init__(self, scene: ViewState) -> None:
-        self._scene = scene
+    def __init__(self, view_state: ViewState) -> None:
+        self._scene = view_state
         self.at: int | None = None
         """Place of the probe in the session's list; None: a new one is being chosen."""
         self.results: Results | None = None

@@ -85,8 +85,8 @@ class LinksScreen(LiveScreen):
 
     def on_mount(self) -> None:
         """Start on the newest probe."""
-        if self.view.at is None and self.cockpit.scene.session.probes:
-            self.view.show(len(self.cockpit.scene.session.probes) - 1)
+        if self.view.at is None and self.cockpit.view_state.session.probes:
+            self.view.show(len(self.cockpit.view_state.session.probes) - 1)
         self.arrange_parts()
 
     # ---- what is shown
@@ -101,7 +101,7 @@ class LinksScreen(LiveScreen):
 
     def panes(self) -> tuple[Pane, ...]:
         """What `v` leads through: what has no place of its own."""
-        some = ("probes",) if len(self.cockpit.scene.session.probes) > 1 else ()
+        some = ("probes",) if len(self.cockpit.view_state.session.probes) > 1 else ()
         if self.size.width >= BESIDE_COLUMNS:
             return "verdict", "nodes", *some
         return (*(("link",) if self._short() else ()), "verdict", "collectives", "nodes", *some)
@@ -122,7 +122,7 @@ class LinksScreen(LiveScreen):
         set_height(self.head, max(1, min(MOST_LINES, self.head.count())))
         room = self.size.height - FRAME_LINES - max(1, min(MOST_LINES, self.head.count()))
         self.start.display = stage == "start"
-        some = len(self.cockpit.scene.session.probes)
+        some = len(self.cockpit.view_state.session.probes)
         self.body.display = stage != "start" or bool(some)
         self.body.set_class(stage == "results" and self.size.width >= BESIDE_COLUMNS, "-beside")
         self.left.display = stage == "results" and self._has_links()
@@ -157,7 +157,7 @@ class LinksScreen(LiveScreen):
         self.right.display = pane != "link"
         if self.table.display:
             set_height(self.table, min(self.table.count(), room * 3 // 5) if beside else self.table.count())
-        some = len(self.cockpit.scene.session.probes) > 1
+        some = len(self.cockpit.view_state.session.probes) > 1
         self._arrange_probes(
             shown=some and (pane == "probes" or (beside and room > SHORT_ROWS)), room=room // 3
         )
@@ -236,7 +236,7 @@ class LinksScreen(LiveScreen):
 
     def running(self) -> int | None:
         """The place of a probe that has not ended."""
-        probes = self.cockpit.scene.session.probes
+        probes = self.cockpit.view_state.session.probes
         return next((at for at, each in enumerate(probes) if not each.results.over), None)
 
     def _begin(self, request: ProbeRequest) -> None:
@@ -245,8 +245,8 @@ class LinksScreen(LiveScreen):
             self.view.show(running)
             self.notify("this probe is already running", timeout=4)
         else:
-            self.cockpit.scene.session.probe(request)
-            self.view.show(len(self.cockpit.scene.session.probes) - 1)
+            self.cockpit.view_state.session.probe(request)
+            self.view.show(len(self.cockpit.view_state.session.probes) - 1)
         self.pull()
 
     def action_cancel_probe(self) -> None:
@@ -254,7 +254,7 @@ class LinksScreen(LiveScreen):
         running = self.running()
         if running is None:
             return
-        self.cockpit.scene.session.probes[running].cancel()
+        self.cockpit.view_state.session.probes[running].cancel()
         self.notify("probe cancelled on all nodes; results so far are kept", timeout=4)
         self.pull()
 
@@ -330,7 +330,7 @@ class LinksScreen(LiveScreen):
 
     def action_next_item(self, step: int) -> None:
         """The probe before, or the next one."""
-        probes = self.cockpit.scene.session.probes
+        probes = self.cockpit.view_state.session.probes
         if probes:
             at = len(probes) if self.view.at is None else self.view.at
             self.view.show(max(0, min(at + step, len(probes) - 1)))

@@ -35,7 +35,7 @@ FRAME_LINES = 4
 
 
 class LogsScreen(LiveScreen):
-    """The log desk on the screen."""
+    """The log workspace on the screen."""
 
     kind = "logs"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,21 +44,21 @@ class LogsScreen(LiveScreen):
     ]
 
     def __init__(
-        self, desk: LogWorkspace, wanted: OpenRequest | None = None, about: Incident | None = None
+        self, workspace: LogWorkspace, wanted: OpenRequest | None = None, about: Incident | None = None
     ) -> None:
-        """Show the desk.
+        """Show the workspace.
 
         Args:
-            desk: What was chosen before; it survives this screen.
+            workspace: What was chosen before; it survives this screen.
             wanted: What to open on it first.
             about: The incident that was shown on the screen before.
         """
         super().__init__()
-        self.desk = desk
-        self.opened = desk.opened
-        self.bar = LogBar(desk)
-        self.grid = LogGrid(desk)
-        self.results = LogResults(desk)
+        self.workspace = workspace
+        self.opened = workspace.opened
+        self.bar = LogBar(workspace)
+        self.grid = LogGrid(workspace)
+        self.results = LogResults(workspace)
         self.prompt = LogPrompt()
         self._wanted, self._about = wanted, about
         self._last = self.grid.panes[0]
@@ -78,9 +78,9 @@ class LogsScreen(LiveScreen):
         for pane in self.grid.panes:
             pane.empty = self._why_empty
         if self._wanted is not None:
-            self.desk.open(self._wanted)
+            self.workspace.open(self._wanted)
         else:
-            self.desk.look_again(self._about)
+            self.workspace.look_again(self._about)
         self.arrange_parts()
         self.grid.panes[0].focus()
 
@@ -89,7 +89,7 @@ class LogsScreen(LiveScreen):
         if not self.is_mounted:
             self._wanted = wanted
             return
-        self.desk.open(wanted)
+        self.workspace.open(wanted)
         self.grid.zoomed = self.results.display = self.prompt.display = False
         self._last = self.grid.panes[0]
         self.grid.panes[0].focus()
@@ -97,20 +97,20 @@ class LogsScreen(LiveScreen):
 
     def on_unmount(self) -> None:
         """Nobody looks any more."""
-        self.desk.leave()
+        self.workspace.leave()
 
     def _why_empty(self) -> list[str]:
-        return why_empty(self.cockpit.scene.fleet, self.cockpit.scene.now)
+        return why_empty(self.cockpit.view_state.fleet, self.cockpit.view_state.now)
 
     # ---- once a frame
 
     def arrange_parts(self) -> None:
         """Take in what came, and give every pane its view."""
-        desk = self.desk
-        desk.pull()
-        if not desk.sources:
-            desk.choose_for_them()
-        if desk.mode == "panes":
+        workspace = self.workspace
+        workspace.pull()
+        if not workspace.sources:
+            workspace.choose_for_them()
+        if workspace.mode == "panes":
             height = self.size.height - FRAME_LINES - bool(self.prompt.display)
             height -= self.size.height // 3 if self.results.display else 0
             self.grid.one_by_one(self.size.width, height, self.focused)
@@ -134,12 +134,12 @@ class LogsScreen(LiveScreen):
 
     def idle(self) -> frozenset[str]:
         """Without logs there is nothing to merge, filter or step through."""
-        if not self.desk.sources:
+        if not self.workspace.sources:
             names = "next_mode next_error go_to_time filter_lines zoom next_rank choose"
             return frozenset(names.split())
-        single = self.desk.mode != "panes" or (len(self.desk.sources) < 2 and not self.grid.zoomed)
+        single = self.workspace.mode != "panes" or (len(self.workspace.sources) < 2 and not self.grid.zoomed)
         idle = {"zoom"} if single else set()
-        known = self.cockpit.scene.snapshot.incidents
+        known = self.cockpit.view_state.snapshot.incidents
         return frozenset(idle if known else idle | {"next_rank"})
 
     def node_name(self) -> str | None:
@@ -168,13 +168,13 @@ class LogsScreen(LiveScreen):
     @on(Input.Changed, "#log-text")
     def _typed(self, event: Input.Changed) -> None:
         if self.prompt.display:
-            self._try(lambda: try_out(self.desk, self.prompt.purpose, event.value))
+            self._try(lambda: try_out(self.workspace, self.prompt.purpose, event.value))
             self.pull()
 
     @on(Input.Submitted, "#log-text")
     def _entered(self, event: Input.Submitted) -> None:
         purpose, text = self.prompt.purpose, event.value
-        if self._try(lambda: enter(self.desk, purpose, text)):
+        if self._try(lambda: enter(self.workspace, purpose, text)):
             if purpose == "search" and text:
                 self._list(of_bookmarks=False)
             self._close_prompt()
@@ -204,14 +204,14 @@ class LogsScreen(LiveScreen):
 
     def show_line(self, source: LogSource, offset: int) -> None:
         """Go to a line: in its pane, which is opened where it is not shown."""
-        desk = self.desk
-        if desk.mode != "panes":
-            desk.set_mode("panes")
-        known = next((s for s in desk.sources if (s.node, s.file) == (source.node, source.file)), None)
+        workspace = self.workspace
+        if workspace.mode != "panes":
+            workspace.set_mode("panes")
+        known = next((s for s in workspace.sources if (s.node, s.file) == (source.node, source.file)), None)
         if known is None:
-            known = desk.add(source)
-        if known not in desk.panes(self.grid.room):
-            desk.first = desk.sources.index(known) // self.grid.room * self.grid.room
+            known = workspace.add(source)
+        if known not in workspace.panes(self.grid.room):
+            workspace.first = workspace.sources.index(known) // self.grid.room * self.grid.room
         view = self.opened.view_of(known)
         view.go(offset=offset)
         self.arrange_parts()
@@ -228,7 +228,7 @@ class LogsScreen(LiveScreen):
     @on(LogPane.Moved)
     def _moved(self, event: LogPane.Moved) -> None:
         view = event.pane.view
-        self.desk.hunt.note = ""
+        self.workspace.hunt.note = ""
         if view is not None:
             self.opened.move_time(None if view.following else view.time, view)
             self.pull()
@@ -246,13 +246,13 @@ class LogsScreen(LiveScreen):
 
     def step_back(self) -> bool:
         """Out of what is open on this screen, one thing at a time."""
-        desk = self.desk
+        workspace = self.workspace
         if self.prompt.display:
             self._close_prompt()
-        elif desk.hunt.search is not None and desk.hunt.search.running:
-            desk.hunt.search.cancel()
-        elif desk.hunt.quest is not None:
-            desk.hunt.end_quest()
+        elif workspace.hunt.search is not None and workspace.hunt.search.running:
+            workspace.hunt.search.cancel()
+        elif workspace.hunt.quest is not None:
+            workspace.hunt.end_quest()
         elif self.results.display:
             self.results.display = False
             self.pane.focus()
@@ -265,16 +265,16 @@ class LogsScreen(LiveScreen):
 
     def open_filter(self) -> bool:
         """Search in all files on the nodes."""
-        self.ask("search", self.desk.hunt.search.pattern.pattern if self.desk.hunt.search else "")
+        self.ask("search", self.workspace.hunt.search.pattern.pattern if self.workspace.hunt.search else "")
         return True
 
     def action_choose_logs(self) -> None:
         """Other ranks or nodes."""
-        self.ask("choose", self.desk.text)
+        self.ask("choose", self.workspace.text)
 
     def action_filter_lines(self) -> None:
         """Keep or leave out lines."""
-        search = self.desk.hunt.search
+        search = self.workspace.hunt.search
         self.ask("filter", self.opened.filter_text or (search.pattern.pattern if search else ""))
 
     def action_go_to_time(self) -> None:
@@ -288,16 +288,16 @@ class LogsScreen(LiveScreen):
 
     def action_minutes(self, minutes: int) -> None:
         """A minute before or after."""
-        at = self.opened.time if self.opened.time is not None else self.cockpit.scene.wall()
+        at = self.opened.time if self.opened.time is not None else self.cockpit.view_state.wall()
         self.opened.go_to_time(at + 60 * minutes)
         self.pull()
 
     def action_next_mode(self, step: int) -> None:
         """One by one, merged, all ranks merged."""
-        some = len(self.desk.sources) > 1 and not self.desk.led
+        some = len(self.workspace.sources) > 1 and not self.workspace.led
         modes = [mode for mode in MODES if mode != "merged" or some]
-        at = modes.index(self.desk.mode) if self.desk.mode in modes else 0
-        self.desk.set_mode(modes[(at + step) % len(modes)])
+        at = modes.index(self.workspace.mode) if self.workspace.mode in modes else 0
+        self.workspace.set_mode(modes[(at + step) % len(modes)])
         self.grid.panes[0].focus()
         self.pull()
 
@@ -307,7 +307,7 @@ class LogsScreen(LiveScreen):
 
     def action_next_item(self, step: int) -> None:
         """The logs before or after the ones that are shown."""
-        self.desk.turn(step, self.grid.room)
+        self.workspace.turn(step, self.grid.room)
         self.pull()
 
     def action_zoom(self) -> None:
@@ -319,28 +319,28 @@ class LogsScreen(LiveScreen):
         """The next or previous error or warning."""
         view = self.view
         if view is not None:
-            self.desk.seek_bad(view, step, warnings=bool(warnings))
+            self.workspace.seek_bad(view, step, warnings=bool(warnings))
             self.pull()
 
     def action_hit(self, step: int) -> None:
         """The next or previous line that the search found."""
         view = self.view
         if view is not None:
-            self.desk.seek_hit(view, step)
+            self.workspace.seek_hit(view, step)
             self.pull()
 
     def action_bookmark(self) -> None:
         """Set or take away a bookmark."""
         if self.view is not None:
-            self.desk.bookmarks.toggle(self.view)
-            if trouble := self.desk.bookmarks.trouble:
+            self.workspace.bookmarks.toggle(self.view)
+            if trouble := self.workspace.bookmarks.trouble:
                 self.notify(trouble, severity="warning", timeout=5)
             self.pull()
 
     def action_next_bookmark(self, step: int) -> None:
         """To the next or previous bookmark, by time."""
-        at = self.view.time if self.view and self.view.time is not None else self.cockpit.scene.wall()
-        if mark := self.desk.bookmarks.beside(at, step):
+        at = self.view.time if self.view and self.view.time is not None else self.cockpit.view_state.wall()
+        if mark := self.workspace.bookmarks.beside(at, step):
             self.show_line(mark.source, mark.line.offset)
 
     def action_bookmarks(self) -> None:
@@ -366,7 +366,7 @@ class LogsScreen(LiveScreen):
 
     def action_clocks(self) -> None:
         """The time before each line, on our clock."""
-        self.desk.clocks = not self.desk.clocks
+        self.workspace.clocks = not self.workspace.clocks
         self.pull()
 
     def action_pager(self) -> None:
@@ -375,7 +375,7 @@ class LogsScreen(LiveScreen):
         if view is None or not view.feed.end > view.feed.base:
             return
         if not command:
-            self.desk.hunt.note = "no pager found; set PAGER"
+            self.workspace.hunt.note = "no pager found; set PAGER"
             return
         base, at = view.feed.base, view.cursor
         texts = (clean(view.feed.line(number).text) for number in range(base, view.feed.end))
@@ -383,6 +383,6 @@ class LogsScreen(LiveScreen):
             with self.app.suspend():
                 page(texts, at - base + 1, command)
         except SuspendNotSupported:
-            self.desk.hunt.note = "this terminal cannot run a pager"
+            self.workspace.hunt.note = "this terminal cannot run a pager"
         except OSError as error:
-            self.desk.hunt.note = f"{command[0]}: {error.strerror}"
+            self.workspace.hunt.note = f"{command[0]}: {error.strerror}"

@@ -53,13 +53,13 @@ class Asking(Protocol):
 
 
 class Question:
-    """One inquiry, since when, and what it has come to."""
+    """One query, since when, and what it has come to."""
 
     def __init__(self, asking: Asking, incident: str | None, at: float) -> None:
         """Begin.
 
         Args:
-            asking: The inquiry.
+            asking: The query.
             incident: The id of the incident that it is about, where there is one.
             at: Unix seconds.
         """

@@ -66,7 +66,7 @@ class Probing(Protocol):
         ...
 
 
-class Watched(LineRequests, Searcher, Protocol):
+class SessionProtocol(LineRequests, Searcher, Protocol):
     """What the app needs of a session."""
 
     plan: Plan

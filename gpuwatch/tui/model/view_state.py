@@ -16,7 +16,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, take_snapshot
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.job_scope import JobScope
-from gpuwatch.tui.model.session_protocol import Watched
+from gpuwatch.tui.model.session_protocol import SessionProtocol
 from gpuwatch.tui.model.unalerted import Unalerted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ViewState:
 
     def __init__(
         self,
-        session: Watched,
+        session: SessionProtocol,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:

@@ -36,6 +36,6 @@ class NodeAlerts(NodePane):
         super().__init__(name, self._rows_of, id=id)
 
     def _rows_of(self, view: NodeView, width: int, look: StyleSet, now: float) -> list[Row]:  # noqa: ARG002 - a Builder
-        alerts, wall = self.scene.snapshot.at(view.name), self.scene.wall()
+        alerts, wall = self.view_state.snapshot.at(view.name), self.view_state.wall()
         rows = [row for alert in alerts for row in alert_rows(alert, wall, width, look)]
         return rows or [note("none", look)]

@@ -57,7 +57,7 @@ class GpuPanels(RebuiltPage):
             self.at = next((i for i, gpu in enumerate(gpus) if gpu.info.uuid == self._wanted), 0)
             self._wanted = None
         self.shape, self.across = shape_for(len(gpus), width, self.room)
-        subjects = [Subject(gpu, view.node, view, self.scene.now) for gpu in gpus]
+        subjects = [Subject(gpu, view.node, view, self.view_state.now) for gpu in gpus]
         self.pinned = 0 if self.shape == "card" else 1
         if self.shape == "card":
             return self._cards(subjects, width)
@@ -75,9 +75,9 @@ class GpuPanels(RebuiltPage):
 
     def _without_gpus(self, width: int) -> list[Row]:
         self.pinned = 0
-        node = self.scene.node(self.node_name)
+        node = self.view_state.node(self.node_name)
         if node is None or node.hello is None:
-            words = (link_words(node, self.scene.now) if node else "") or "waiting for the first message"
+            words = (link_words(node, self.view_state.now) if node else "") or "waiting for the first message"
             return wrapped(words, width, self.look.severity["unknown"])
         words = "No NVIDIA GPU on this node; host metrics only."
         if node.spec.link == "local":
@@ -138,5 +138,5 @@ class GpuPanels(RebuiltPage):
         gpu, view = self.chosen(), self.cockpit.overview.views.get(self.node_name)
         if gpu is None or view is None:
             return ""
-        subject = Subject(gpu, view.node, view, self.scene.now)
+        subject = Subject(gpu, view.node, view, self.view_state.now)
         return f"{clean(view.name)} {text_of(as_line(subject, 160, self.look))} {clean(gpu.info.uuid)}"

@@ -37,8 +37,8 @@ class GpuPage(RebuiltPage):
         if not isinstance(screen, GpuScreen):
             return None
         view = self.cockpit.overview.views.get(screen.place[0])
-        gpu = self.scene.gpu(*screen.place)
-        return Subject(gpu, view.node, view, self.scene.now) if view and gpu else None
+        gpu = self.view_state.gpu(*screen.place)
+        return Subject(gpu, view.node, view, self.view_state.now) if view and gpu else None
 
     def build(self, width: int) -> list[Row]:
         """The lines."""
@@ -87,11 +87,11 @@ class GpuValues(GpuPage):
     def rows_for(self, subject: Subject, width: int) -> list[Row]:
         """Grouped by how often they are read; then the alerts and events of this GPU."""
         rows = fact_rows(subject, width, self.look)
-        alerts = self.scene.snapshot.at(subject.node.name, subject.gpu.info.index)
+        alerts = self.view_state.snapshot.at(subject.node.name, subject.gpu.info.index)
         if alerts:
             rows = [*rows, heading("Alerts", width, self.look, "4 shows all")]
             rows += [
-                row for alert in alerts for row in alert_rows(alert, self.scene.wall(), width, self.look)
+                row for alert in alerts for row in alert_rows(alert, self.view_state.wall(), width, self.look)
             ]
         rows = [*rows, heading("Events", width, self.look)]
         own = [event for event in reversed(subject.node.events) if event.gpu == subject.gpu.info.uuid]
@@ -140,12 +140,12 @@ class GpuScreen(LiveScreen):
 
     def idle(self) -> frozenset[str]:
         """One GPU has no neighbour."""
-        node = self.cockpit.scene.node(self.place[0])
+        node = self.cockpit.view_state.node(self.place[0])
         return frozenset() if node and len(node.gpus) > 1 else frozenset({"next_item"})
 
     def action_next_item(self, step: int) -> None:
         """The GPU before or after, on this node."""
-        node = self.cockpit.scene.node(self.place[0])
+        node = self.cockpit.view_state.node(self.place[0])
         uuids = [gpu.info.uuid for gpu in node.gpu_list()] if node else []
         if self.place[1] in uuids:
             self.place = (self.place[0], uuids[(uuids.index(self.place[1]) + step) % len(uuids)])

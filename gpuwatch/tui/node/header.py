@@ -94,4 +94,4 @@ class NodeHeader(RebuiltPage, can_focus=False):
     def build(self, width: int) -> list[Row]:
         """The line."""
         view = self.cockpit.overview.views.get(self.node_name)
-        return [header(view, width, self.look, self.scene.now)] if view else []
+        return [header(view, width, self.look, self.view_state.now)] if view else []

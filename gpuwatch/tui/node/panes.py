@@ -273,7 +273,7 @@ class NodePane(RebuiltPage):
     def build(self, width: int) -> list[Row]:
         """The lines that the builder makes."""
         view = self.cockpit.overview.views.get(self.node_name)
-        return [] if view is None else self._builder(view, width, self.look, self.scene.now)
+        return [] if view is None else self._builder(view, width, self.look, self.view_state.now)
 
 
 class ProcessPane(NodePane):
@@ -289,4 +289,4 @@ class ProcessPane(NodePane):
         view, wanted = self.cockpit.overview.views.get(self.node_name), self.cockpit.preferences.columns
         if view is None:
             return []
-        return processes(view, width, self.look, self.scene.now, wanted.get(self.table, ()))
+        return processes(view, width, self.look, self.view_state.now, wanted.get(self.table, ()))

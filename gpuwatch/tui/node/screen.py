@@ -102,7 +102,7 @@ class NodeScreen(LiveScreen):
         if view is None or len(self.query("ContentTab")) < len(TABS):  # not mounted yet
             return
         counts = {"processes": len(view.node.processes), "events": len(view.node.events)}
-        counts["alerts"] = sum(kinds(self.cockpit.scene.snapshot.at(self._node)))
+        counts["alerts"] = sum(kinds(self.cockpit.view_state.snapshot.at(self._node)))
         for id_, title in TABS:
             label = f"{title} {counts[id_]}" if counts.get(id_) else title
             tab = self.tabs.get_tab(id_)
@@ -111,12 +111,12 @@ class NodeScreen(LiveScreen):
 
     def idle(self) -> frozenset[str]:
         """One node has no neighbour; one without GPUs has none to open."""
-        idle = set() if len(self.cockpit.scene.fleet.nodes) > 1 else {"next_item"}
+        idle = set() if len(self.cockpit.view_state.fleet.nodes) > 1 else {"next_item"}
         return frozenset(idle if self.gpus.chosen() else idle | {"choose"})
 
     def action_next_item(self, step: int) -> None:
         """The node before or after, in the order of the plan."""
-        names = list(self.cockpit.scene.fleet.nodes)
+        names = list(self.cockpit.view_state.fleet.nodes)
         name = names[(names.index(self._node) + step) % len(names)]
         self._node = self.header.node_name = self.gpus.node_name = name
         self.gpus.at = 0

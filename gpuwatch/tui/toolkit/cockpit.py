@@ -18,7 +18,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet
 class Cockpit(Protocol):
     """The data that is painted, and the ways to other screens."""
 
-    scene: ViewState
+    view_state: ViewState
     look: StyleSet
     overview: Overview
     totals: Totals

@@ -71,7 +71,7 @@ class ItemPage(RebuiltPage):
         """Make the lines when something moved, and once a second for ages."""
         made_for = (
             self.made_for(),
-            int(self.scene.now),
+            int(self.view_state.now),
             self.columns,
             id(self.look),
             self.at,

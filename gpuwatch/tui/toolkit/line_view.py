@@ -64,9 +64,9 @@ class LineView(ErrorBoundary, ScrollView):
         return cast("Cockpit", self.app)
 
     @property
-    def scene(self) -> ViewState:
+    def view_state(self) -> ViewState:
         """What to paint."""
-        return self.cockpit.scene
+        return self.cockpit.view_state
 
     @property
     def look(self) -> StyleSet:

@@ -104,7 +104,7 @@ class TrainingCurves(RebuiltPage, can_focus=False):
         if not curves:
             return []
         cells = (width - 2 - GAP_CELLS * (len(curves) - 1)) // len(curves)
-        late = facts.late(facts.stepped_at, self.scene.now)
+        late = facts.late(facts.stepped_at, self.view_state.now)
         height = self.lines - (self.lines >= AXIS_ROWS)
         per = {"gpu": "/GPU", "job": " of the job"}.get(facts.scope or "", "")
         curves = [(replace(c, name=c.name + per) if c.name == "tokens/s" else c, v) for c, v in curves]

@@ -116,7 +116,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
                 (Segment(text, look.dim),),
                 (Segment(" For logs elsewhere, use `--log` or `logs:` in the hosts file.", look.dim),),
             ]
-        sheet = JobHeader(facts, look, self.scene.now)
+        sheet = JobHeader(facts, look, self.view_state.now)
         lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet)]
         lines += [self._fast(facts, sheet), self._times(facts, sheet)]
         return [*lines, *self._alerts(width)]
@@ -141,7 +141,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         return spread(left, right, width)
 
     def _far(self, facts: JobFacts, sheet: JobHeader, width: int) -> Row:
-        look, now = self.look, self.scene.now
+        look, now = self.look, self.view_state.now
         step, total = facts.facts.get("step"), facts.facts.get("total_steps")
         text = (
             "" if step is None else f"{step.value:,.0f}" + ("" if total is None else f" / {total.value:,.0f}")
@@ -164,9 +164,9 @@ class TrainingHead(RebuiltPage, can_focus=False):
             ]
         eta = facts.facts.get("eta_s")
         row += sheet.number("ETA", eta, "" if eta is None else span_text(eta.value))
-        last = self.scene.snapshot.checkpoints.get(facts.job)
+        last = self.view_state.snapshot.checkpoints.get(facts.job)
         if last is not None and last.step is not None:
-            when = "" if last.at is None else f", {age_text(max(0.0, self.scene.wall() - last.at))} ago"
+            when = "" if last.at is None else f", {age_text(max(0.0, self.view_state.wall() - last.at))} ago"
             broken = last.complete is False
             row.append(Segment("  checkpoint ", look.title))
             style = look.severity["warning"] if broken else look.text
@@ -224,7 +224,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
         return tuple(row)
 
     def _alerts(self, width: int) -> list[Row]:
-        look, wall = self.look, self.scene.wall()
+        look, wall = self.look, self.view_state.wall()
         rows: list[Row] = []
         for alert in self.view.alerts[:ALERT_LINES]:
             more = len(self.view.alerts) - ALERT_LINES

@@ -25,8 +25,8 @@ CODES = (
 class TrainingView:
     """The job that is looked at, however often the screen is left."""
 
-    def __init__(self, scene: ViewState) -> None:
-        self._scene = scene
+    def __init__(self, view_state: ViewState) -> None:
+        self._scene = view_state
         self.jobs: list[Job] = []
         self.facts: JobFacts | None = None
         self.alerts: list[Alert] = []
@@ -41,12 +41,12 @@ class TrainingView:
 
     def refresh(self) -> None:
         """Work the job out again, if it is time: a part a frame, all of it where what is shown is old."""
-        scene = self._scene
-        age_s = math.inf if self.facts is None else abs(scene.now - self.facts.made_at)
-        at_once = (scene.frozen, scene.scope.job, self._chosen, self._by_hand) != self._seen or (
-            age_s >= OLD_S and not scene.frozen
+        view_state = self._scene
+        age_s = math.inf if self.facts is None else abs(view_state.now - self.facts.made_at)
+        at_once = (view_state.frozen, view_state.scope.job, self._chosen, self._by_hand) != self._seen or (
+            age_s >= OLD_S and not view_state.frozen
         )
-        if at_once or (self._work is None and age_s >= EVERY_S and not scene.frozen):
+        if at_once or (self._work is None and age_s >= EVERY_S and not view_state.frozen):
             self._work = self._begin()
         while self._work is not None:
             facts = next(self._work)
@@ -57,15 +57,17 @@ class TrainingView:
                 return
 
     def _begin(self) -> Iterator[JobFacts | None]:
-        scene = self._scene
-        hang_check = received_from(scene.fleet, scene.seats)
-        self.jobs = jobs_of(scene.seats, hang_check)
-        if scene.scope.job is not None:
-            self.jobs = [job for job in self.jobs if job == scene.scope.job]
+        view_state = self._scene
+        hang_check = received_from(view_state.fleet, view_state.seats)
+        self.jobs = jobs_of(view_state.seats, hang_check)
+        if view_state.scope.job is not None:
+            self.jobs = [job for job in self.jobs if job == view_state.scope.job]
         if not self._by_hand or self._chosen not in self.jobs:
             self._chosen = self.jobs[0] if self.jobs else None
-        self._seen = (scene.frozen, scene.scope.job, self._chosen, self._by_hand)
-        return overview(scene.fleet, scene.seats, hang_check, self._chosen, scene.now, scene.wall())
+        self._seen = (view_state.frozen, view_state.scope.job, self._chosen, self._by_hand)
+        return overview(
+            view_state.fleet, view_state.seats, hang_check, self._chosen, view_state.now, view_state.wall()
+        )
 
     def _take(self, facts: JobFacts) -> None:
         self.facts = facts

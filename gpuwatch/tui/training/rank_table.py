@@ -76,7 +76,7 @@ class RankTable(SelectableLines):
         if self.sort_name == WORST:
             rows.sort(key=lambda row: -SEVERITIES.index(severity_of(row)), reverse=self.falling)
         elif self.sort_name != "rank":
-            column, now = next(c for c in COLUMNS if c.name == self.sort_name), self.scene.now
+            column, now = next(c for c in COLUMNS if c.name == self.sort_name), self.view_state.now
             rows.sort(key=lambda row: column.order(row, now, self.falling), reverse=self.falling)
         elif self.falling:
             rows.reverse()
@@ -106,7 +106,7 @@ class RankTable(SelectableLines):
             return self._heading()
         if line < self.pinned:
             return self._statistic(STATISTICS[line - 1])
-        rank, look, now = self.rows[line - self.pinned], self.look, self.scene.now
+        rank, look, now = self.rows[line - self.pinned], self.look, self.view_state.now
         severity = severity_of(rank)
         name = UNKNOWN if rank.rank is None else f"{'~' * rank.inferred}{rank.rank}"
         place = rank.node if rank.gpu is None else f"{rank.node}:{rank.gpu}"
@@ -142,14 +142,14 @@ class RankTable(SelectableLines):
 
     def _trends(self, rank: RankRow) -> list[Segment]:
         """What its GPU did in the last minutes, where the screen has room for it."""
-        gpu = self.scene.gpu(rank.node, rank.uuid) if self._trend and rank.uuid is not None else None
+        gpu = self.view_state.gpu(rank.node, rank.uuid) if self._trend and rank.uuid is not None else None
         if gpu is None:
             return []
         look, parts, points = self.look, [], self._trend * (2 if self.look.glyphs.braille else 1)
         style = look.severity["ok"] if rank.flags and not rank.gpu_late else look.dim
         for name, _, begins in TRENDS:
             _, high = METRICS[name].scale(gpu) or (0.0, 1.0)
-            series = gpu.history.series(name, TREND_S, points, self.scene.now)
+            series = gpu.history.series(name, TREND_S, points, self.view_state.now)
             values = [None if value != value else value for value in series.tolist()]  # noqa: PLR0124 - NaN
             parts += [
                 Segment("  "),
@@ -190,7 +190,9 @@ class RankTable(SelectableLines):
         look = self.look
         if apart is None:
             return [Segment(" " * (column.width + 1))]
-        late = column.source == "log" and facts is not None and facts.late(facts.stepped_at, self.scene.now)
+        late = (
+            column.source == "log" and facts is not None and facts.late(facts.stepped_at, self.view_state.now)
+        )
         style: Style = look.stale if late else look.dim
         if name == "imbalance":
             text = UNKNOWN if apart.imbalance is None else f"{min(999, 100 * apart.imbalance):.0f}%"

@@ -88,14 +88,14 @@ class TrainingScreen(LiveScreen):
     def node_name(self) -> str | None:
         """The node of the rank under the cursor."""
         row = self.ranks.chosen()
-        return row.node if row and row.node in self.cockpit.scene.fleet.nodes else None
+        return row.node if row and row.node in self.cockpit.view_state.fleet.nodes else None
 
     @on(SelectableLines.Chosen, "#ranks")
     def _open(self) -> None:
         row = self.ranks.chosen()
         if row is None:
             return
-        if row.uuid is not None and self.cockpit.scene.gpu(row.node, row.uuid) is not None:
+        if row.uuid is not None and self.cockpit.view_state.gpu(row.node, row.uuid) is not None:
             self.cockpit.show_place(row.node, row.uuid)
         else:
             self.action_next_mode(1)

@@ -97,9 +97,9 @@ def test_a_process_without_one_is_left_out(tmp_path: Path, sentences: Sentences)
         (b"", "its debug socket answers nothing"),
         (b"\xff\x00" * 4096, "its debug socket answers nothing"),
         (b"HTTP/1.1 500 No\r\n\r\noops", "its debug socket answers 500"),
-        (OK + HEAD + b"  <no Python frame>\n", "its debug socket told no main thread"),
-        (OK + HEAD + b'  File "a.py", line 1 in _bootstrap\n', "its debug socket told no main thread"),
-        (OK + b"x" * (2 * MAX_ANSWER), "its debug socket told no main thread"),
+        (OK + HEAD + b"  <no Python frame>\n", "its debug socket reported no main thread"),
+        (OK + HEAD + b'  File "a.py", line 1 in _bootstrap\n', "its debug socket reported no main thread"),
+        (OK + b"x" * (2 * MAX_ANSWER), "its debug socket reported no main thread"),
     ],
 )
 def test_an_answer_that_tells_nothing_says_so(tmp_path: Path, answer: bytes, why: str) -> None:

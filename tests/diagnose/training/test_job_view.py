@@ -250,7 +250,7 @@ def test_mfu_says_what_it_lacks(sentences: Sentences) -> None:
     job.report(0, 6, NOW)
     job.fleet.progress.writers.clear()
     job.report(0, 7, NOW)
-    assert job.facts().why_no_mfu == "no tokens/s told"
+    assert job.facts().why_no_mfu == "no tokens/s logged"
 
 
 def test_a_wrong_model_gives_no_mfu_over_the_peak(sentences: Sentences) -> None:

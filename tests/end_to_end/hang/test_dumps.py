@@ -22,7 +22,7 @@ from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job
 from tests.parts import SEEN_BY_EVERY_AGENT, need, need_torch
 from tests.sshd import Sshd
 
-pytestmark = SEEN_BY_EVERY_AGENT
+pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
 PATIENCE_S = 120.0
 
 
@@ -58,9 +58,9 @@ def until(session: Session, done: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def answered(inquiry: HangQuery) -> bool:
-    inquiry.update()
-    return inquiry.over
+def answered(query: HangQuery) -> bool:
+    query.update()
+    return query.over
 
 
 def test_fresh_dumps_over_ssh_name_the_missing_rank(hanging: Hanging, tmp_path: Path) -> None:
@@ -124,13 +124,13 @@ def test_dumps_from_before_the_job_are_left_alone(hanging: Hanging) -> None:
 
 
 def asked(hanging: Hanging) -> JobDumps:
-    """What the inquiry of `D` comes to on this machine, of this job."""
+    """What the query of `D` comes to on this machine, of this job."""
     with Session(local_plan()) as session:
         (node,) = session.fleet.nodes.values()
         until(session, lambda: {p.rank for p in node.processes if p.job == hanging.job} == set(range(RANKS)))
-        inquiry = HangQuery(session, ras=False, py_spy=None)
-        until(session, lambda: answered(inquiry))
-        hang_check = inquiry.hang_report(session.fleet).dumps
+        query = HangQuery(session, ras=False, py_spy=None)
+        until(session, lambda: answered(query))
+        hang_check = query.hang_report(session.fleet).dumps
     assert hang_check is not None
     (job,) = (each for each in hang_check.jobs if each.job == hanging.job)
     return job

@@ -11,7 +11,7 @@ from gpuwatch.diagnose.hang.hang_threshold import PAUSE_WINDOWS
 from tests.end_to_end.trainings import LIMITS, WHOM, Scene, name_of, need_py_spy, trainings
 from tests.parts import SEEN_BY_EVERY_AGENT
 
-pytestmark = SEEN_BY_EVERY_AGENT
+pytestmark = [*SEEN_BY_EVERY_AGENT, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.ssh.authentication import MOST_REQUESTS, PASSWORD_PROMPTS
 from gpuwatch.link.ssh.dialing import SshDialing
-from gpuwatch.link.ssh.prompter import MAX_CHARACTERS, MAX_PROMPTS, Person
+from gpuwatch.link.ssh.prompter import MAX_CHARACTERS, MAX_PROMPTS, Prompter
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
 from tests.link.ssh.asked import Asked
@@ -161,7 +161,7 @@ def test_a_host_asks_little_and_cannot_steer_the_terminal_with_it() -> None:
         return "x"
 
     prompts = [("\x1b]0;title\x07\u202ecode" + "p" * 100_000, False)] * 1000
-    answers = Person("jump", answer).respond("t\x1b[2J" * 100_000, "\x9b2J" * 100_000, prompts)
+    answers = Prompter("jump", answer).respond("t\x1b[2J" * 100_000, "\x9b2J" * 100_000, prompts)
     assert len(answers) == 1000
     assert len(asked) == answers.count("x") == MAX_PROMPTS
     assert {prompt.startswith("jump: ") and prompt == plain(prompt) for prompt in asked} == {True}

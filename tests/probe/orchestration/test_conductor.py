@@ -292,7 +292,7 @@ def test_a_node_that_calls_ranks_of_others_absent_is_not_believed_against_their_
 
     results = run_through(cluster(2, fabric=Fabric(unlucky=unlucky)))
     assert not {0, 1} & set(results.gone)
-    assert any("gpu-001 says that" in note for note in results.notes)
+    assert any("gpu-001" in note for note in results.notes)
 
 
 @pytest.mark.parametrize("answer", ["done", "died"])

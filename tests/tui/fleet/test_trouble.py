@@ -308,4 +308,4 @@ async def test_nodes_never_reached_for_one_reason_are_one_row_with_the_whole_rea
         shown = words(text_on(app))
         assert shown.count(reason[-20:]) == 1
         assert f"unreachable: {reason}" in shown
-        assert app.scene.snapshot.criticals == 1
+        assert app.view_state.snapshot.criticals == 1

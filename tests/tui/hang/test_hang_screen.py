@@ -29,7 +29,7 @@ SECOND = 52.0
 
 
 class Asked:
-    """An inquiry whose answers come when the test says so."""
+    """An query whose answers come when the test says so."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -65,13 +65,13 @@ class Asked:
 
 def asking_app(size_ascii: bool = False) -> tuple[GpuwatchApp, Asked]:
     session = judged_session(SECOND)
-    session.inquiry = Asked()
-    return still_app(session, SECOND, ascii_only=size_ascii), session.inquiry
+    session.query = Asked()
+    return still_app(session, SECOND, ascii_only=size_ascii), session.query
 
 
 def judged(app: GpuwatchApp) -> None:
     """The book takes in what was heard; it judges in slices of time."""
-    session: Any = app.scene.session
+    session: Any = app.view_state.session
     before = session.book.version
     while session.book.version == before:
         session.book.update(session.fleet, NOW + 60, EPOCH + SECOND)
@@ -109,7 +109,7 @@ async def test_who_is_waited_for_is_said_with_the_commands_and_kept(size: tuple[
         assert "Hang analysis (stacks)" in flat(app)
         assert "rank 85 (gpu-010 GPU 5) is in data_loader_next" in flat(app)
         assert "ssh gpu-011 py-spy dump --pid 52005" in flat(app)
-        (incident,) = app.scene.snapshot.incidents
+        (incident,) = app.view_state.snapshot.incidents
         facts = incident_facts(incident)["heard"]
         assert facts["culprits"] == [CULPRIT]
         assert "scancel 418207" in [step["command"] for step in facts["do"]]
@@ -134,7 +134,7 @@ async def test_a_command_can_be_copied_from_the_incident_too() -> None:
 
 async def test_what_was_asked_before_there_was_an_incident_comes_to_it() -> None:
     app, asked = asking_app()
-    session: Any = app.scene.session
+    session: Any = app.view_state.session
     book, session.book = session.book, StillBook()
     session.book.version = -1
     asked.answer()
@@ -144,7 +144,7 @@ async def test_what_was_asked_before_there_was_an_incident_comes_to_it() -> None
         session.book = book
         await frames(pilot, app)
         judged(app)
-        (incident,) = app.scene.snapshot.incidents
+        (incident,) = app.view_state.snapshot.incidents
         assert incident.hang_check is not None
         assert incident.hang_check.culprits == (CULPRIT,)
 
@@ -215,7 +215,7 @@ async def test_asking_again_is_another_question() -> None:
         await pilot.press("D")
         await frames(pilot, app)
         first = app.screen
-        second = app.scene.session.inquiry = Asked()  # type: ignore[attr-defined]
+        second = app.view_state.session.query = Asked()  # type: ignore[attr-defined]
         await pilot.press("D")
         second.answer()
         await frames(pilot, app)

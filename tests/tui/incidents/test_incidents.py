@@ -334,7 +334,7 @@ async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> Non
             incident = incidents_of(app).incident()
             assert incident is not None
             assert incident.sentence == whole
-            assert len(app.scene.snapshot.incidents) == 1
+            assert len(app.view_state.snapshot.incidents) == 1
             await pilot.press("enter")
             await pilot.pause()
             assert isinstance(app.screen, LogsScreen)

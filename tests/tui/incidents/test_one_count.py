@@ -41,7 +41,7 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
     app = still_app(session, SECOND)
     async with app.run_test(size=(120, 60)) as pilot:
         await pilot.pause()
-        reported = app.scene.snapshot
+        reported = app.view_state.snapshot
         expected = reported.criticals, reported.warnings
         shown = text_on(app)
         header = re.search(r"alerts ✖ (\d+) ▲ (\d+)", shown)
@@ -68,10 +68,10 @@ async def test_all_screens_count_the_same_problems_and_acknowledging_resolves_no
         await pilot.press("4")
         app.pump()
         await pilot.pause()
-        taken = app.scene.snapshot.incidents[0]
+        taken = app.view_state.snapshot.incidents[0]
         assert (taken.acknowledged, taken.over) == (True, False)
-        assert app.scene.snapshot.leading == taken
-        assert (app.scene.snapshot.criticals, app.scene.snapshot.warnings) >= expected
+        assert app.view_state.snapshot.leading == taken
+        assert (app.view_state.snapshot.criticals, app.view_state.snapshot.warnings) >= expected
         clock = time.strftime("%H:%M", time.localtime(EPOCH + SECOND))
         assert f"acknowledged {clock}" in text_on(app)
         assert "resolved" not in text_on(app)

@@ -39,8 +39,8 @@ def links_of(app: GpuwatchApp) -> LinksScreen:
 
 
 def session_of(app: GpuwatchApp) -> StillSession:
-    assert isinstance(app.scene.session, StillSession)
-    return app.scene.session
+    assert isinstance(app.view_state.session, StillSession)
+    return app.view_state.session
 
 
 def probe_of(app: GpuwatchApp) -> still_probes.StillProbing:

@@ -76,7 +76,7 @@ async def log_desk(
     app = still_app(session, LATER - EPOCH, clock=lambda: now[0], ascii_only=ascii_only)
     app.state_folder = state_folder
     async with app.run_test(size=size) as pilot:
-        desk = Desk(pilot, app, now)
+        workspace = Desk(pilot, app, now)
         if press:
-            await desk.press(press)
-        yield desk
+            await workspace.press(press)
+        yield workspace

@@ -13,46 +13,48 @@ from tests.tui.logs.log_nodes import story
 
 async def test_bookmarks_survive_the_screen_and_the_session(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "gpuwatch"
-    async with log_desk(story(), state_folder=folder) as desk:
-        await desk.type("c", "5")
-        marked = desk.under_cursor()
-        await desk.press("b", "1", "3")
-        assert len(desk.screen.desk.bookmarks) == 1
+    async with log_desk(story(), state_folder=folder) as workspace:
+        await workspace.type("c", "5")
+        marked = workspace.under_cursor()
+        await workspace.press("b", "1", "3")
+        assert len(workspace.screen.workspace.bookmarks) == 1
     file = folder / "bookmarks.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [each["text"] for each in msgspec.json.decode(file.read_bytes())] == [marked]
 
-    async with log_desk(story(), state_folder=folder) as desk:  # after a restart
-        await desk.press("B")
-        assert "1 bookmark;" in desk.text()
-        await desk.press("enter", "escape")
-        assert desk.under_cursor() == marked
-        await desk.press("b")
-        assert len(desk.screen.desk.bookmarks) == 0
+    async with log_desk(story(), state_folder=folder) as workspace:  # after a restart
+        await workspace.press("B")
+        assert "1 bookmark;" in workspace.text()
+        await workspace.press("enter", "escape")
+        assert workspace.under_cursor() == marked
+        await workspace.press("b")
+        assert len(workspace.screen.workspace.bookmarks) == 0
     assert msgspec.json.decode(file.read_bytes()) == []
 
 
 async def test_a_mark_of_an_earlier_session_is_not_on_another_line_of_a_replaced_file(tmp_path: Path) -> None:
-    async with log_desk(story(), state_folder=tmp_path) as desk:
-        await desk.type("c", "5")
-        await desk.press("b")
+    async with log_desk(story(), state_folder=tmp_path) as workspace:
+        await workspace.type("c", "5")
+        await workspace.press("b")
     file = tmp_path / "bookmarks.json"
     file.write_bytes(file.read_bytes().replace(b'"text": "', b'"text": "another line '))
-    async with log_desk(story(), state_folder=tmp_path) as desk:
-        await desk.type("c", "5")
-        view = desk.screen.pane.view
+    async with log_desk(story(), state_folder=tmp_path) as workspace:
+        await workspace.type("c", "5")
+        view = workspace.screen.pane.view
         assert view is not None
         line, (source, _) = view.line(), view.feed.place(view.cursor)
         assert line is not None
-        assert not desk.screen.desk.bookmarks.holds((source.node, source.file, line.offset), line.text)
+        assert not workspace.screen.workspace.bookmarks.holds(
+            (source.node, source.file, line.offset), line.text
+        )
 
 
 async def test_a_file_that_cannot_be_read_is_left_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "bookmarks.json"
     file.write_text("{ not a list")
-    async with log_desk(story(), state_folder=tmp_path) as desk:
-        await desk.type("c", "5")
-        await desk.press("b")
-        assert len(desk.screen.desk.bookmarks) == 1
-        assert str(file) in (desk.screen.desk.bookmarks.trouble or "")
+    async with log_desk(story(), state_folder=tmp_path) as workspace:
+        await workspace.type("c", "5")
+        await workspace.press("b")
+        assert len(workspace.screen.workspace.bookmarks) == 1
+        assert str(file) in (workspace.screen.workspace.bookmarks.trouble or "")
     assert file.read_text() == "{ not a list"

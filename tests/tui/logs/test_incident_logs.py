@@ -28,44 +28,44 @@ async def demo_desk(
         yield Desk(pilot, app, now)
 
 
-def files(desk: Desk) -> list[tuple[str, int | None]]:
-    assert isinstance(desk.app.screen, LogsScreen)
-    return [(source.file, source.rank) for source in desk.screen.desk.sources]
+def files(workspace: Desk) -> list[tuple[str, int | None]]:
+    assert isinstance(workspace.app.screen, LogsScreen)
+    return [(source.file, source.rank) for source in workspace.screen.workspace.sources]
 
 
 async def test_three_shows_the_cause_the_culprit_and_the_first_followers_on_every_visit() -> None:
-    async with demo_desk() as desk:
-        await desk.press("3")
-        shown = files(desk)
+    async with demo_desk() as workspace:
+        await workspace.press("3")
+        shown = files(workspace)
         assert shown[0] == (KERNEL_LOG, None)
-        assert desk.screen.desk.sources[0].node == "gpu-011"
+        assert workspace.screen.workspace.sources[0].node == "gpu-011"
         ranks = [rank for _, rank in shown if rank is not None]
         assert ranks[0] == CULPRIT
         assert len(ranks) == 3
-        name = desk.screen.desk.text
-        await desk.press("minus", "3")
-        assert (files(desk), desk.screen.desk.text) == (shown, name)
-        await desk.type("c", "failed")
-        assert (files(desk), desk.screen.desk.text) == (shown, name)
-        await desk.press("minus", "4", "enter")  # the cause's line, from the incident
-        assert set(files(desk)) == set(shown)
-        assert desk.screen.desk.text == name
-        incident = desk.app.scene.snapshot.incidents[0]
-        desk.app.scene.session.acknowledge(incident.id)
-        await desk.press("minus", "minus", "3")
-        assert set(files(desk)) == set(shown)
-        await desk.type("c", "0-1")
-        await desk.press("minus", "3")
-        assert [rank for _, rank in files(desk)] == [0, 1]  # what the person chose since stays
+        name = workspace.screen.workspace.text
+        await workspace.press("minus", "3")
+        assert (files(workspace), workspace.screen.workspace.text) == (shown, name)
+        await workspace.type("c", "failed")
+        assert (files(workspace), workspace.screen.workspace.text) == (shown, name)
+        await workspace.press("minus", "4", "enter")  # the cause's line, from the incident
+        assert set(files(workspace)) == set(shown)
+        assert workspace.screen.workspace.text == name
+        incident = workspace.app.view_state.snapshot.incidents[0]
+        workspace.app.view_state.session.acknowledge(incident.id)
+        await workspace.press("minus", "minus", "3")
+        assert set(files(workspace)) == set(shown)
+        await workspace.type("c", "0-1")
+        await workspace.press("minus", "3")
+        assert [rank for _, rank in files(workspace)] == [0, 1]  # what the person chose since stays
 
 
 async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_followers() -> None:
-    async with demo_desk() as desk:
-        await desk.press("4", "m")
-        await desk.frames(12)
-        view = desk.screen.pane.view
+    async with demo_desk() as workspace:
+        await workspace.press("4", "m")
+        await workspace.frames(12)
+        view = workspace.screen.pane.view
         assert view is not None
-        incident = desk.app.scene.snapshot.incidents[0]
+        incident = workspace.app.view_state.snapshot.incidents[0]
         assert incident.cause is not None
         proof = incident.cause.proof[0]
         source, number = view.feed.place(view.cursor)
@@ -83,79 +83,79 @@ async def test_m_merges_the_evidence_puts_the_cursor_on_the_cause_and_folds_the_
         assert view.sheet.rows[ruled[0].row].first_rank == wide[0].first_rank
         view.put_on(wide[0].first)
         rows = len(view.sheet.rows)
-        await desk.press("enter")
+        await workspace.press("enter")
         assert len(view.sheet.rows) == rows + 126
-        await desk.press("enter")
+        await workspace.press("enter")
         assert len(view.sheet.rows) == rows
 
 
 async def test_pages_of_the_chosen_logs_have_inverse_keys_and_leave_the_set_alone() -> None:
-    async with log_desk(story(), (80, 24)) as desk:
-        await desk.type("c", "0-6")
-        chosen = list(desk.screen.desk.sources)
-        seen = [[pane.view.buffers[0].source.rank for pane in desk.panes if pane.view]]
+    async with log_desk(story(), (80, 24)) as workspace:
+        await workspace.type("c", "0-6")
+        chosen = list(workspace.screen.workspace.sources)
+        seen = [[pane.view.buffers[0].source.rank for pane in workspace.panes if pane.view]]
         for _ in range(4):
-            await desk.press("right_square_bracket")
-            seen.append([pane.view.buffers[0].source.rank for pane in desk.panes if pane.view])
+            await workspace.press("right_square_bracket")
+            seen.append([pane.view.buffers[0].source.rank for pane in workspace.panes if pane.view])
         assert seen == [[0, 1], [2, 3], [4, 5], [6], [0, 1]]
         for expected in reversed(seen[:-1]):
-            await desk.press("left_square_bracket")
-            assert [pane.view.buffers[0].source.rank for pane in desk.panes if pane.view] == expected
-        assert desk.screen.desk.sources == chosen
-        await desk.type("c", "5")
-        await desk.press("right_square_bracket")
-        assert [source.rank for source in desk.screen.desk.sources] == [5]
+            await workspace.press("left_square_bracket")
+            assert [pane.view.buffers[0].source.rank for pane in workspace.panes if pane.view] == expected
+        assert workspace.screen.workspace.sources == chosen
+        await workspace.type("c", "5")
+        await workspace.press("right_square_bracket")
+        assert [source.rank for source in workspace.screen.workspace.sources] == [5]
 
 
 async def test_the_level_filter_counts_what_it_keeps_and_bookmarks_stay() -> None:
-    async with log_desk(story(steps=100), (80, 24)) as desk:
-        await desk.type("c", "5")
-        await desk.press("b", "L")
-        view = desk.screen.pane.view
+    async with log_desk(story(steps=100), (80, 24)) as workspace:
+        await workspace.type("c", "5")
+        await workspace.press("b", "L")
+        view = workspace.screen.pane.view
         assert view is not None
         assert [row.count for row in view.sheet.rows] == [1, 6]  # the error, and the whole traceback
         total = view.feed.end - view.feed.base
         assert (view.sheet.kept, total) == (7, 107)
-        assert f"7 of {total} lines" in desk.text()
-        await desk.press("L")
+        assert f"7 of {total} lines" in workspace.text()
+        await workspace.press("L")
         assert view.sheet.kept == 7
-        await desk.type("c", "3")
-        view = desk.screen.pane.view
+        await workspace.type("c", "3")
+        view = workspace.screen.pane.view
         assert view is not None
         assert [view.shown(index).level for index in range(len(view.sheet.rows))] == ["error"]
-        await desk.press("L", "f")
-        desk.screen.prompt.field.value = "step 9"
-        await desk.press("enter")
+        await workspace.press("L", "f")
+        workspace.screen.prompt.field.value = "step 9"
+        await workspace.press("enter")
         assert view.sheet.kept == 11
-        assert len(desk.screen.desk.bookmarks) == 1
+        assert len(workspace.screen.workspace.bookmarks) == 1
 
 
 async def test_in_eighty_columns_the_message_stands_before_its_prefix() -> None:
-    async with demo_desk((80, 24)) as desk:
-        await desk.press("4", "m")
-        await desk.frames(12)
-        row = next(line for line in desk.text().splitlines() if "127 ranks:" in line)
+    async with demo_desk((80, 24)) as workspace:
+        await workspace.press("4", "m")
+        await workspace.frames(12)
+        row = next(line for line in workspace.text().splitlines() if "127 ranks:" in line)
         assert len(row) <= 80
         assert "Watchdog caught" in row
-        await desk.type("c", "57")
-        shown = desk.text()
+        await workspace.type("c", "57")
+        shown = workspace.text()
         assert re.search(r"\d\d:\d\d:\d\d (\[Rank 57\] )?Watchdog caught", shown)
-        await desk.press("ctrl+w")  # wrapped, nothing is left out
-        assert "ProcessGroupNCCL.cpp" in desk.text()
+        await workspace.press("ctrl+w")  # wrapped, nothing is left out
+        assert "ProcessGroupNCCL.cpp" in workspace.text()
 
 
 async def test_logs_opened_in_a_frozen_view_show_their_lines_as_of_the_freeze() -> None:
     session = story(steps=100)
-    async with log_desk(session, press="") as desk:
-        await desk.press("p")
+    async with log_desk(session, press="") as workspace:
+        await workspace.press("p")
         session.write("gpu-001", "/scratch/run7/logs/rank_0.log", f"{clock(1300)} INFO {LATE}")
-        desk.now[0] += 120
-        await desk.press("3")
-        await desk.type("c", "0")
-        view = desk.screen.pane.view
+        workspace.now[0] += 120
+        await workspace.press("3")
+        await workspace.type("c", "0")
+        view = workspace.screen.pane.view
         assert view is not None
         assert view.feed.end - view.feed.base == 102
-        assert LATE not in desk.text()
-        assert "on rank 0" in desk.text()
-        await desk.press("p")
-        assert LATE in desk.text()
+        assert LATE not in workspace.text()
+        assert "on rank 0" in workspace.text()
+        await workspace.press("p")
+        assert LATE in workspace.text()

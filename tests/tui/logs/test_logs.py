@@ -26,131 +26,131 @@ from tests.tui.still import still_app
 async def test_three_shows_what_failed_and_minus_goes_back() -> None:
     session = story()
     with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
-    async with log_desk(session) as desk:
-        shown = desk.text()
+    async with log_desk(session) as workspace:
+        shown = workspace.text()
         assert "rank 5" in shown
         assert "gpu-002" in shown
         assert "following" in shown
         assert "torch.OutOfMemoryError" in shown
         assert "6 lines" in shown
-        await desk.press("minus")
-        assert isinstance(desk.app.screen, FleetScreen)
+        await workspace.press("minus")
+        assert isinstance(workspace.app.screen, FleetScreen)
         assert not session.fleet.streams  # nobody looks: nothing is asked of any node
 
 
 async def test_without_failures_the_first_and_the_last_of_many_ranks_are_shown() -> None:
-    async with log_desk(story()) as desk:
-        assert len(desk.panes) == 2
-        assert "rank 0" in desk.text()
-        assert "rank 7" in desk.text()
-        await desk.press("m")
-        assert "merged ranks 0-7" in desk.text()
+    async with log_desk(story()) as workspace:
+        assert len(workspace.panes) == 2
+        assert "rank 0" in workspace.text()
+        assert "rank 7" in workspace.text()
+        await workspace.press("m")
+        assert "merged ranks 0-7" in workspace.text()
 
 
 async def test_many_ranks_are_shown_as_far_as_there_is_room() -> None:
-    async with log_desk(story(), (80, 24)) as desk:
-        await desk.type("c", "0-7")
-        assert len(desk.panes) == 2
-        assert "1-2 of 8 logs" in desk.text()
-        await desk.press("right_square_bracket")
-        assert "3-4 of 8 logs" in desk.text()
-        assert "rank 2" in desk.text()
-        await desk.press("left_square_bracket", "left_square_bracket")
-        assert "7-8 of 8 logs" in desk.text()
+    async with log_desk(story(), (80, 24)) as workspace:
+        await workspace.type("c", "0-7")
+        assert len(workspace.panes) == 2
+        assert "1-2 of 8 logs" in workspace.text()
+        await workspace.press("right_square_bracket")
+        assert "3-4 of 8 logs" in workspace.text()
+        assert "rank 2" in workspace.text()
+        await workspace.press("left_square_bracket", "left_square_bracket")
+        assert "7-8 of 8 logs" in workspace.text()
 
 
 async def test_logs_are_chosen_by_text_and_mistakes_are_told_beside_it(sentences: Sentences) -> None:
-    async with log_desk(story()) as desk:
-        await desk.type("c", "0-3,77")
-        sentences(str(desk.screen.prompt.reported.render()))
-        assert desk.screen.prompt.display
-        desk.screen.prompt.field.value = "2,gpu-002"
-        await desk.press("enter")
-        assert len(desk.panes) == 6
-        assert "kernel log" in desk.text()
-        await desk.press("minus", "3")  # as it was left
-        assert len(desk.panes) == 6
+    async with log_desk(story()) as workspace:
+        await workspace.type("c", "0-3,77")
+        sentences(str(workspace.screen.prompt.reported.render()))
+        assert workspace.screen.prompt.display
+        workspace.screen.prompt.field.value = "2,gpu-002"
+        await workspace.press("enter")
+        assert len(workspace.panes) == 6
+        assert "kernel log" in workspace.text()
+        await workspace.press("minus", "3")  # as it was left
+        assert len(workspace.panes) == 6
 
 
 async def test_a_growing_file_is_followed_until_the_person_scrolls_back() -> None:
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("c", "5")
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "5")
         session.write("gpu-002", RANK_5, "later")
-        await desk.frames()
-        assert "later" in desk.text()
-        await desk.press("pageup")
-        assert "paused" in desk.text()
-        before = desk.text().split("paused")[1].splitlines()[1:]
+        await workspace.frames()
+        assert "later" in workspace.text()
+        await workspace.press("pageup")
+        assert "paused" in workspace.text()
+        before = workspace.text().split("paused")[1].splitlines()[1:]
         session.write("gpu-002", RANK_5, "\n".join(f"unseen {n}" for n in range(40)))
-        await desk.frames()
-        assert desk.text().split("paused")[1].splitlines()[1:] == before
-        assert "below" in desk.text()
-        await desk.press("G")
-        assert "unseen 39" in desk.text()
-        assert "following" in desk.text()
+        await workspace.frames()
+        assert workspace.text().split("paused")[1].splitlines()[1:] == before
+        assert "below" in workspace.text()
+        await workspace.press("G")
+        assert "unseen 39" in workspace.text()
+        assert "following" in workspace.text()
 
 
 async def test_scrolling_back_reads_on_the_node_and_says_so_meanwhile() -> None:
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("c", "5")
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "5")
         session.hold = True
-        await desk.press("g")
-        assert "reading..." in desk.text()
-        assert "step 599" in desk.text()  # what is loaded stays in sight
+        await workspace.press("g")
+        assert "reading..." in workspace.text()
+        assert "step 599" in workspace.text()  # what is loaded stays in sight
         session.let_go()
-        await desk.frames()
-        assert "step 0 " in desk.text()
+        await workspace.frames()
+        assert "step 0 " in workspace.text()
         assert session.asked[-1] == ("read", RANK_5)
 
 
 async def test_all_panes_share_one_time() -> None:
-    async with log_desk(story(), (200, 60)) as desk:
-        await desk.type("c", "0-3")
-        await desk.type("t", "12:01:40")
-        assert [desk.under_cursor(pane).split()[3] for pane in desk.panes] == ["200"] * 4
-        await desk.press(*["down"] * 30)
-        assert [desk.under_cursor(pane).split()[3] for pane in desk.panes] == ["230"] * 4
-        await desk.type("t", "+30s")
-        assert desk.under_cursor().split()[3] == "290"
-        await desk.press("7")
-        assert desk.under_cursor().split()[3] == "170"
-        await desk.press("G")
-        assert all(pane.view and pane.view.following for pane in desk.panes)
+    async with log_desk(story(), (200, 60)) as workspace:
+        await workspace.type("c", "0-3")
+        await workspace.type("t", "12:01:40")
+        assert [workspace.under_cursor(pane).split()[3] for pane in workspace.panes] == ["200"] * 4
+        await workspace.press(*["down"] * 30)
+        assert [workspace.under_cursor(pane).split()[3] for pane in workspace.panes] == ["230"] * 4
+        await workspace.type("t", "+30s")
+        assert workspace.under_cursor().split()[3] == "290"
+        await workspace.press("7")
+        assert workspace.under_cursor().split()[3] == "170"
+        await workspace.press("G")
+        assert all(pane.view and pane.view.following for pane in workspace.panes)
 
 
 async def test_an_alert_leads_to_its_line_and_m_to_all_ranks_of_those_seconds() -> None:
     session = story()
     finding = with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
-    async with log_desk(session, press="") as desk:
-        desk.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
-        await desk.frames()
-        assert "ERROR allocator" in desk.under_cursor(desk.panes[0])
-        assert len(desk.panes) == 2
-        await desk.press("m")
-        assert "merged ranks 0-7" in desk.text()
-        shown = desk.text()
+    async with log_desk(session, press="") as workspace:
+        workspace.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        await workspace.frames()
+        assert "ERROR allocator" in workspace.under_cursor(workspace.panes[0])
+        assert len(workspace.panes) == 2
+        await workspace.press("m")
+        assert "merged ranks 0-7" in workspace.text()
+        shown = workspace.text()
         assert "ERROR allocator" in shown
         assert "8 ranks: " in shown
-        await desk.press("m")
-        assert "ERROR allocator" in desk.under_cursor(desk.panes[0])
-        await desk.press("minus")
-        assert isinstance(desk.app.screen, FleetScreen)
+        await workspace.press("m")
+        assert "ERROR allocator" in workspace.under_cursor(workspace.panes[0])
+        await workspace.press("minus")
+        assert isinstance(workspace.app.screen, FleetScreen)
 
 
 async def test_enter_in_the_merged_view_goes_to_the_lines_own_file() -> None:
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("c", "4-7")
-        await desk.press("m", "e", "E")
-        assert "merged" in desk.text()
-        await desk.type("f", "allocator")
-        await desk.press("k")
-        assert "allocator" in desk.under_cursor()
-        await desk.press("enter")
-        assert desk.screen.desk.mode == "panes"
-        assert "allocator" in desk.under_cursor()
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "4-7")
+        await workspace.press("m", "e", "E")
+        assert "merged" in workspace.text()
+        await workspace.type("f", "allocator")
+        await workspace.press("k")
+        assert "allocator" in workspace.under_cursor()
+        await workspace.press("enter")
+        assert workspace.screen.workspace.mode == "panes"
+        assert "allocator" in workspace.under_cursor()
 
 
 async def test_errors_are_found_loaded_and_then_on_the_node(sentences: Sentences) -> None:
@@ -161,76 +161,76 @@ async def test_errors_are_found_loaded_and_then_on_the_node(sentences: Sentences
     file.lines[20] = wire.LogLine(
         first.offset, first.end, first.text[:13] + "ERROR no luck", first.t, None, None, "error"
     )
-    async with log_desk(session) as desk:
-        await desk.type("c", "1")
-        await desk.press("W")
-        assert "WARNING" in desk.under_cursor()
-        await desk.press("E")
-        assert "no luck" in desk.under_cursor()  # 580 lines above: found on the node
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "1")
+        await workspace.press("W")
+        assert "WARNING" in workspace.under_cursor()
+        await workspace.press("E")
+        assert "no luck" in workspace.under_cursor()  # 580 lines above: found on the node
         assert (
             "search",
             r"\b(error|exception|traceback|fatal|critical|panic|segmentation fault|killed)\b",
         ) in session.asked
-        await desk.press("e", "e")
-        assert "timed out" in desk.under_cursor()
-        await desk.press("e")
-        sentences(line_of(desk.text(), "no more"))
+        await workspace.press("e", "e")
+        assert "timed out" in workspace.under_cursor()
+        await workspace.press("e")
+        sentences(line_of(workspace.text(), "no more"))
 
 
 async def test_search_lists_hits_of_all_nodes_and_goes_to_one(sentences: Sentences) -> None:
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("slash", "step 123 ")
-        sentences(line_of(desk.text(), "8 lines"))
-        await desk.press("down", "enter")
-        assert "step 123 " in desk.under_cursor()
-        await desk.press("n")
-        sentences(line_of(desk.text(), "no more"))
-        await desk.press("escape")
-        assert not desk.screen.results.display
-        assert isinstance(desk.app.screen, LogsScreen)
+    async with log_desk(session) as workspace:
+        await workspace.type("slash", "step 123 ")
+        sentences(line_of(workspace.text(), "8 lines"))
+        await workspace.press("down", "enter")
+        assert "step 123 " in workspace.under_cursor()
+        await workspace.press("n")
+        sentences(line_of(workspace.text(), "no more"))
+        await workspace.press("escape")
+        assert not workspace.screen.results.display
+        assert isinstance(workspace.app.screen, LogsScreen)
 
 
 async def test_a_wrong_pattern_is_told_and_a_search_can_be_cancelled() -> None:
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("slash", "(open")
-        assert "unterminated" in str(desk.screen.prompt.reported.render())
+    async with log_desk(session) as workspace:
+        await workspace.type("slash", "(open")
+        assert "unterminated" in str(workspace.screen.prompt.reported.render())
         session.hold = True
-        desk.screen.prompt.field.value = "step"
-        await desk.press("enter")
-        assert "0%, esc cancels" in desk.text()
-        await desk.press("escape")
-        assert "cancelled" in desk.text()
+        workspace.screen.prompt.field.value = "step"
+        await workspace.press("enter")
+        assert "0%, esc cancels" in workspace.text()
+        await workspace.press("escape")
+        assert "cancelled" in workspace.text()
         assert not [s for s in session.fleet.streams.values() if s.kind == "search"]
 
 
 async def test_filter_bookmarks_folding_wrap_and_times() -> None:
-    async with log_desk(story()) as desk:
-        await desk.type("c", "5")
-        await desk.type("f", "!step")
-        assert "filter: " in desk.text()
-        assert "step 599" not in desk.text()
-        await desk.press("b")
-        await desk.type("f", "")
-        assert "step 599" in desk.text()
-        await desk.press("O")
-        assert 'File "/job/train.py"' in desk.text()
-        await desk.press("O", "o")
-        assert 'File "/job/train.py"' in desk.text()
-        await desk.press("o", "B")
-        assert "1 bookmark;" in desk.text()
-        await desk.press("enter", "escape", "g", "u")
-        assert "OutOfMemory" in desk.under_cursor()
-        await desk.press("T", "ctrl+w")
-        assert "~12:05:01.000" in desk.text()
+    async with log_desk(story()) as workspace:
+        await workspace.type("c", "5")
+        await workspace.type("f", "!step")
+        assert "filter: " in workspace.text()
+        assert "step 599" not in workspace.text()
+        await workspace.press("b")
+        await workspace.type("f", "")
+        assert "step 599" in workspace.text()
+        await workspace.press("O")
+        assert 'File "/job/train.py"' in workspace.text()
+        await workspace.press("O", "o")
+        assert 'File "/job/train.py"' in workspace.text()
+        await workspace.press("o", "B")
+        assert "1 bookmark;" in workspace.text()
+        await workspace.press("enter", "escape", "g", "u")
+        assert "OutOfMemory" in workspace.under_cursor()
+        await workspace.press("T", "ctrl+w")
+        assert "~12:05:01.000" in workspace.text()
 
 
 async def test_copying_takes_the_whole_line() -> None:
-    async with log_desk(story(), (80, 24)) as desk:
-        await desk.type("c", "5")
-        await desk.press("k", "y")
-        assert re.fullmatch(r"12:05:01\.000 ERROR .+ cuda:1", desk.app.clipboard)
+    async with log_desk(story(), (80, 24)) as workspace:
+        await workspace.type("c", "5")
+        await workspace.press("k", "y")
+        assert re.fullmatch(r"12:05:01\.000 ERROR .+ cuda:1", workspace.app.clipboard)
 
 
 async def test_no_files_says_why_and_what_to_do() -> None:
@@ -240,48 +240,48 @@ async def test_no_files_says_why_and_what_to_do() -> None:
     session.files["gpu-001"].clear()
     session.report("gpu-001", wire.Logs(t=1.0, seq=3, files=[]))
     session.poll()
-    async with log_desk(session) as desk:
-        await desk.frames()
-        assert "logs: ['" in desk.text()
-        assert "--log" in desk.text()
+    async with log_desk(session) as workspace:
+        await workspace.frames()
+        assert "logs: ['" in workspace.text()
+        assert "--log" in workspace.text()
         session.files["gpu-001"].append(FakeFile("/new.log", [0]))
         session.files["gpu-001"][0].write("here I am")
         session.report("gpu-001", wire.Logs(t=1.0, seq=4, files=[session.files["gpu-001"][0].reported()]))
-        await desk.frames()
-        assert "here I am" in desk.text()  # shown as soon as it is known
+        await workspace.frames()
+        assert "here I am" in workspace.text()  # shown as soon as it is known
 
 
 async def test_clocks_that_are_not_known_are_told(sentences: Sentences) -> None:
     session = story()
     session.fleet.nodes["gpu-002"].clock = None
-    async with log_desk(session) as desk:
-        await desk.press("m")
-        sentences(line_of(desk.text(), "gpu-002: clock"))
+    async with log_desk(session) as workspace:
+        await workspace.press("m")
+        sentences(line_of(workspace.text(), "gpu-002: clock"))
 
 
 async def test_a_frozen_view_stands_still_but_can_be_read_back() -> None:
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("c", "5")
-        await desk.press("p")
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "5")
+        await workspace.press("p")
         session.write("gpu-002", RANK_5, "unseen")
-        await desk.frames()
-        assert "unseen" not in desk.text()
-        await desk.press("g")
-        assert "step 0 " in desk.text()
-        await desk.press("p", "G")
-        assert "unseen" in desk.text()
+        await workspace.frames()
+        assert "unseen" not in workspace.text()
+        await workspace.press("g")
+        assert "step 0 " in workspace.text()
+        await workspace.press("p", "G")
+        assert "unseen" in workspace.text()
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 60)])
 @pytest.mark.parametrize("keys", [(), ("m",), ("slash", "x", "enter"), ("c",), ("B",), ("T", "ctrl+w")])
 async def test_every_size(size: tuple[int, int], keys: tuple[str, ...]) -> None:
-    async with log_desk(story(ranks=16, steps=40), size, ascii_only=size[0] == 80) as desk:
-        await desk.press(*keys)
-        for part in desk.app.screen.query(LineView):
+    async with log_desk(story(ranks=16, steps=40), size, ascii_only=size[0] == 80) as workspace:
+        await workspace.press(*keys)
+        for part in workspace.app.screen.query(LineView):
             for y in range(part.size.height if part.is_on_screen else 0):
                 assert part.render_line(y).cell_length == part.columns
-        assert len(desk.app.export_screenshot()) > 1000
+        assert len(workspace.app.export_screenshot()) > 1000
 
 
 async def test_nothing_in_a_log_steers_the_terminal() -> None:
@@ -315,11 +315,11 @@ def test_grids_use_the_room_without_holes() -> None:
 
 async def test_a_pane_repaints_only_what_moved() -> None:
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("c", "5")
-        pane = desk.panes[0]
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "5")
+        pane = workspace.panes[0]
         painted_before = pane.rows_painted
-        await desk.frames(2)
+        await workspace.frames(2)
         assert pane.rows_painted - painted_before <= 4  # the header's age at most
 
 
@@ -329,10 +329,10 @@ async def test_the_pager_shows_what_is_loaded(tmp_path: Path, monkeypatch: pytes
     pager.write_text(f"import sys\nopen({str(reported)!r}, 'w').write(open(sys.argv[-1]).read())\n")
     monkeypatch.setenv("PAGER", f"{sys.executable} {pager}")
     session = story()
-    async with log_desk(session) as desk:
-        await desk.type("c", "5")
-        monkeypatch.setattr(desk.app, "suspend", contextlib.nullcontext)
-        await desk.press("P")
+    async with log_desk(session) as workspace:
+        await workspace.type("c", "5")
+        monkeypatch.setattr(workspace.app, "suspend", contextlib.nullcontext)
+        await workspace.press("P")
     assert "OutOfMemoryError" in reported.read_text()
     assert clock(299.5 + 0.05) in reported.read_text()
 
@@ -341,36 +341,36 @@ async def test_a_line_that_a_rule_matched_is_marked_by_what_the_rule_says() -> N
     file = FakeFile("kernel log")
     file.write("quiet beginning\nNVRM: Xid (PCI:0000:c3:00): 79, GPU has fallen off the bus.\nquiet end")
     session = LogSession({"gpu-001": [file]})
-    async with log_desk(session) as desk:
-        await desk.frames()
-        (plain,) = [row for row in desk.text().splitlines() if "Xid" in row]
+    async with log_desk(session) as workspace:
+        await workspace.frames()
+        (plain,) = [row for row in workspace.text().splitlines() if "Xid" in row]
         found = wire.Finding(
             t=1.0, seq=9, id=1, rule="gpu.xid.fell_off", severity="critical", file=file.path,
             offset=file.lines[1].offset, at=1.0, lines=[file.lines[1].text],
         )  # fmt: skip
         session.report("gpu-001", found)
-        await desk.frames()
-        (marked,) = [row for row in desk.text().splitlines() if "Xid" in row]
+        await workspace.frames()
+        (marked,) = [row for row in workspace.text().splitlines() if "Xid" in row]
         assert plain.split("NVRM")[0].strip() == ""
-        assert marked.split("NVRM")[0].strip() == desk.app.look.glyph("critical")
+        assert marked.split("NVRM")[0].strip() == workspace.app.look.glyph("critical")
 
 
 async def test_the_line_that_was_led_to_stands_out_alone_and_merged_and_r_goes_to_the_next_rank() -> None:
     session = story()
     finding = with_finding(session, "gpu-002", RANK_5, "ERROR allocator", 5)
-    async with log_desk(session, (80, 24), press="") as desk:
-        desk.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
-        await desk.frames()
-        bar = desk.app.look.glyphs.cursor
-        (marked,) = [row for row in desk.text().splitlines() if bar in row]
-        assert marked.startswith(desk.app.look.glyph("error") + bar)
+    async with log_desk(session, (80, 24), press="") as workspace:
+        workspace.app.show_logs("gpu-002", RANK_5, offset=finding.offset, at=finding.at, ranks=(0,))
+        await workspace.frames()
+        bar = workspace.app.look.glyphs.cursor
+        (marked,) = [row for row in workspace.text().splitlines() if bar in row]
+        assert marked.startswith(workspace.app.look.glyph("error") + bar)
         assert "ERROR allocator" in marked
-        await desk.press("m")
-        (marked,) = [row for row in desk.text().splitlines() if bar in row]
+        await workspace.press("m")
+        (marked,) = [row for row in workspace.text().splitlines() if bar in row]
         assert "ERROR allocator" in marked
-        first = desk.screen
-        desk.app.show_logs("gpu-001", "/scratch/run7/logs/rank_0.log", ranks=(0,))
-        await desk.frames()
-        assert desk.screen is first  # one screen, so one step back leads out of it
-        await desk.press("minus")
-        assert isinstance(desk.app.screen, FleetScreen)
+        first = workspace.screen
+        workspace.app.show_logs("gpu-001", "/scratch/run7/logs/rank_0.log", ranks=(0,))
+        await workspace.frames()
+        assert workspace.screen is first  # one screen, so one step back leads out of it
+        await workspace.press("minus")
+        assert isinstance(workspace.app.screen, FleetScreen)

@@ -348,14 +348,14 @@ def test_a_rank_in_a_file_that_ranks_share_is_shown_alone() -> None:
     shared = FakeFile("/job.out", [0, 1])
     shared.write("[rank0]: a\n[rank1]: b\n  more of b\n[rank0]: c")
     session = LogSession({"gpu-001": [shared]})
-    desk = LogWorkspace(ViewState(session, lambda: 10.0, lambda: NOON))
-    desk.choose("1")
-    view = desk.opened.view_of(desk.sources[0])
+    workspace = LogWorkspace(ViewState(session, lambda: 10.0, lambda: NOON))
+    workspace.choose("1")
+    view = workspace.opened.view_of(workspace.sources[0])
     session.poll()
-    desk.pull()
+    workspace.pull()
     view.sync()
     assert texts(view.sheet, view.feed) == ["[rank1]: b", "  more of b"]
-    desk.leave()
+    workspace.leave()
     assert not session.fleet.streams
 
 
@@ -363,9 +363,9 @@ def test_failed_ranks_come_in_the_order_of_their_first_error() -> None:
     session = story(ranks=8, steps=4, failing=5)
     with_finding(session, "gpu-001", "/scratch/run7/logs/rank_1.log", "collective timed out", 1)
     with_finding(session, "gpu-002", "/scratch/run7/logs/rank_5.log", "ERROR allocator", 5)
-    desk = LogWorkspace(ViewState(session, lambda: 10.0, lambda: NOON))
-    assert [source.rank for source in desk.special("failed")] == [5, 1]
-    assert [source.rank for source in first_choice(desk.scene)[1]] == [5, 1]
+    workspace = LogWorkspace(ViewState(session, lambda: 10.0, lambda: NOON))
+    assert [source.rank for source in workspace.special("failed")] == [5, 1]
+    assert [source.rank for source in first_choice(workspace.view_state)[1]] == [5, 1]
 
 
 def test_numbers_are_folded() -> None:

@@ -111,7 +111,7 @@ async def test_what_is_changed_in_the_screen_is_kept(tmp_path: Path) -> None:
     first = app()
     async with first.run_test(size=(160, 45)) as pilot:
         await pilot.press("m", "s", "s", "S", "underscore", "f5")
-        assert first.scene.frozen
+        assert first.view_state.frozen
         assert "f5" in {each.key_display for each in first.screen.query_one(KeysLine).hints}
         first.theme = "nord"
         await pilot.press("C")

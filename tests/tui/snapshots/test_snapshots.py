@@ -72,7 +72,7 @@ async def test_a_screen_looks_as_it_was_approved(
 async def test_the_logs_look_as_they_were_approved(
     size: tuple[int, int], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    async with log_desk(story(), size) as desk:
-        await desk.type("c", "0-5")
-        svg = desk.app.export_screenshot(title="gpuwatch")
+    async with log_desk(story(), size) as workspace:
+        await workspace.type("c", "0-5")
+        svg = workspace.app.export_screenshot(title="gpuwatch")
     compare(f"logs-{size[0]}x{size[1]}", svg, request.config.getoption("--update-snapshots"), tmp_path)

@@ -26,10 +26,10 @@ async def test_a_click_on_a_hint_presses_its_key_and_one_beside_it_presses_none(
         at = column_of(line, "freeze")
         await pilot.click(Widget, offset=(at - 1, 39))
         await pilot.click(Widget, offset=(119, 39))
-        assert not app.scene.frozen
+        assert not app.view_state.frozen
         await pilot.click(Widget, offset=(at, 39))
         await pilot.pause()
-        assert app.scene.frozen
+        assert app.view_state.frozen
 
 
 async def test_the_hint_under_the_pointer_is_marked_and_explained() -> None:

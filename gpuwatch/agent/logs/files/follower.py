@@ -1,6 +1,6 @@
 """One log file, read as it grows: nothing lost and nothing twice, whatever a rotation does to it.
 
-The file is read by `pread` from where we stand, and its size is asked for at every poll (inotify says
+The file is read by `pread` from where we stand, and its size is asked for at every poll (inotify reports
 nothing on a network file system). In front of what is new the last bytes that were read are read again: if
 they differ, the file was written anew in the meantime, even if it is longer than before.
 """

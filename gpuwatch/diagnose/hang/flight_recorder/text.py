@@ -272,7 +272,7 @@ def _settle(problem: Problem) -> list[str]:
         "stalled": ["the links between these ranks (gpuwatch probe) once the job is gone, NCCL's RAS, Xids"],
     }[problem.kind]
     if problem.kind == "mismatch" and not problem.culprits:
-        words = ["no majority: the code says which call is right"]
+        words = ["no majority: only the code shows which call is right"]
     if problem.kind == "missing" and problem.share < 0.5:
         words.insert(0, "most ranks never entered it: perhaps those that did call one too many")
     if problem.group.absent and problem.kind != "absent":

@@ -66,15 +66,13 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
         words for spot in spots[:8] if not spot.waits for each in spot.ranks[:8] for words in _held(each)
     ]
     if unseen:
-        evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'not heard of'}")
+        evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'no answer'}")
     settle = [] if by == "python" else [PYTHON_STACKS]
     if not spots:
-        return SourceVerdict(
-            "stacks", wrong=False, sentence="nothing was heard of any rank", evidence=tuple(evidence)
-        )
+        return SourceVerdict("stacks", wrong=False, sentence="no rank answered", evidence=tuple(evidence))
     usual = spots[-1]
     if len(spots) == 1:
-        all_of = "the one rank that was heard is" if total == 1 else f"all {total} ranks are"
+        all_of = "the one rank that answered is" if total == 1 else f"all {total} ranks are"
         settle.append("the flight recorder's dumps (gpuwatch flight), or NCCL's RAS: who is behind there")
         return SourceVerdict(
             "stacks",

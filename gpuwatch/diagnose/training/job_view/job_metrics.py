@@ -82,13 +82,13 @@ def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> N
     elif model is not None and tokens is not None:
         _work_out(made, mfu(tokens.value, made.gpus, model, peak), tokens.at, "model:")
     elif tflops is not None and writer.dialect in TFLOPS_PER_GPU:
-        _work_out(made, tflops.value * TERA / peak, tflops.at, "the told TFLOP/s")
+        _work_out(made, tflops.value * TERA / peak, tflops.at, "the logged TFLOP/s")
     elif model is None:
         made.why_no_mfu = "needs model: in the hosts file"
     elif "tokens_per_s" in made.facts:
         made.why_no_mfu = "needs model: tokens_per_s: gpu or job"
     else:
-        made.why_no_mfu = "no tokens/s told"
+        made.why_no_mfu = "no tokens/s logged"
 
 
 def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:

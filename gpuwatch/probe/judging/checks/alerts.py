@@ -52,7 +52,7 @@ def tcp_instead_of_rdma(results: Results) -> list[str]:
     kind = "RoCE" if (port.link_layer or "").lower() == "ethernet" else "IB"
     rate = f" at {port.rate_gbps:g} Gb/s" if port.rate_gbps else ""
     where = listed(list(ports))
-    return [f"expected {kind}, got TCP: {port.device} is active{rate}, but NCCL says {TCP} on {where}"]
+    return [f"expected {kind}, got TCP: {port.device} is active{rate}, but NCCL reports {TCP} on {where}"]
 
 
 def alerts(results: Results) -> list[NodeAlert]:

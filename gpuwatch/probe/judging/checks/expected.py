@@ -70,7 +70,7 @@ def advice(results: Results, links: Sequence[MeasuredLink]) -> Iterator[str]:
             best[link.link] = max(best.get(link.link, 0.0), link.reference)
     gloo = results.backend == "gloo"
     if gloo and best:
-        yield "measured over TCP by the CPUs (gloo): this says nothing about NVLink or RDMA"
+        yield "measured over TCP by the CPUs (gloo): NVLink and RDMA are not measured"
     outside = max((rate for name, rate in best.items() if name != "same_node"), default=None)
     if outside is not None:
         yield from _between_nodes(results, outside, gloo=gloo)

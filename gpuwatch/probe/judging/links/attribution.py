@@ -51,12 +51,12 @@ class Attribution:
 class FaultAttribution:
     """One pass over links: `blamed` in the order found, `left` what no part explains.
 
-    `crowded` are links that are slow only while others talk: of their part's links most were fine alone.
+    `congested` are links that are slow only while others talk: of their part's links most were fine alone.
     """
 
     def __init__(self, links: Sequence[MeasuredLink], fails: Callable[[MeasuredLink], bool]) -> None:
         self.blamed: list[Attribution] = []
-        self.crowded: list[MeasuredLink] = []
+        self.congested: list[MeasuredLink] = []
         self.left: dict[MeasuredLink, None] = dict.fromkeys(links)
         self._failing = dict.fromkeys(link for link in links if fails(link))
         if not self._failing:
@@ -137,7 +137,7 @@ class FaultAttribution:
             bad = [link for link in through if link in self._failing]
             alone = [link in self._failing for link in through if link.retested]
             if sum(alone) * 2 < len(alone):
-                self.crowded += [link for link in bad if link in self.left and not link.retested]
+                self.congested += [link for link in bad if link in self.left and not link.retested]
             else:
                 self.blamed.append(Attribution(part, tuple(through), tuple(bad)))
             gone.update((link, None) for link in through if link in self.left)

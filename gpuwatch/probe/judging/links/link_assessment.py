@@ -27,13 +27,13 @@ class LinkAssessment:
     """Who explains those between `BAD_RATIO` and `OK`; nobody's fault yet."""
     noisy: tuple[MeasuredLink, ...]
     """Those that would be bad if they varied less."""
-    crowded: tuple[MeasuredLink, ...]
+    congested: tuple[MeasuredLink, ...]
     """Slow only while others talked; the likes of them were fine alone."""
     inside: tuple[Attribution, ...]
     """Pairs of GPUs of one node that are slow both ways, which its layout may explain."""
     all_bad: Mapping[LinkClass, tuple[MeasuredLink, ...]]
     """Classes of which nearly all links are bad: against a baseline, or nothing comes through at all."""
-    few_fast: Mapping[LinkClass, tuple[MeasuredLink, ...]]
+    fast_outliers: Mapping[LinkClass, tuple[MeasuredLink, ...]]
     """The few links that are so fast that all others would be bad beside them."""
 
     @property
@@ -62,10 +62,10 @@ def make_case(results: Results, floors: Mapping[LinkClass, float] | None = None)
         blamed=tuple(sorted((blame for blame in blamed if blame not in inside), key=_order)),
         low=tuple(_low(judged)),
         noisy=tuple(link for link in judged if _doubtful(link)),
-        crowded=tuple(peel.crowded),
+        congested=tuple(peel.congested),
         inside=tuple(inside),
         all_bad=all_bad,
-        few_fast=_few_fast(links),
+        fast_outliers=_fast_outliers(links),
     )
 
 
@@ -109,7 +109,7 @@ def _maybe_layout(blame: Attribution) -> bool:
     )
 
 
-def _few_fast(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, ...]]:
+def _fast_outliers(links: list[MeasuredLink]) -> dict[LinkClass, tuple[MeasuredLink, ...]]:
     classes: defaultdict[LinkClass, list[MeasuredLink]] = defaultdict(list)
     for link in links:
         if (

@@ -25,7 +25,7 @@ MAX_NOTES = 32
 _PORT = ("device", "port", "state", "link_layer", "rate_gbps")
 
 
-class Survey(object):
+class InventoryReader(object):
     """Looks once; afterwards `interpreter` is what runs the ranks, or None."""
 
     def __init__(self, gpus, python, activate, proc="/proc"):

@@ -189,7 +189,7 @@ class CarrierLine:
             return "closed"
         if self._silent_beats >= SILENT_BEATS:
             silent_s = SILENT_BEATS * self._beat_s
-            return f"it said nothing for {silent_s:.0f} s: its launcher is stopped, or the network is gone"
+            return f"it sent nothing for {silent_s:.0f} s: its launcher is stopped, or the network is gone"
         if broke is not None:
             return broke
         if finder.found:
@@ -228,11 +228,11 @@ class _Words:
         for line in self._lines.split(data):
             if not self._allowance.spend(1, now):
                 raise StreamError(
-                    f"the node said more than {LINES_PER_S:.0f} lines a second; no probe does that"
+                    f"the node sent more than {LINES_PER_S:.0f} lines a second; no probe does that"
                 )
             try:
                 yield decode_message(line)
             except TalkError as error:
                 self._bad += 1
                 if self._bad >= BAD_LINES:
-                    raise StreamError(f"the node says what no probe says ({error})") from error
+                    raise StreamError(f"the node sends what no probe sends ({error})") from error

@@ -31,7 +31,7 @@ class RetestAsked:
     pairs: tuple[tuple[int, int], ...]
 
 
-FromPerson: TypeAlias = Confirmed | RetestAsked
+UserAnswer: TypeAlias = Confirmed | RetestAsked
 
 
 class NodePool:
@@ -40,8 +40,8 @@ class NodePool:
     def __init__(self, lines: Sequence[NodeLine], clock: Callable[[], float] = time.monotonic) -> None:
         self._lines = {line.node: line for line in lines}
         self._clock = clock
-        self._received: queue.SimpleQueue[tuple[str, Received] | FromPerson | None] = queue.SimpleQueue()
-        self._asked: list[FromPerson] = []
+        self._received: queue.SimpleQueue[tuple[str, Received] | UserAnswer | None] = queue.SimpleQueue()
+        self._asked: list[UserAnswer] = []
         self._cancelled = threading.Event()
         self.present: dict[str, None] = dict.fromkeys(self._lines)
         """Nodes that take part, in the order of the plan."""
@@ -73,7 +73,7 @@ class NodePool:
                 return node, message
         return None
 
-    def await_person(self, until: float) -> FromPerson | tuple[str, Received] | None:
+    def wait_for_user(self, until: float) -> UserAnswer | tuple[str, Received] | None:
         """What the person asked for, or what a node states meanwhile; None at `until`.
 
         Raises:
@@ -102,7 +102,7 @@ class NodePool:
         while self.present and self.receive(until) is not None:
             pass
 
-    def ask(self, what: FromPerson) -> None:
+    def ask(self, what: UserAnswer) -> None:
         """Hand over what the person asks for."""
         self._received.put(what)
 
@@ -129,7 +129,7 @@ class NodePool:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _next(self, until: float) -> tuple[str, Received] | FromPerson | None:
+    def _next(self, until: float) -> tuple[str, Received] | UserAnswer | None:
         while True:
             if self._cancelled.is_set():
                 raise CancelledError

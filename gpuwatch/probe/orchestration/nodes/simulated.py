@@ -221,7 +221,7 @@ class SimulatedLine:
         elif isinstance(order, Count):
             yield Counters(values=self._counters()), COUNT_S
         elif isinstance(order, Stop):
-            yield Leaving(reason="told to stop"), STOP_S
+            yield Leaving(reason="stop requested"), STOP_S
 
     def _prepared(self, order: Prepare) -> Iterator[tuple[AnyNodeMessage, float]]:
         self._seats = order.seats

@@ -86,7 +86,7 @@ def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
     """Nodes whose GPUs another node lists beside other ones -> that contradiction.
 
     Two names of one machine list the same GPUs. Of nodes that share some only, those in most contradictions
-    are left out until none is left, and both where nothing tells them apart.
+    are left out until none is left, and both where they are in equally many.
     """
     lists = {node: _uuids(inventory) for node, inventory in inventories.items()}
     holders: defaultdict[str, list[str]] = defaultdict(list)

@@ -27,7 +27,7 @@ def count(run: ProbeRun) -> None:
 
 def count_meanwhile(run: ProbeRun) -> None:
     """Ask every node for its counters; the answers are kept whenever they come."""
-    run.company.send(run.inventories, Count())
+    run.pool.send(run.inventories, Count())
 
 
 def compare(run: ProbeRun) -> None:

@@ -31,8 +31,8 @@ def preflight(run: ProbeRun) -> None:
         CancelledError: the person has cancelled.
     """
     results = run.results
-    results.nodes = [ProbedNode(node) for node in run.company.present]
-    run.company.open()
+    results.nodes = [ProbedNode(node) for node in run.pool.present]
+    run.pool.open()
     _receive_grounds(run)
     request = results.request
     busy = {node: users for node, inventory in run.inventories.items() if (users := gpu_users(inventory))}
@@ -107,10 +107,10 @@ def _worked(gpu: InventoryGpu) -> bool:
 
 
 def _receive_grounds(run: ProbeRun) -> None:
-    waiting = dict.fromkeys(run.company.present)
+    waiting = dict.fromkeys(run.pool.present)
     began = run.clock()
     until = began + CONNECT_S
-    while waiting and (received := run.company.receive(until)) is not None:
+    while waiting and (received := run.pool.receive(until)) is not None:
         node, message = received
         if isinstance(message, Lost):
             waiting.pop(node, None)
@@ -129,8 +129,8 @@ def _receive_grounds(run: ProbeRun) -> None:
         late = f"it did not answer within {took_s:.0f} s; see whether a login there waits or is slow"
         _leave_out(run, dict.fromkeys(waiting, late))
     # In the order of the plan, however they came: ranks are numbered so.
-    run.inventories = {node: run.inventories[node] for node in run.company.present if node in run.inventories}
-    run.company.dismiss([node for node in run.company.present if node not in run.inventories])
+    run.inventories = {node: run.inventories[node] for node in run.pool.present if node in run.inventories}
+    run.pool.dismiss([node for node in run.pool.present if node not in run.inventories])
 
 
 def _judge_node(run: ProbeRun, node: str, inventory: NodeInventory | None, problem: str | None) -> None:
@@ -147,7 +147,7 @@ def _leave_out(run: ProbeRun, without: Mapping[str, str]) -> None:
     for node, problem in without.items():
         run.inventories.pop(node, None)
         _judge_node(run, node, None, problem)
-    run.company.dismiss(without)
+    run.pool.dismiss(without)
 
 
 def _need_nodes(run: ProbeRun) -> None:

@@ -81,7 +81,7 @@ class RankControl:
         run = self._run
         run.enter("starting")
         for node in run.inventories:
-            run.company.send([node], self._prepare(node))
+            run.pool.send([node], self._prepare(node))
         arrivals = Arrivals(run.results.seats, run.clock(), run.results.request.timeout_s)
         while arrivals.waiting and (received := run.receive(arrivals.until)) is not None:
             node, message = received
@@ -129,7 +129,7 @@ class RankControl:
         seats = run.results.seats
         order = msgspec.structs.replace(step, id=self._steps)
         nodes = dict.fromkeys(seats[rank].node for rank in ranks)
-        run.company.send(nodes, order)
+        run.pool.send(nodes, order)
         if not self._counted and step.bytes >= LOAD_BYTES:
             self._counted = True
             count_meanwhile(run)
@@ -180,7 +180,7 @@ class RankControl:
         for rank, by in claimed.items():
             if rank in outcome.done:
                 node = self._run.results.seats[by].node
-                self._run.note(f"{node} says that {self._run.name(rank)} did not come, which has answered")
+                self._run.note(f"{node} reports that {self._run.name(rank)} did not come, which has answered")
         return [rank for rank, by in claimed.items() if rank not in outcome.done and by in outcome.done]
 
     def names(self, ranks: Collection[int]) -> str:

@@ -90,7 +90,7 @@ def settle(nodes: list[str], failures: Mapping[tuple[str, str], str]) -> tuple[s
 def _listen(run: ProbeRun, addresses: Mapping[str, NodeAddress]) -> dict[str, Listening]:
     waiting = dict.fromkeys(run.inventories)
     for node in waiting:
-        run.company.send([node], Listen(address=addresses[node].address))
+        run.pool.send([node], Listen(address=addresses[node].address))
     places: dict[str, Listening] = {}
     problems: dict[str, str] = {}
     until = run.clock() + LISTEN_S
@@ -119,7 +119,7 @@ def _try_all(run: ProbeRun, places: Mapping[str, Listening]) -> dict[tuple[str, 
     }
     for node in places:
         others = [target for name, target in targets.items() if name != node]
-        run.company.send([node], TryReach(targets=others, timeout_s=TRY_S))
+        run.pool.send([node], TryReach(targets=others, timeout_s=TRY_S))
     waiting = dict.fromkeys(places)
     failures: dict[tuple[str, str], str] = {}
     until = run.clock() + TRY_S + TRY_MARGIN_S

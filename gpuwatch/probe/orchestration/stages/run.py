@@ -27,7 +27,7 @@ class FailedError(Exception):
 class ProbeRun:
     """Written by the conductor's thread alone."""
 
-    company: NodePool
+    pool: NodePool
     results: Results
     clock: Callable[[], float]
     inventories: dict[str, NodeInventory] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class ProbeRun:
 
     def _next(self, until: float) -> tuple[str, AnyNodeMessage | Lost] | None:
         """The next message that its node may send: of a rank only the node on which it sits."""
-        while (received := self.company.receive(until)) is not None:
+        while (received := self.pool.receive(until)) is not None:
             node, message = received
             rank = getattr(message, "rank", None)
             if rank is None or ((seat := self.seat(rank)) is not None and seat.node == node):

@@ -24,7 +24,7 @@ class StoreTamperedError(StoreLostError):
     """Somebody else wrote to the store: nothing in it is evidence about a rank or node."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{TAMPERED}: {what}; nothing is said of any rank or node")
+        super().__init__(f"{TAMPERED}: {what}; nothing is known of any rank or node")
 
 
 class SealedStore:

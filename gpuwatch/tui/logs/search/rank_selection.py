@@ -10,24 +10,24 @@ MAX_FIRST_LOGS = 4
 """Logs that are shown before anybody chose."""
 
 
-def failed_ranks(scene: ViewState) -> list[int]:
+def failed_ranks(view_state: ViewState) -> list[int]:
     """The ranks with errors in their logs, the first to fail first; those that only follow come last."""
     found: dict[int, tuple[bool, float]] = {}
-    for reported in scene.fleet.findings.values():
+    for reported in view_state.fleet.findings.values():
         finding = reported.finding
         if finding.rank is None or finding.closed or finding.severity not in ("error", "critical"):
             continue
-        node = scene.fleet.nodes.get(reported.node)
+        node = view_state.fleet.nodes.get(reported.node)
         at = finding.at - (node.offset_s if node else 0.0)
         key = (finding.role in ("echo", "hint"), at)
         found[finding.rank] = min(found.get(finding.rank, key), key)
     return sorted(found, key=lambda rank: found[rank])
 
 
-def silent_ranks(scene: ViewState) -> list[int]:
+def silent_ranks(view_state: ViewState) -> list[int]:
     """Ranks by how long their own logs have not grown, the longest first."""
     grown: dict[int, float] = {}
-    for node in scene.fleet.nodes.values():
+    for node in view_state.fleet.nodes.values():
         for file in node.logs:
             if len(file.ranks) == 1 and file.grown_at is not None:
                 rank, at = file.ranks[0], file.grown_at - node.offset_s
@@ -35,7 +35,7 @@ def silent_ranks(scene: ViewState) -> list[int]:
     return sorted(grown, key=lambda rank: grown[rank])
 
 
-def first_choice(scene: ViewState) -> tuple[str, list[LogSource], bool]:
+def first_choice(view_state: ViewState) -> tuple[str, list[LogSource], bool]:
     """What to show before anybody chose: a few logs that can be read at once, all ranks are one key away.
 
     The logs of the incident, else of the ranks that failed, the first one first; where none did, all ranks
@@ -44,10 +44,10 @@ def first_choice(scene: ViewState) -> tuple[str, list[LogSource], bool]:
     Returns:
         The choice as a person would type it, the logs, and whether what happened led to them.
     """
-    sources = all_sources(scene.fleet)
-    if incident := scene.snapshot.leading:
+    sources = all_sources(view_state.fleet)
+    if incident := view_state.snapshot.leading:
         return name_of(incident), incident_logs(incident, sources) or sources, True
-    ranks, text = failed_ranks(scene)[:MAX_FIRST_LOGS], ""
+    ranks, text = failed_ranks(view_state)[:MAX_FIRST_LOGS], ""
     chosen: list[LogSource] = []
     if ranks:
         text = "failed"

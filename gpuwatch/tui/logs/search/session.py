@@ -14,11 +14,11 @@ from gpuwatch.tui.model.view_state import ViewState
 class LogHunt:
     """One search and one quest at a time; `version` moves when another pattern is to be painted."""
 
-    def __init__(self, scene: ViewState, offset: Callable[[str], float]) -> None:
+    def __init__(self, view_state: ViewState, offset: Callable[[str], float]) -> None:
         """Look for nothing yet.
 
         Args:
-            scene: Where the logs are.
+            view_state: Where the logs are.
             offset: A node's clock minus ours.
         """
         self.search: LogSearch | None = None
@@ -26,7 +26,7 @@ class LogHunt:
         self.note = ""
         """What the last gesture came to, where that must be stated."""
         self.version = 0
-        self._scene = scene
+        self._scene = view_state
         self._offset = offset
 
     @property
@@ -67,9 +67,9 @@ class LogHunt:
     def to_bad(self, view: View, step: int, *, warnings: bool) -> bool:
         """To the next (1) or previous (-1) error or warning; whether the cursor is there already."""
         self.end_quest()
-        scene, offset_s = self._scene, self._offset(view.buffers[0].source.node)
+        view_state, offset_s = self._scene, self._offset(view.buffers[0].source.node)
         reported = next_error.to_bad(
-            view, step, scene.fleet, scene.session, warnings=warnings, offset_s=offset_s
+            view, step, view_state.fleet, view_state.session, warnings=warnings, offset_s=offset_s
         )
         if isinstance(reported, next_error.PendingJump):
             self.quest = reported

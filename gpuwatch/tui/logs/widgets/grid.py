@@ -28,10 +28,10 @@ def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
 class LogGrid(Grid):
     """Every pane there can be; those that are not needed are hidden. One may be shown alone."""
 
-    def __init__(self, desk: LogWorkspace) -> None:
-        self.panes = [LogPane(desk, id=f"log-{n}") for n in range(MOST_PANES)]
+    def __init__(self, workspace: LogWorkspace) -> None:
+        self.panes = [LogPane(workspace, id=f"log-{n}") for n in range(MOST_PANES)]
         super().__init__(*self.panes, id="log-grid")
-        self.desk = desk
+        self.workspace = workspace
         self.zoomed = False
         self.shown = 0
         """Logs that have a pane,"""
@@ -40,19 +40,19 @@ class LogGrid(Grid):
 
     def one_by_one(self, width: int, height: int, focused: object) -> None:
         """Give every log its pane, as far as there is room."""
-        columns, rows = grid_for(len(self.desk.sources), width, height)
+        columns, rows = grid_for(len(self.workspace.sources), width, height)
         self.room = columns * rows
-        sources = self.desk.panes(self.room)
+        sources = self.workspace.panes(self.room)
         self.shown = len(sources)
         for pane, source in zip(self.panes, sources, strict=False):
-            pane.view = self.desk.opened.view_of(source)
+            pane.view = self.workspace.opened.view_of(source)
         if not sources:
             self.panes[0].view = None
         self._lay_out(max(1, len(sources)), columns, rows, focused)
 
     def merged(self) -> None:
         """One pane with the lines of all."""
-        self.panes[0].view = self.desk.opened.merged
+        self.panes[0].view = self.workspace.opened.merged
         self._lay_out(1, 1, 1, None)
 
     def _lay_out(self, count: int, columns: int, rows: int, focused: object) -> None:

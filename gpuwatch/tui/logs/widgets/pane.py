@@ -49,7 +49,7 @@ LEAST_MESSAGE = 32
 
 
 class LogPane(LineView, can_focus=True):
-    """Paints a view of the desk; which one is decided anew whenever the choice changes."""
+    """Paints a view of the workspace; which one is decided anew whenever the choice changes."""
 
     DEFAULT_CSS: ClassVar[str] = "LogPane { width: 1fr; height: 1fr; overflow: hidden; }"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
@@ -67,9 +67,9 @@ class LogPane(LineView, can_focus=True):
 
         pane: LogPane
 
-    def __init__(self, desk: LogWorkspace, *, id: str) -> None:  # noqa: A002 - textual's name
+    def __init__(self, workspace: LogWorkspace, *, id: str) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
-        self.desk = desk
+        self.workspace = workspace
         self._view: View | None = None
         self.empty: Callable[[], list[str]] = list
         """Sentences to show where there is no view."""
@@ -101,18 +101,20 @@ class LogPane(LineView, can_focus=True):
         if view.sync():
             self.post_message(self.Moved(self))
         self._gutter_cells = self._names(view)
-        self._everyone = self.desk.everyone(view) if view.merged else []
-        course = self.desk.course if view.merged else None
+        self._everyone = self.workspace.everyone(view) if view.merged else []
+        course = self.workspace.course if view.merged else None
         self._cause_at = course.cause.at if course else None
         width = max(8, self.columns - self._before(view))
-        self._shown = list(shown_lines(view, self.desk, width, self.size.height - 1))
+        self._shown = list(shown_lines(view, self.workspace, width, self.size.height - 1))
 
     def _why_empty(self) -> list[Row]:
         dim, width = self.look.dim, self.columns
         return [row for text in self.empty() for row in (wrapped(text, width, dim) if text else [()])]
 
     def _before(self, view: View) -> int:
-        return GUTTER_CELLS + (CLOCK_CELLS if self.desk.clocks or view.merged else 0) + self._gutter_cells
+        return (
+            GUTTER_CELLS + (CLOCK_CELLS if self.workspace.clocks or view.merged else 0) + self._gutter_cells
+        )
 
     def _names(self, view: View) -> int:
         """Cells of the gutter that shows whose line it is; the widest name decides."""
@@ -144,7 +146,7 @@ class LogPane(LineView, can_focus=True):
         if line > len(self._shown):
             return None
         shown = self._shown[line - 1]
-        return shown, shown.here and self.has_focus, self.desk.ink, view.left, self._cause_at
+        return shown, shown.here and self.has_focus, self.workspace.ink, view.left, self._cause_at
 
     def row(self, line: int, width: int) -> Row:
         """Paint one."""
@@ -167,7 +169,7 @@ class LogPane(LineView, can_focus=True):
             out.append(Segment(" " * self._before(view)))
         else:
             out += mark(severity, look, bookmarked=shown.bookmarked, wanted=shown.wanted)
-            if self.desk.clocks or view.merged:
+            if self.workspace.clocks or view.merged:
                 out.append(self._clock(shown))
             if view.merged:
                 out += self._gutter(shown, self._gutter_cells)
@@ -182,7 +184,7 @@ class LogPane(LineView, can_focus=True):
         room -= sum(segment.cell_length for segment in tail)
         ink = Ink(
             look,
-            self.desk.hunt.patterns,
+            self.workspace.hunt.patterns,
             0 if view.wrap else view.left,
             severity,
             first=not shown.spot.piece,
@@ -220,7 +222,7 @@ class LogPane(LineView, can_focus=True):
             return self._on_ground([Segment(" no log yet")], width)
         right = [*self._trouble(view), *self._state(view)]
         room = width - sum(segment.cell_length for segment in right) - 1
-        left = merged_words(view, self.desk, self.look) if view.merged else self._file_words(view, room)
+        left = merged_words(view, self.workspace, self.look) if view.merged else self._file_words(view, room)
         out: list[Segment] = []
         for segment in left:
             if room <= 3:
@@ -237,16 +239,16 @@ class LogPane(LineView, can_focus=True):
 
     def _file_words(self, view: View, room: int) -> list[Segment]:
         buffer, look = view.buffers[0], self.look
-        file = file_of(self.scene.fleet, buffer.source)
-        return file_words(buffer, file, self._age(buffer), self.scene.now, look, room)
+        file = file_of(self.view_state.fleet, buffer.source)
+        return file_words(buffer, file, self._age(buffer), self.view_state.now, look, room)
 
     def _age(self, buffer: Buffer) -> float | None:
         """Seconds since the newest line came; None: not known."""
-        file = file_of(self.scene.fleet, buffer.source)
+        file = file_of(self.view_state.fleet, buffer.source)
         grown = None if file is None else file.grown_at
         if buffer.live and buffer.times and buffer.times[-1] != UNKNOWN:
             grown = buffer.times[-1] if grown is None else max(grown, buffer.times[-1])
-        return None if grown is None else max(0.0, self.scene.wall() - (grown - buffer.offset_s))
+        return None if grown is None else max(0.0, self.view_state.wall() - (grown - buffer.offset_s))
 
     def _trouble(self, view: View) -> list[Segment]:
         """What keeps lines from being shown."""
@@ -254,7 +256,7 @@ class LogPane(LineView, can_focus=True):
         if view.merged:
             failed = sum(bool(each.error) for each in view.buffers)
             return [Segment(f" {failed} not read ", look.badge["warning"])] if failed else []
-        file = file_of(self.scene.fleet, buffer.source)
+        file = file_of(self.view_state.fleet, buffer.source)
         if file is not None and file.state in ("unreadable", "gone"):
             words = file.reason or (
                 "deleted; waiting for a new file" if file.state == "gone" else "unreadable"

@@ -61,10 +61,10 @@ def short_path(path: str, room: int, most: int = 3) -> str:
     return next((tail for tail in tails if cell_len(tail) <= room), names[-1] if names else path)
 
 
-def merged_words(view: View, desk: LogWorkspace, look: StyleSet) -> list[Segment]:
+def merged_words(view: View, workspace: LogWorkspace, look: StyleSet) -> list[Segment]:
     """What is merged, in which order, and how sure the clocks are."""
     buffers = view.buffers
-    ranks = desk.everyone(view)
+    ranks = workspace.everyone(view)
     loaded = sum(bool(buffer.lines) for buffer in buffers)
     of_all = "" if loaded == len(buffers) else f"{loaded} of "
     files = f"{of_all}{len(buffers)} file{'s' * (len(buffers) != 1)}"
@@ -73,7 +73,7 @@ def merged_words(view: View, desk: LogWorkspace, look: StyleSet) -> list[Segment
         Segment(f"{fit_list(ranks)}  " if ranks else "", look.strong),
         Segment(f"{files} by time on this clock; ~ arrival  ", look.dim),
     ]
-    if unsure := desk.opened.unsure_clocks(view):
+    if unsure := workspace.opened.unsure_clocks(view):
         named = unsure[0] if len(unsure) == 1 else f"{len(unsure)} nodes"
         out.insert(1, Segment(f" {clean(named)}: clock offset uncertain by over 1 s ", look.badge["warning"]))
         out.insert(2, Segment(" "))

@@ -27,23 +27,23 @@ class LogResults(SelectableLines):
     DEFAULT_CSS: ClassVar[str] = "LogResults { height: 33%; min-height: 4; }"
     pinned = 1
 
-    def __init__(self, desk: LogWorkspace) -> None:
+    def __init__(self, workspace: LogWorkspace) -> None:
         super().__init__(id="log-results")
-        self.desk = desk
+        self.workspace = workspace
         self.of_bookmarks = False
         self._on: Hit | None = None
 
     def entries(self) -> Sequence[Hit | Bookmark]:
         """What is listed."""
         if self.of_bookmarks:
-            return self.desk.bookmarks.in_order()
-        return self.desk.hunt.search.hits if self.desk.hunt.search else ()
+            return self.workspace.bookmarks.in_order()
+        return self.workspace.hunt.search.hits if self.workspace.hunt.search else ()
 
     def prepare(self) -> None:
         """The cursor stays on its hit while others come in before it."""
         entries = self.entries()
-        if self._on is not None and not self.of_bookmarks and self.desk.hunt.search:
-            hits = self.desk.hunt.search.hits
+        if self._on is not None and not self.of_bookmarks and self.workspace.hunt.search:
+            hits = self.workspace.hunt.search.hits
             if not (self.at < len(hits) and hits[self.at] == self._on) and self._on in hits:
                 self.at = hits.index(self._on)
         self.at = max(0, min(self.at, len(entries) - 1))
@@ -68,26 +68,28 @@ class LogResults(SelectableLines):
             (entry.node, entry.file) if isinstance(entry, Hit) else (entry.source.node, entry.source.file)
         )
         at = None if entry.at == UNKNOWN else entry.at
-        severity = loudness(entry.line, self.desk.marked.at(node, file, entry.line.offset))
+        severity = loudness(entry.line, self.workspace.marked.at(node, file, entry.line.offset))
         out = [
             *mark(severity, look, bookmarked=isinstance(entry, Bookmark)),
             Segment(clock_text(at) + " ", look.dim),
             Segment(fit(f"{node} {self._named(node, file)}", PLACE) + " ", look.title),
         ]
         room = max(0, width - sum(segment.cell_length for segment in out))
-        out += text_segments(entry.line.text, Ink(look, self.desk.hunt.patterns, severity=severity), room)
+        out += text_segments(
+            entry.line.text, Ink(look, self.workspace.hunt.patterns, severity=severity), room
+        )
         row = tuple(out)
         return on_ground(row, width, look.cursor) if line - 1 == self.at and self.has_focus else row
 
     def _named(self, node: str, file: str) -> str:
-        known = file_of(self.scene.fleet, LogSource(node, file))
+        known = file_of(self.view_state.fleet, LogSource(node, file))
         ranks = known.ranks if known else []
         return LogSource(node, file, ranks[0] if len(ranks) == 1 else None).name
 
     def _title(self) -> str:
         if self.of_bookmarks:
-            return f" {plural(len(self.desk.bookmarks), 'bookmark')}; enter opens, esc closes"
-        search = self.desk.hunt.search
+            return f" {plural(len(self.workspace.bookmarks), 'bookmark')}; enter opens, esc closes"
+        search = self.workspace.hunt.search
         if search is None:
             return ""
         state = (

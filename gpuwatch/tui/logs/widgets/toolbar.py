@@ -21,9 +21,9 @@ class LogBar(RebuiltPage, can_focus=False):
 
     DEFAULT_CSS: ClassVar[str] = "LogBar { height: 1; background: $surface; overflow-y: hidden; }"
 
-    def __init__(self, desk: LogWorkspace) -> None:
+    def __init__(self, workspace: LogWorkspace) -> None:
         super().__init__(id="log-bar")
-        self.desk = desk
+        self.workspace = workspace
         self.shown = 0
         """Panes that there is room for."""
 
@@ -40,7 +40,7 @@ class LogBar(RebuiltPage, can_focus=False):
         return [tuple(out)]
 
     def _parts(self) -> list[tuple[str, Style]]:
-        desk, look, hunt, opened = self.desk, self.look, self.desk.hunt, self.desk.opened
+        workspace, look, hunt, opened = self.workspace, self.look, self.workspace.hunt, self.workspace.opened
         parts: list[tuple[str, Style]] = []
         if hunt.note:
             parts.append((f"{clean(hunt.note)}", look.severity["warning"]))
@@ -49,7 +49,7 @@ class LogBar(RebuiltPage, can_focus=False):
                 f"searching the node for the next {hunt.quest.what}: {hunt.quest.progress:.0%}, esc cancels"
             )
             parts.append((words, look.severity["warning"]))
-        parts.append((clean(desk.text or "default selection"), look.strong))
+        parts.append((clean(workspace.text or "default selection"), look.strong))
         parts.append((self._how_many(), look.dim))
         if opened.time is not None:
             parts.append((f"at {clock_text(opened.time)}", look.title))
@@ -69,15 +69,15 @@ class LogBar(RebuiltPage, can_focus=False):
             )
         if not opened.folding:
             parts.append(("folding off", look.dim))
-        if desk.bookmarks:
-            parts.append((f"* {len(desk.bookmarks)}", look.title))
+        if workspace.bookmarks:
+            parts.append((f"* {len(workspace.bookmarks)}", look.title))
         return parts
 
     def _how_many(self) -> str:
-        desk = self.desk
-        if desk.mode != "panes":
-            return MODES[desk.mode]
-        total = len(desk.sources)
+        workspace = self.workspace
+        if workspace.mode != "panes":
+            return MODES[workspace.mode]
+        total = len(workspace.sources)
         if self.shown >= total:
             return f"{total} log{'s' * (total != 1)}"
-        return f"{desk.first + 1}-{min(total, desk.first + self.shown)} of {total} logs, ] next"
+        return f"{workspace.first + 1}-{min(total, workspace.first + self.shown)} of {total} logs, ] next"

@@ -25,7 +25,7 @@ UNSURE_S = 1.0
 class OpenLogs:
     """Views of single files, made when they are first looked at, or one view of several merged."""
 
-    def __init__(self, scene: ViewState, marked: Marked) -> None:
+    def __init__(self, view_state: ViewState, marked: Marked) -> None:
         self.views: dict[LogSource, View] = {}
         self.merged: View | None = None
         self.time: float | None = None
@@ -35,7 +35,7 @@ class OpenLogs:
         """The least severity of the lines that are shown; None: all are."""
         self.wrap = False
         self.folding = True
-        self._scene = scene
+        self._scene = view_state
         self._marked = marked
         self._buffers: dict[LogSource, Buffer] = {}
         self._to_open: list[Buffer] = []

@@ -14,25 +14,25 @@ WRONG = (re.error, ChoiceError, TimeError)
 """What `try_out` and `enter` raise; the message states what is wrong with the text."""
 
 
-def try_out(desk: LogWorkspace, purpose: Purpose, text: str) -> str:
+def try_out(workspace: LogWorkspace, purpose: Purpose, text: str) -> str:
     """Words about a text that is being typed, or none. A filter holds at once, all else when it is entered.
 
     Raises:
         WRONG: It cannot be entered as it is.
     """
     if purpose == "filter":
-        desk.opened.set_filter(text)
+        workspace.opened.set_filter(text)
     elif purpose == "search":
         re.compile(text)
     elif text.strip() and purpose == "choose":
-        found = choose(text, desk.scene.fleet, desk.special)
+        found = choose(text, workspace.view_state.fleet, workspace.special)
         return f"{len(found)} log{'s' * (len(found) != 1)}"
     elif text.strip():
-        _time(desk, text)
+        _time(workspace, text)
     return ""
 
 
-def enter(desk: LogWorkspace, purpose: Purpose, text: str) -> None:
+def enter(workspace: LogWorkspace, purpose: Purpose, text: str) -> None:
     """Do what a text states; a search for nothing ends the one that runs.
 
     Raises:
@@ -40,17 +40,17 @@ def enter(desk: LogWorkspace, purpose: Purpose, text: str) -> None:
     """
     match purpose:
         case "choose":
-            desk.choose(text)
+            workspace.choose(text)
         case "filter":
-            desk.opened.set_filter(text)
+            workspace.opened.set_filter(text)
         case "time":
-            desk.opened.go_to_time(_time(desk, text))
+            workspace.opened.go_to_time(_time(workspace, text))
         case "search" if text:
-            desk.hunt.start_search(text)
+            workspace.hunt.start_search(text)
         case "search":
-            desk.hunt.end_search()
+            workspace.hunt.end_search()
 
 
-def _time(desk: LogWorkspace, text: str) -> float:
-    wall = desk.scene.wall()
-    return time_typed(text, wall if desk.opened.time is None else desk.opened.time, wall)
+def _time(workspace: LogWorkspace, text: str) -> float:
+    wall = workspace.view_state.wall()
+    return time_typed(text, wall if workspace.opened.time is None else workspace.opened.time, wall)

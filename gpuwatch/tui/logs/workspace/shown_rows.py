@@ -38,7 +38,7 @@ class ShownLine:
     """The cursor is on it."""
 
 
-def shown_lines(view: View, desk: LogWorkspace, width: int, height: int) -> Iterator[ShownLine]:
+def shown_lines(view: View, workspace: LogWorkspace, width: int, height: int) -> Iterator[ShownLine]:
     """Lay a view out that is up to date with its feed."""
     feed, index = view.feed, view.index
     for spot in view.layout(width, height):
@@ -52,8 +52,8 @@ def shown_lines(view: View, desk: LogWorkspace, width: int, height: int) -> Iter
             at=feed.time(fold.key),
             source=place[0],
             seam=feed.seams.get(fold.first),
-            found=desk.marked.severity(feed, fold),
-            bookmarked=not spot.ruled and desk.bookmarks.holds(key, line.text),
-            wanted=not spot.ruled and (place == view.marked or key == desk.led_to),
+            found=workspace.marked.severity(feed, fold),
+            bookmarked=not spot.ruled and workspace.bookmarks.holds(key, line.text),
+            wanted=not spot.ruled and (place == view.marked or key == workspace.led_to),
             here=not spot.ruled and spot.row == index,
         )

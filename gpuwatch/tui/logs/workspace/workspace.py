@@ -60,8 +60,8 @@ class OpenRequest:
 class LogWorkspace:
     """Survives the screen: the choice and the bookmarks are there when it is opened again."""
 
-    def __init__(self, scene: ViewState, bookmarks: BookmarkFile | None = None) -> None:
-        self.scene = scene
+    def __init__(self, view_state: ViewState, bookmarks: BookmarkFile | None = None) -> None:
+        self.view_state = view_state
         self.text = ""
         """The choice, as it was typed."""
         self.sources: list[LogSource] = []
@@ -73,9 +73,9 @@ class LogWorkspace:
         self.led_to: Key | None = None
         """The line that it led to: highlighted wherever it is shown."""
         self.marked = Marked()
-        self.opened = OpenLogs(scene, self.marked)
+        self.opened = OpenLogs(view_state, self.marked)
         self.bookmarks = Bookmarks(bookmarks)
-        self.hunt = LogHunt(scene, self.opened.offset)
+        self.hunt = LogHunt(view_state, self.opened.offset)
         self.clocks = False
         """A time stands before every line."""
         self.course: Course | None = None
@@ -92,8 +92,8 @@ class LogWorkspace:
         Raises:
             ChoiceError: The text names nothing; what is shown stays.
         """
-        found = choose(text, self.scene.fleet, self.special)
-        leading = self.scene.snapshot.leading
+        found = choose(text, self.view_state.fleet, self.special)
+        leading = self.view_state.snapshot.leading
         names = [name_of(leading) if word == "failed" and leading else word for word in text.split()]
         self.text, self.led = " ".join(names), False
         self.show(found)
@@ -108,13 +108,13 @@ class LogWorkspace:
 
     def open(self, wanted: OpenRequest) -> None:
         """Show what another screen leads to: a line, a second, some ranks."""
-        known = all_sources(self.scene.fleet)
+        known = all_sources(self.view_state.fleet)
         own = [s for s in known if s.node == wanted.node and wanted.file in (None, s.file)]
         if wanted.node is not None and wanted.file is not None and not own:
             own = [LogSource(wanted.node, wanted.file)]
         for rank in wanted.ranks:
             own += rank_sources(known, rank)
-        incident = self.scene.snapshot.incident(wanted.incident or "")
+        incident = self.view_state.snapshot.incident(wanted.incident or "")
         about = incident_logs(incident, known) if incident else []
         self.text = folded(wanted.ranks) or " ".join(part for part in (wanted.node, wanted.file) if part)
         if incident is not None:
@@ -127,7 +127,7 @@ class LogWorkspace:
 
     def choose_for_them(self) -> None:
         """Show what matters most, as nobody has chosen yet."""
-        self.text, found, self.led = first_choice(self.scene)
+        self.text, found, self.led = first_choice(self.view_state)
         if found:
             self.show(found)
 
@@ -137,7 +137,7 @@ class LogWorkspace:
         Args:
             about: The incident on the screen before.
         """
-        incident = about or self.scene.snapshot.leading
+        incident = about or self.view_state.snapshot.leading
         if incident is not None and incident.id not in (self._chosen_for, self._about_id):
             self._choose_for(incident)
             return
@@ -153,13 +153,13 @@ class LogWorkspace:
 
     @property
     def _leading_id(self) -> str | None:
-        leading = self.scene.snapshot.leading
+        leading = self.view_state.snapshot.leading
         return leading.id if leading else None
 
     @property
     def _about(self) -> Incident | None:
         """The incident whose logs are shown."""
-        reported = self.scene.snapshot
+        reported = self.view_state.snapshot
         return next((found for word in self.text.split() if (found := incident_named(word, reported))), None)
 
     @property
@@ -169,13 +169,13 @@ class LogWorkspace:
 
     def special(self, word: str) -> Sequence[LogSource]:
         """The logs of an incident, of the ranks that failed, or of those that have been silent longest."""
-        known, reported = all_sources(self.scene.fleet), self.scene.snapshot
+        known, reported = all_sources(self.view_state.fleet), self.view_state.snapshot
         incident = reported.leading if word == "failed" else incident_named(word, reported)
         if incident is not None:
             return incident_logs(incident, known)
-        ranks = failed_ranks(self.scene) if word == "failed" else []
+        ranks = failed_ranks(self.view_state) if word == "failed" else []
         if word == "slowest":
-            ranks = silent_ranks(self.scene)[:SLOWEST_RANKS]
+            ranks = silent_ranks(self.view_state)[:SLOWEST_RANKS]
         return [source for rank in ranks for source in rank_sources(known, rank)]
 
     def set_mode(self, mode: Mode) -> None:
@@ -203,16 +203,16 @@ class LogWorkspace:
             return
         wanted = self.sources
         if self.mode == "everyone":
-            ranks = every_rank(all_sources(self.scene.fleet))[:MOST_FILES]
+            ranks = every_rank(all_sources(self.view_state.fleet))[:MOST_FILES]
             wanted = list(dict.fromkeys([*self.sources, *ranks]))
         self.opened.merge(wanted, lead)
 
     def pull(self) -> None:
         """Once a frame: take in what came; ask for what is due."""
-        self.marked.refresh(self.scene.fleet)
+        self.marked.refresh(self.view_state.fleet)
         self.opened.pull()
         self.hunt.pull()
-        if self._alerts_seen is not (reported := self.scene.snapshot):
+        if self._alerts_seen is not (reported := self.view_state.snapshot):
             self._alerts_seen, about = reported, self._about
             self.course = course_of(about) if about else None
         if self.opened.merged is not None:
@@ -250,7 +250,9 @@ class LogWorkspace:
 
     def add(self, source: LogSource) -> LogSource:
         """Give one more file a pane, as its node knows it."""
-        known = [s for s in all_sources(self.scene.fleet) if (s.node, s.file) == (source.node, source.file)]
+        known = [
+            s for s in all_sources(self.view_state.fleet) if (s.node, s.file) == (source.node, source.file)
+        ]
         source = known[0] if known else source
         if source not in self.sources:
             self.sources.insert(self.first, source)
