@@ -68,24 +68,13 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         title = for_device(title, device_kind(key_line))
     subject = f"GPU {gpu}" if "tool" in finding.fields else ""  # one line of a tool may name several GPUs
     timed = finding.timed or not finding.backlog
-    proof = Proof(
-        "line",
-        key_line,
-        at if timed or finding.bound != "undated" else None,
-        timed,
-        found.node,
-        finding.file,
-        finding.offset,
-        tuple(finding.lines),
-        finding.key,
-    )
     return Alert(
         id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line + subject)}",
         code=finding.rule,
         severity=finding.severity if claim is None else claim.severity,
         title=title,
         text=_text(finding, title, key_line, "" if claim is None else claim.doubt),
-        proof=(proof,),
+        proof=(_proof(found, key_line, at if timed or finding.bound != "undated" else None, timed=timed),),
         role=_role(finding, refuted=claim is not None and claim.refuted),
         node=node,
         gpu=gpu,
@@ -107,6 +96,13 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         refuted=claim is not None and claim.refuted,
         writer_unknown=kernel and claim is None and anybody_may_have_written(finding.file, where.places),
     )
+
+
+def _proof(found: LocatedFinding, key_line: str, at: float | None, *, timed: bool) -> Proof:
+    """The lines that a finding rests on. `at`: unix seconds of the operator's clock; None: not known."""
+    finding = found.finding
+    lines = tuple(finding.lines)
+    return Proof("line", key_line, at, timed, found.node, finding.file, finding.offset, lines, finding.key)
 
 
 def _unknown(found: LocatedFinding) -> Alert:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.detail import with_detail
-from gpuwatch.diagnose.incidents.root_cause import raised_by
+from gpuwatch.diagnose.incidents.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (

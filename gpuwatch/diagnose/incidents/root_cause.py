@@ -1,4 +1,4 @@
-"""The first failure of a group of alerts, and the best word for it, by roles and the rules of attribution."""
+"""Select the root cause of a group of alerts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import structs
-
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.alerts.unexplained import last_resort
+from gpuwatch.diagnose.incidents.explaining_error import (
+    KERNEL_S,
+    MILD_ENDS,
+    PEERS_WEIGHT,
+    SAME_MOMENT_S,
+    explained,
+    weight,
+)
 from gpuwatch.diagnose.incidents.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
@@ -19,9 +25,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     LAUNCHER,
     NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
-    PRECURSORS,
     RENDEZVOUS_TIMEOUTS,
-    SCHEDULER,
     TIMEOUTS,
     UNEXPLAINED,
     explains,
@@ -32,18 +36,8 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
 PEERS_SOONER_S = 30.0
 """Peers notice a dead process at once, its launcher only when it looks, and its tables come last."""
-SAME_MOMENT_S = 2.0
-KERNEL_S = 30.0
-"""The kernel's or the scheduler's word may be stamped later than the end of the process that it explains."""
-EXPLAINED_S = 600.0
-"""A traceback of a rank explains its exit this long afterwards."""
-PEERS_WEIGHT = 5
-LOGGED_BYTES = 16384
-"""An exception with its traceback stands at most so far above the launcher's line about the exit."""
 SIGNALLED = "launch.agent_signalled"
 """Reported by a rank: its launcher stopped it, for what a rank that was not stopped may report."""
-MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated"))
-"""How a rank also ends that only lost its peers."""
 ALIVE_S = 60.0
 """A rank that has errors of its own so long after another one survived that one."""
 AFTERMATH_S = 5.0
@@ -73,16 +67,16 @@ def verdict(alerts: Sequence[Alert]) -> RootCause:
         untimed = [alert for alert in untimed if not _is_later(alert, best, limits)]
     found = RootCause()
     if untimed:
-        strongest = min(untimed, key=lambda alert: (_weight(alert), limits[alert.id][1]))
+        strongest = min(untimed, key=lambda alert: (weight(alert), limits[alert.id][1]))
         strongest = _absent_rank_failure(strongest, candidates)
         if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
             best = strongest
-        elif best is None or _weight(strongest) < _weight(best):
+        elif best is None or weight(strongest) < weight(best):
             best = strongest
             found.doubts.append("the line that names the cause has no time of its own")
-        elif _weight(strongest) == _weight(best) and strongest.rank != best.rank:
+        elif weight(strongest) == weight(best) and strongest.rank != best.rank:
             found.doubts.append(f"{strongest.title!r} has no time and may be older")
-    accuser = None if best is not None and _weight(best) < PEERS_WEIGHT else _accuser(alerts)
+    accuser = None if best is not None and weight(best) < PEERS_WEIGHT else _accuser(alerts)
     if accuser is not None:
         return RootCause(accuser, listed(accuser))
     if best is None or best.code == UNKNOWN:
@@ -91,7 +85,7 @@ def verdict(alerts: Sequence[Alert]) -> RootCause:
             found.doubts.append("no rule knows this error")
         return found
     found.rivals = _rivals(best, timed)
-    cause = _explained(best, alerts)
+    cause = explained(best, alerts)
     found.cause, found.named = cause, listed(cause) or _minority_ranks(cause, alerts)
     rival = next((each for each in found.rivals if not explains(cause.code, each.code)), None)
     if rival is not None:
@@ -105,26 +99,6 @@ def _accuser(alerts: Sequence[Alert]) -> Alert | None:
     """The first survivor that names the ranks which it lost."""
     named = (alert for alert in alerts if alert.code in PEER_CONNECTION_ERRORS and absent_ranks(alert))
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)
-
-
-def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """The exception with which a rank ended, where the cause is that it did."""
-    if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
-        return next((each for each in _logged_above(alerts, cause) if each.code in GENERIC_EXCEPTIONS), None)
-    if cause.code in EXITS and cause.fields.get("proc_index") is not None:
-        below = [each for each in alerts if each.code in GENERIC_EXCEPTIONS and _is_below(each, cause)]
-        return min(below, key=lambda each: each.proof[0].offset or 0, default=None)
-    if cause.rank is None or (cause.code not in EXITS and cause.code not in GENERIC_EXCEPTIONS):
-        return None
-    own = [each for each in alerts if each.code in GENERIC_EXCEPTIONS and each.rank == cause.rank]
-    return max(own, key=lambda each: (each.first, each.id), default=None)
-
-
-def _is_below(alert: Alert, cause: Alert) -> bool:
-    """Whether a line stands below that of a cause in its file, as near as a traceback."""
-    proof, other = alert.proof[0], cause.proof[0]
-    between = (proof.offset or 0) - (other.offset or 0)
-    return (proof.node, proof.file) == (other.node, other.file) and 0 < between <= LOGGED_BYTES
 
 
 def listed(alert: Alert) -> tuple[int, ...]:
@@ -149,21 +123,6 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
     )
 
 
-def _weight(alert: Alert) -> int:
-    """The smaller, the more likely a cause: lists, causes by themselves, ends of processes, the rest."""
-    if alert.code in NAMES_CULPRIT and alert.role == "root":
-        return 0
-    if EXITS.get(alert.code, 0) >= 2:
-        return 6
-    if alert.code in PEER_CONNECTION_ERRORS:
-        return PEERS_WEIGHT
-    if alert.code in GENERIC_EXCEPTIONS:
-        return 4
-    if alert.role == "first":
-        return 3
-    return 2 if alert.code in EXITS else 1
-
-
 def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
     """Causes by role that are neither victims' words nor what came after everything had ended."""
     entered: dict[int, float] = {}
@@ -184,7 +143,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
     possible = [alert for alert in possible if not _torn_down(alert, alerts)]
     signalled = {alert.rank for alert in possible if alert.code == SIGNALLED}
     if any(
-        alert.rank not in signalled and _weight(alert) < PEERS_WEIGHT
+        alert.rank not in signalled and weight(alert) < PEERS_WEIGHT
         for alert in possible
         if alert.rank is not None
     ):
@@ -267,21 +226,19 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
     raised = {alert.rank for alert in alerts if alert.code in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
-        key=lambda alert: (_when(alert), _weight(alert), _is_mute(alert, raised), alert.position),
+        key=lambda alert: (_when(alert), weight(alert), _is_mute(alert, raised), alert.position),
     )
     lists = [alert for alert in ordered if alert.code in NAMES_CULPRIT and alert.role == "root"]
     if lists:
         return _listed_culprit(lists[0], ordered)
     best: Alert | None = None
     for alert in ordered:
-        if best is None or (
-            _weight(alert) < _weight(best) and alert.first - best.first <= _slack(best, alert)
-        ):
+        if best is None or (weight(alert) < weight(best) and alert.first - best.first <= _slack(best, alert)):
             best = alert
     if best is not None and _is_mild(best):
         same = [each for each in ordered if each.code == best.code and not _is_mild(each)]
         best = next((each for each in same if each.first - best.first <= SAME_MOMENT_S), best)
-    if best is not None and _weight(best) >= PEERS_WEIGHT:
+    if best is not None and weight(best) >= PEERS_WEIGHT:
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
         return next((alert for alert in warned if explains(alert.code, best.code)), best)
     return best
@@ -308,14 +265,10 @@ def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
         crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
         if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
             return alert
-        if (
-            alert.first <= explicit.first
-            and alert.code not in NAMES_CULPRIT
-            and _weight(alert) < PEERS_WEIGHT
-        ):
+        if alert.first <= explicit.first and alert.code not in NAMES_CULPRIT and weight(alert) < PEERS_WEIGHT:
             if named and alert.rank in named:
                 return alert
-            if not named and alert.first < explicit.first - SAME_MOMENT_S and _weight(alert) <= 2:
+            if not named and alert.first < explicit.first - SAME_MOMENT_S and weight(alert) <= 2:
                 return alert
     return explicit
 
@@ -330,11 +283,11 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
         for alert in candidates
         if alert.code not in NAMES_CULPRIT
         and alert.code not in RENDEZVOUS_TIMEOUTS
-        and _weight(alert) <= 2
+        and weight(alert) <= 2
         and (alert.node, alert.rank) not in came
         and alert.first <= waited.first + SAME_MOMENT_S
     ]
-    return min(away, key=lambda alert: (_weight(alert), alert.first, alert.position), default=waited)
+    return min(away, key=lambda alert: (weight(alert), alert.first, alert.position), default=waited)
 
 
 def _slack(best: Alert, later: Alert) -> float:
@@ -358,147 +311,10 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
         alert
         for alert in candidates
         if alert.id != best.id
-        and _weight(alert) <= _weight(best)
+        and weight(alert) <= weight(best)
         and (alert.node != best.node or None is not alert.rank != best.rank)
         and alert.code != best.code
         and not explains(alert.code, best.code)
         and not (alert.rank is None and alert.code in EXITS)  # it may well be the end of `best` itself
         and abs(alert.first - best.first) <= SAME_MOMENT_S + alert.error_s + best.error_s
     )
-
-
-def _explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Follow the known cascades back to what brought `best` about on the same place."""
-    if best.node is None and best.rank is None:  # the scheduler states it twice, once with the node
-        best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
-    seen = {best.id}
-    while True:
-        earlier = [
-            alert
-            for alert in alerts
-            if alert.id not in seen
-            and explains(alert.code, best.code)
-            and _same_place(alert, best)
-            and not _is_launchers_word(alert, best)
-            and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
-        ]
-        if not earlier and (best.code in EXITS or best.code in GENERIC_EXCEPTIONS):
-            earlier = [
-                alert for alert in alerts if alert.id not in seen and _earlier_error_of_rank(alert, best)
-            ]
-        if not earlier and best.code in EXITS and best.rank is not None:
-            unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
-            if unranked:
-                cause = min(unranked, key=lambda alert: (_weight(alert), alert.first))
-                return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
-        if not earlier and best.code in EXITS and best.rank is None:
-            earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
-        if not earlier:
-            return _placed(best, alerts)
-        best = min(earlier, key=lambda alert: (_weight(alert), alert.first))
-        seen.add(best.id)
-
-
-def _is_launchers_word(alert: Alert, best: Alert) -> bool:
-    """Whether it states only that some rank ended, beside the exception of a known one."""
-    return (
-        best.code in GENERIC_EXCEPTIONS
-        and best.rank is not None
-        and alert.rank is None
-        and alert.code in MILD_ENDS
-    )
-
-
-def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """A launcher does not state which rank ended: the errors of the only rank that logged one before."""
-    raised = [
-        alert
-        for alert in alerts
-        if alert.rank is not None
-        and (alert.code in GENERIC_EXCEPTIONS or _is_own_error(alert))
-        and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
-    ]
-    return raised if len({alert.rank for alert in raised}) == 1 else []
-
-
-def _is_own_error(alert: Alert) -> bool:
-    """Whether a process logged it of itself, and states more than that something ended or was lost."""
-    return (
-        alert.role in ("root", "first")
-        and alert.severity in ("error", "critical")
-        and alert.code not in (*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_CONNECTION_ERRORS, *SCHEDULER)
-        and not alert.kernel
-    )
-
-
-def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Errors of an unknown rank above the launcher's line that names the first rank to end, in one file.
-
-    An exception that may be anybody's counts where it is the only one.
-    """
-    proof = ended.proof[0]
-    found = [
-        alert
-        for alert in alerts
-        if alert.rank is None
-        and _is_own_error(alert)
-        and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
-        and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= LOGGED_BYTES
-    ]
-    known = [alert for alert in found if alert.code not in GENERIC_EXCEPTIONS]
-    return known or (found if len({alert.text for alert in found}) == 1 else [])
-
-
-def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """The cause with its place where another line states it: the launcher's, below it, or the scheduler's."""
-    if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
-        return cause
-    ended = min(
-        (each for each in alerts if each.code in EXITS and each.rank is not None and each.role == "first"),
-        key=lambda each: (each.first, each.position),
-        default=None,
-    )
-    if ended is not None and cause in _logged_above(alerts, ended):
-        return structs.replace(cause, node=ended.node, rank=ended.rank, job=ended.job or cause.job)
-    same = [each for each in alerts if each.role == "root" and explains(cause.code, each.code)]
-    found = next((each for each in same if each.node is not None and _one_process(cause, each)), None)
-    if found is None:
-        return cause
-    if not cause.kernel:
-        return found
-    return structs.replace(cause, node=found.node, rank=found.rank, gpu=found.gpu, job=found.job or cause.job)
-
-
-def _one_process(one: Alert, other: Alert) -> bool:
-    """Whether two alerts do not name different processes."""
-    pids = {alert.fields["pid"] for alert in (one, other) if isinstance(alert.fields.get("pid"), int)}
-    return len(pids) < 2
-
-
-def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
-    """What the rank that ended stated itself before it did."""
-    return (
-        alert.rank is not None
-        and alert.rank == ended.rank
-        and alert.role in ("root", "first")
-        and alert.code not in TIMEOUTS
-        and alert.code not in EXITS
-        and not is_precursor(alert)
-        and alert.code not in PEER_CONNECTION_ERRORS
-        and alert.code not in GENERIC_EXCEPTIONS
-        and alert.severity in ("error", "critical")
-        and -EXPLAINED_S <= alert.first - ended.first <= SAME_MOMENT_S
-    )
-
-
-def _same_place(cause: Alert, effect: Alert) -> bool:
-    """Same rank or GPU, or something of the whole node or job that a rank there suffers from."""
-    if cause.code in SCHEDULER or effect.code in SCHEDULER:
-        return True
-    if cause.rank is not None and effect.rank is not None:
-        return cause.rank == effect.rank
-    if cause.node is None or effect.node is None:
-        return cause.rank is None
-    if cause.node != effect.node:
-        return False
-    return cause.gpu is None or effect.gpu is None or cause.gpu == effect.gpu

@@ -113,6 +113,17 @@ class RankControl:
             if isinstance(message, Died):
                 _refuse_tampering(node, message.reason)
 
+    def _begin(self, step: Step, ranks: Collection[int]) -> Step:
+        """Order a step, under its id; the first large one is counted."""
+        run = self._run
+        self._steps += 1
+        order = msgspec.structs.replace(step, id=self._steps)
+        run.pool.send(dict.fromkeys(run.results.seats[rank].node for rank in ranks), order)
+        if not self._counted and step.bytes >= LOAD_BYTES:
+            self._counted = True
+            count_meanwhile(run)
+        return order
+
     def step(self, step: Step, ranks: Collection[int]) -> StepOutcome:
         """Let these ranks do one thing and wait for their answers.
 
@@ -125,14 +136,7 @@ class RankControl:
             CancelledError: the person has cancelled.
         """
         run = self._run
-        self._steps += 1
-        seats = run.results.seats
-        order = msgspec.structs.replace(step, id=self._steps)
-        nodes = dict.fromkeys(seats[rank].node for rank in ranks)
-        run.pool.send(nodes, order)
-        if not self._counted and step.bytes >= LOAD_BYTES:
-            self._counted = True
-            count_meanwhile(run)
+        order = self._begin(step, ranks)
         outcome = StepOutcome()
         waiting = set(ranks)
         # Once for the meeting before the step, and once for the step.
