@@ -24,13 +24,14 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
 )  # fmt: skip
 """One of these words stands in every text with something to mask, in lower case."""
 _BETWEEN = (
-    r"(?P<between>\\?[\"']{0,2} {0,3}(?::=|=>|->|[=:])[ \t]{0,3}|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]"
-    r"|\\?[\"'],[ \t]{0,3}(?=\\?[\"'])|[\"']?[ \t]{1,8}(?:is[ \t]{1,3})?)"
+    r"(?P<between>\\{0,7}[\"']{0,2} {0,3}(?::=|=>|->|[=:])[ \t]{0,3}|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]"
+    r"|[\"'\]]{0,2}[ \t]{0,60}(?:\.{3,120}|[:=|\u2502\u2503])[ \t]{0,60}"
+    r"|\\?[\"'],[ \t]{0,3}(?=\\?[\"'])|[\"']?[ \t]{1,60}(?:is[ \t]{1,3})?)"
 )
 _REST = r"(?:[,;&<>(){}\[\]](?![\w.-]{1,40}[=:])[^\s\"',;&<>(){}\[\]]{1,4096}){0,64}"
 """What follows a separator is still of the value, unless the next name begins."""
 _VALUE = (
-    r"(?:(?P<masked>\[masked\])|[br]{0,2}(?:\\[\"'](?P<escaped>[^\"'\n]{1,4096})"
+    r"(?:(?P<masked>\[masked\])|[br]{0,2}(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
     r"|(?P<quote>[\"'])(?P<quoted>(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
     r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
 )
@@ -116,6 +117,9 @@ _REFERENCE = re.compile(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,40
 _LAST_WORD = re.compile(r"[A-Za-z0-9]{1,24}$")
 _CLOSED = re.compile(r"[<({\[].{0,4096}[>)}\]][,;.]?$")
 _MEASURE = re.compile(r"[+-]?[0-9.]{1,20}(?:[eE][+-]?[0-9]{1,3})?(?:/[0-9]{1,20})?[%a-zA-Z]{0,3}$")
+_ASCII_ESCAPE = re.compile(r"\\{1,4}u00([2-6][0-9A-Fa-f]|7[0-9A-Ea-e])")
+_RULES = ("|", "\u2502", "\u2503")
+"""Between the cells of a table."""
 _WEAK_LEAST = 4
 _RANDOM_LEAST = 12
 
@@ -123,6 +127,8 @@ _RANDOM_LEAST = 12
 def masked(text):
     # type: (str) -> str
     """The text with `MASK` in place of every secret; the same text where there is none."""
+    if "\\u00" in text:
+        text = _ASCII_ESCAPE.sub(_character, text)
     lower = text.lower()
     for sign in _SIGNS:
         if sign in lower:
@@ -142,6 +148,13 @@ def masked(text):
         text = _USER_AT.sub(_user_at, text)
     text = without_key_line(without_known_forms(text))
     return _WEAK.sub(_weak, _SECRET_NAME.sub(_named, text))
+
+
+def _character(found):
+    # type: (Match[str]) -> str
+    """An escape of JSON as the character, as Go writes `&`; quotes and backslashes stay escaped."""
+    character = chr(int(found.group(1), 16))
+    return "\\" + character if character in '"\\' else character
 
 
 def _url_with_slash(found):
@@ -187,6 +200,8 @@ def _named(found):
     if spaced and not value.startswith("-") and not _in_option(found) and "," not in between:
         return _masked_value(found) if is_random(value, _RANDOM_LEAST) else whole
     if spaced and (value.startswith("-") or not _in_option(found)):
+        return whole
+    if between.strip()[:1] in _RULES and not (re.search("[0-9]", value) or is_random(value, _RANDOM_LEAST)):
         return whole
     if found.group("odd") and (whole[:5].lower() == "token" or _CLOSED.match(value)):
         return whole

@@ -55,6 +55,15 @@ ISSUED = [
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2ln",
 ]
 PLACES = [
+    "GET https://store.example/a?b=1\\u0026sig={}",
+    "pass\\u0077ord={}",
+    "\\u0022password\\u0022:\\u0022{}\\u0022",
+    '{{"log": "{{\\\\\\"password\\\\\\": \\\\\\"{}\\\\\\"}}"}}',
+    "  wandb_api_key ................................... {}",
+    "hf_token                                : {}",
+    "| hf_token | {} |",
+    "\u2502 db_password \u2502 {} \u2502",
+    "os.environ['WANDB_API_KEY'] = '{}'",
     "train.py --password {} --lr 1",
     "train.py --db-password={}",
     "train.py -password {}",
@@ -152,6 +161,10 @@ PLACES = [
     "KEY='-----BEGIN RSA PRIVATE KEY-----{}-----END RSA PRIVATE KEY-----'",
 ]
 PLAIN = [
+    "| token | loss |",
+    "| next token | accuracy |",
+    "  pad_token ....................................... <pad>",
+    "  tokenizer_type .................................. GPT2BPETokenizer",
     "tokens per second: 4096",
     "token: 4096",
     '{"tokens": 4096, "token": 12, "password": null}',
