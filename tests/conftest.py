@@ -93,7 +93,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name a file that is not there: with test processes pytest itself only says that no tests ran."""
+    """Name a file that is not there: with test processes pytest itself only says that no tests ran.
+
+    What tests write is not writable for a group, whatever the umask: gpuwatch refuses such files.
+    """
+    os.umask(0o022)
     for argument in config.args:
         path = argument.partition("::")[0]
         if not config.option.pyargs and not Path(config.invocation_params.dir, path).exists():

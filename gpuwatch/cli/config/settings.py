@@ -82,13 +82,17 @@ def edit() -> int:
     """Open the settings file in $VISUAL or $EDITOR, then check it."""
     from gpuwatch.own_folders import make_own
     from gpuwatch.tui.preferences.file import settings_file
+    from gpuwatch.whole_file import write_whole
 
     file = settings_file()
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    try:
+        command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    except ValueError as error:
+        raise click.UsageError(f"VISUAL or EDITOR: {error}") from error
     try:
         make_own(file.parent)
         if not file.exists():
-            file.write_text(TEMPLATE, encoding="utf-8")
+            write_whole(file, TEMPLATE.encode())
         status = subprocess.run([*command, str(file)], check=False).returncode
     except OSError as error:
         raise click.UsageError(f"{error.filename}: {error.strerror}; set EDITOR") from error

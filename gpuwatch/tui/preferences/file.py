@@ -16,7 +16,7 @@ from gpuwatch.hosts.errors import HostsError, Problems
 from gpuwatch.hosts.structures import ReadMapping
 from gpuwatch.own_folders import config_folder, make_own
 from gpuwatch.tui.model.preferences import Preferences
-from gpuwatch.whole_file import read_bounded
+from gpuwatch.whole_file import read_own
 
 Home: TypeAlias = Literal["default", "config.yaml", "variable"]
 """Where a value comes from."""
@@ -99,13 +99,11 @@ def _flow(value: object) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        data = read_bounded(path, MOST_BYTES + 1)
+        data = read_own(path, MOST_BYTES)
     except FileNotFoundError:
         return ""
     except OSError as error:
         raise HostsError([f"{path}: {error.strerror}"]) from error
-    if len(data) > MOST_BYTES:
-        raise HostsError([f"{path}: larger than {MOST_BYTES >> 10} KiB, which no settings file is"])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

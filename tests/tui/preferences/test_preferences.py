@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from textual.widgets import SelectionList
@@ -156,3 +158,37 @@ def test_the_command_shows_every_value_with_its_home(monkeypatch: pytest.MonkeyP
     refused = run(config, ["edit"])
     assert refused.exit_code == 2
     assert "config.yaml:1:1" in refused.output
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("mode", [0o666, 0o620])
+def test_a_settings_file_that_others_may_write_is_refused(tmp_path: Path, mode: int, *, linked: bool) -> None:
+    file = target = tmp_path / "config.yaml"
+    if linked:
+        target = tmp_path / "elsewhere.yaml"
+        file.symlink_to(target)
+    target.write_text("refresh: 3\n")
+    target.chmod(mode)
+    with pytest.raises(HostsError) as refused:
+        load(file, {})
+    assert str(file) in str(refused.value)
+    target.chmod(0o644)
+    assert load(file, {}).values.refresh == 3
+
+
+def test_edit_makes_a_file_of_the_persons_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("VISUAL", "true")
+    (tmp_path / "gpuwatch").mkdir()
+    (tmp_path / "gpuwatch/config.yaml").symlink_to(tmp_path / "target.yaml")
+    before = os.umask(0)
+    try:
+        assert config.main(["edit"], standalone_mode=False) == 0
+    finally:
+        os.umask(before)
+    file = tmp_path / "gpuwatch/config.yaml"
+    assert not (tmp_path / "target.yaml").exists()
+    assert file.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("VISUAL", "vi 'x")
+    with pytest.raises(click.UsageError):
+        config.main(["edit"], standalone_mode=False)
