@@ -85,8 +85,7 @@ def test_nodes_go_live_and_nothing_stays_behind(sshd: Sshd, way: str) -> None:
 def test_a_killed_session_is_noticed_and_dialled_again(sshd: Sshd, way: str) -> None:
     with _watching(sshd, way) as watcher:
         first = watcher.next(Hello).pid
-        for pid in sshd.sessions():
-            os.kill(pid, signal.SIGKILL)
+        sshd.kill_sessions()
         assert watcher.lost().reason
         assert watcher.next(Hello).pid != first
 

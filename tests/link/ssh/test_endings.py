@@ -67,8 +67,7 @@ def test_a_node_that_was_dialled_before_is_given_up_sooner(tmp_path: Path, black
 def test_a_killed_session_is_noticed(tmp_path: Path) -> None:
     with Sshd(tmp_path / "sshd") as sshd, dialing(sshd.spec(), sshd.client.options()) as dial:
         carrier = dial("cat")
-        for pid in sshd.sessions():
-            os.kill(pid, signal.SIGKILL)
+        sshd.kill_sessions()
         assert carrier.recv(10) == b""
         with pytest.raises(OSError, match=r"gone|closed"):
             for _ in range(100):

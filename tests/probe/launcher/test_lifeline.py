@@ -148,8 +148,7 @@ def test_over_real_ssh_a_killed_session_leaves_nothing(tmp_path: Path, played_to
         argv = ["ssh", "-F", str(sshd.client.config), "-o", "BatchMode=yes", "-T", sshd.names[0]]
         with Driven(dial(argv=argv)) as driven:
             everyone = with_a_rank(driven)
-            for pid in sshd.sessions():
-                os.kill(pid, signal.SIGKILL)
+            sshd.kill_sessions()
             assert gone(*everyone)
 
 
