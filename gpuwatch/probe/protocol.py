@@ -171,13 +171,8 @@ class Done(NodeMessage, tag="done", frozen=True, kw_only=True):
     value: float | None = None
     """Of a GPU check: FLOP/s of a matmul, bytes per second of a copy."""
     error: str | None = None
-
-
-class Absent(NodeMessage, tag="absent", frozen=True, kw_only=True):
-    """The barrier before a step named ranks that did not come (rank 0 states it)."""
-
-    step: int
-    ranks: list[int]
+    absent: list[int] = []
+    """Of a collective: who did not come to the barrier before it. All ranks that came get the same list."""
 
 
 class Died(NodeMessage, tag="died", frozen=True, kw_only=True):
@@ -226,7 +221,6 @@ AnyNodeMessage: TypeAlias = (
     | Arrived
     | Ready
     | Done
-    | Absent
     | Died
     | Transport
     | Counters

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from queue import Queue
-from typing import BinaryIO, Iterator, List, Optional
+from typing import BinaryIO, Iterator, Optional
 
 from gpuwatch.probe.ranks.joining import CannotJoinError, JoinedRank, join, ready
 from gpuwatch.probe.ranks.measures import gpu_checks
@@ -88,10 +88,7 @@ class ProbeRank:
             self._stuck = f"step {step.id} is still on the GPU: {error}"
         except Exception as error:  # in words to the one who asked
             done = {"error": words.first_line(error)}
-        absent: List[int] = done.pop("absent", [])
         note: Optional[str] = done.pop("note", None)
-        if absent and self._seat.rank == min(set(range(member.world_size)) - set(absent), default=-1):
-            yield {"kind": "absent", "step": step.id, "ranks": absent}
         if note is not None:
             yield {"kind": "note", "text": note, "rank": self._seat.rank}
         yield dict(done, kind="done", step=step.id, rank=self._seat.rank, **self._peer(step))

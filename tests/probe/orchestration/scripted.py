@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.probe.orchestration.nodes.node_line import Lost, OnMessage
 from gpuwatch.probe.protocol import (
-    Absent,
     AnyOrder,
     Count,
     Counters,
@@ -64,7 +63,7 @@ class Fabric:
     """Pairs of nodes that cannot connect."""
     mute: set[frozenset[int]] = field(default_factory=set)
     """Pairs of ranks whose nodes connect, and yet nothing comes through."""
-    unlucky: Callable[[str, Step, int], Done | Died | Absent | bool | None] = lambda _node, _step, _rank: True
+    unlucky: Callable[[str, Step, int], Done | Died | bool | None] = lambda _node, _step, _rank: True
     """(node, step, rank) -> what to say instead; None: nothing; True: what it would."""
 
     _last: tuple[Step | None, dict[int, tuple[int, int]]] = (None, {})
@@ -156,8 +155,6 @@ class ScriptedLine:
                 self._receive(self.node, self._done(step, rank, peers.get(rank)))
             elif message is not None:
                 self._receive(self.node, message)
-            if isinstance(message, Absent) and rank not in message.ranks:
-                self._receive(self.node, Done(step=step.id, rank=rank, error="somebody did not come"))
             if self.closed:
                 return
 
@@ -204,3 +201,8 @@ def confirm_and_wait(conductor: Conductor) -> None:
     await_phase(conductor, "asking", "refused")
     conductor.confirm()
     assert conductor.wait(30)
+
+
+def did_not_come(step: Step, rank: int, *absent: int) -> Done:
+    """What a rank answers when the barrier before a collective names others as not come."""
+    return Done(step=step.id, rank=rank, error=f"ranks {absent} did not come", absent=list(absent))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hypothesis import given
+from hypothesis.strategies import DataObject, booleans, data, floats, integers, sampled_from, sets
+
 from gpuwatch.probe.orchestration.nodes.node_line import Received
 from gpuwatch.probe.orchestration.nodes.node_pool import NodePool
-from gpuwatch.probe.orchestration.stages.ranks import STEP_MARGIN_S, RankControl
+from gpuwatch.probe.orchestration.stages.ranks import AFTER_DEATH_S, STEP_MARGIN_S, RankControl
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import ProbeRun
 from gpuwatch.probe.probe_request import ProbeRequest
@@ -44,10 +47,13 @@ def ranks_of(words: Words) -> RankControl:
     return RankControl(ProbeRun(words, results, lambda: words.now), MEETING)
 
 
-def done(rank: int, error: str | None = None) -> Done:
-    return Done(step=1, rank=rank, times_s=[0.1], error=error)
+def done(rank: int, error: str | None = None, absent: Iterable[int] = ()) -> Done:
+    return Done(step=1, rank=rank, times_s=[0.1], error=error, absent=list(absent))
 
 
+COLLECTIVE = Step(id=0, what="collective", collective="all_reduce", timeout_s=TIMEOUT_S)
+OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB"
+TIMED_OUT = "Timed out waiting 30000ms for recv operation to complete"
 PAIRS = Step(id=0, what="bandwidth", pairs=[(0, 1), (2, 3)], timeout_s=TIMEOUT_S)
 
 
@@ -74,11 +80,62 @@ def test_a_rank_that_hangs_beside_a_pair_that_failed_is_named(sentences: Sentenc
     sentences(ranks._run.results.gone)
 
 
-def test_in_a_collective_all_give_up_soon_after_one() -> None:
-    words = Words((1.0, done(0, "refused")))
-    collective = Step(id=0, what="collective", collective="all_reduce", timeout_s=TIMEOUT_S)
-    assert ranks_of(words).step(collective, range(4)).missing == [1, 2, 3]
+def test_a_rank_without_memory_is_blamed_and_not_those_who_wait_for_it() -> None:
+    words = Words((1.0, done(2, OUT_OF_MEMORY)))
+    ranks = ranks_of(words)
+    assert ranks.step(COLLECTIVE, range(4)).missing == [0, 1, 3]
     assert words.now == 1.0 + STEP_MARGIN_S
+    assert ranks._run.results.gone == {2: OUT_OF_MEMORY}
+
+
+def test_an_error_that_a_peer_can_cause_excuses_nobody_early() -> None:
+    """Rank 3 has closed its connections and is silent; rank 1 waits its whole time for it."""
+    closed = "Connection closed by peer [10.1.0.4]:41287"
+    words = Words((1.0, done(0, closed)), (1.0, done(2, closed)), (58.0, done(1, TIMED_OUT)))
+    ranks = ranks_of(words)
+    assert ranks.step(COLLECTIVE, range(4)).missing == [3]
+    assert list(ranks._run.results.gone) == [3]
+
+
+def test_a_rank_that_all_others_miss_is_named_before_the_end() -> None:
+    words = Words(*((TIMEOUT_S, done(rank, "did not come", [2])) for rank in (0, 1, 3)))
+    ranks = ranks_of(words)
+    assert ranks.step(COLLECTIVE, range(4)).absent == [2]
+    assert words.now == TIMEOUT_S + AFTER_DEATH_S
+    assert list(ranks._run.results.gone) == [2]
+
+
+def test_a_late_rank_that_others_miss_speaks_for_itself() -> None:
+    missed = [(0.1, done(rank, "did not come", [2])) for rank in (0, 1, 3)]
+    ranks = ranks_of(Words(*missed, (20.0, done(2, "did not come", [2]))))
+    assert not ranks.step(COLLECTIVE, range(4)).absent
+    assert not ranks._run.results.gone
+
+
+def test_ranks_without_a_part_in_the_step_are_not_absent_from_it() -> None:
+    answers = [(1.0, done(rank, "did not come", [1, 3, 77])) for rank in (0, 2)]
+    ranks = ranks_of(Words(*answers))
+    assert not ranks.step(COLLECTIVE, [0, 2]).absent
+    assert not ranks._run.results.gone
+
+
+@given(data())
+def test_one_false_node_gets_no_other_named(draw: DataObject) -> None:
+    """Rank 3 answers anything at any time; the others answer within both time limits, or all hang."""
+    at = floats(0.0, 2 * TIMEOUT_S)
+    lie = done(
+        3,
+        draw.draw(sampled_from([None, OUT_OF_MEMORY, TIMED_OUT, "did not come"])),
+        draw.draw(sets(integers(0, 5))),
+    )
+    answers = [(draw.draw(at), lie)]
+    if draw.draw(booleans()):
+        missed = [3] if draw.draw(booleans()) else []
+        honest = sampled_from([TIMED_OUT, "Connection closed by peer"])
+        answers += [(draw.draw(at), done(rank, draw.draw(honest), missed)) for rank in range(3)]
+    ranks = ranks_of(Words(*sorted(answers, key=lambda answer: answer[0])))
+    outcome = ranks.step(COLLECTIVE, range(4))
+    assert set(ranks._run.results.gone) <= {3}, outcome
 
 
 def test_a_gpu_check_that_fails_leaves_the_others_their_time() -> None:

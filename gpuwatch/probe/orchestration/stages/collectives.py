@@ -7,8 +7,9 @@ from bisect import insort
 from gpuwatch.probe.judging.text.words import size_text
 from gpuwatch.probe.orchestration.planning.plan import ITERATIONS_MOST, ROW_S
 from gpuwatch.probe.orchestration.planning.result_rows import collective_row, nearest_rank, slowest_of
-from gpuwatch.probe.orchestration.stages.ranks import RankControl, StepOutcome
+from gpuwatch.probe.orchestration.stages.ranks import RankControl
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
+from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome
 from gpuwatch.probe.probe_request import Collective
 from gpuwatch.probe.protocol import Step
 from gpuwatch.probe.results import CollectiveResult
@@ -145,17 +146,11 @@ class CollectiveStage:
             FailedError: the ranks cannot go on together.
         """
         what = f"{op} of {size_text(size)}"
-        timeout_s = self._run.results.request.timeout_s
-        blame = outcome.blame
-        if blame is None and outcome.absent:
-            blame = f"{self._ranks.names(outcome.absent)} did not come to it within {timeout_s:.0f} s"
-        if blame is None and outcome.missing:
-            self._run.lose(outcome.missing, f"did not answer within {timeout_s:.0f} s")
-            blame = f"{self._ranks.names(outcome.missing)} did not answer within {timeout_s:.0f} s"
+        blame = self._blame(outcome)
         if blame is not None:
             self._add(CollectiveResult(op, size, error=blame))
             raise FailedError(f"{what}: {blame}")
-        errors = {rank: done.error for rank, done in outcome.done.items() if done.error is not None}
+        errors = outcome.local_faults or outcome.errors
         if not errors:
             self._bad = 0
             return False
@@ -170,6 +165,21 @@ class CollectiveStage:
             self._given_up.update(self._run.results.request.collectives)
             self._run.note(f"the group of all ranks is broken: no collective after {what} was measured")
         return True
+
+    def _blame(self, outcome: StepOutcome) -> str | None:
+        """Why no further collective can run, with the ranks to blame; None where all answered."""
+        timeout_s = self._run.results.request.timeout_s
+        if outcome.blame is not None:
+            return outcome.blame
+        if outcome.absent:
+            return f"{self._ranks.names(outcome.absent)} did not come to it within {timeout_s:.0f} s"
+        if not outcome.missing:
+            return None
+        errors = outcome.local_faults or outcome.errors
+        silent = outcome.silent(self._run.node_of)
+        if silent or not errors:
+            return f"{self._ranks.names(silent or outcome.missing)} did not answer within {timeout_s:.0f} s"
+        return f"{self._ranks.names(errors)}: {next(iter(errors.values()))}"
 
     def _add(self, row: CollectiveResult) -> None:
         """Put a row where it belongs: the sizes of an operation stand together."""

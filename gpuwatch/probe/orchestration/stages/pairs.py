@@ -11,8 +11,9 @@ from gpuwatch.probe.orchestration.planning.message_size import TRIAL_BYTES, WAY_
 from gpuwatch.probe.orchestration.planning.result_rows import GB, slowest_of
 from gpuwatch.probe.orchestration.planning.schedule import Pair, PairRound, crossed_round, link_class
 from gpuwatch.probe.orchestration.stages.contacts import Contacts
-from gpuwatch.probe.orchestration.stages.ranks import RankControl, StepOutcome
+from gpuwatch.probe.orchestration.stages.ranks import RankControl
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
+from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome
 from gpuwatch.probe.protocol import Step
 from gpuwatch.probe.results import PairResult
 
@@ -246,15 +247,17 @@ class Pairs:
         for rank in pair:
             if rank in outcome.died:
                 return outcome.died[rank]
+        for rank in reversed(pair):
+            error = outcome.errors.get(rank)
+            if error is not None:
+                return f"{self._run.name(rank)}: {error}"
         for rank in pair:
             if rank in outcome.missing:
                 words = f"{self._run.name(rank)} did not answer"
                 self._run.stuck.setdefault(rank, words)
                 return words
-        for rank in reversed(pair):
-            error = outcome.done[rank].error if rank in outcome.done else "it was not measured"
-            if error is not None:
-                return f"{self._run.name(rank)}: {error}"
+        if any(rank not in outcome.done for rank in pair):
+            return "it was not measured"
         if outcome.done[pair[1]].correct is False:
             return f"what arrived at {self._run.name(pair[1])} is not what was sent"
         return None
@@ -264,9 +267,10 @@ class Pairs:
         if outcome.blame is not None:
             raise FailedError(outcome.blame)
         if outcome.missing and self._backend == "nccl":
-            raise FailedError(
-                f"{self._ranks.names(outcome.missing)} did not answer, and NCCL cannot go on without"
-            )
+            silent = outcome.silent(self._run.node_of)
+            why = "did not answer" if silent else "failed, and others wait for it"
+            ranks = self._ranks.names(silent or outcome.errors or outcome.missing)
+            raise FailedError(f"{ranks} {why}: NCCL cannot go on without")
 
     def _inside(self, pair: Pair) -> bool:
         one, other = self._run.nodes_of(pair)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 
 import msgspec
 
@@ -12,7 +11,8 @@ from gpuwatch.probe.orchestration.nodes.arrivals import RANKS_WAIT_S, Arrivals
 from gpuwatch.probe.orchestration.stages.counters import count_meanwhile
 from gpuwatch.probe.orchestration.stages.reach import Rendezvous
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
-from gpuwatch.probe.protocol import Absent, Arrived, Died, Done, Prepare, RankSeat, Ready, Step
+from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome, possible
+from gpuwatch.probe.protocol import Arrived, Died, Done, Prepare, RankSeat, Ready, Step
 from gpuwatch.probe.ranks.shared.sealed_store import TAMPERED
 
 STEP_MARGIN_S = 5.0
@@ -22,36 +22,6 @@ AFTER_DEATH_S = 1.0
 LOAD_BYTES = 1 << 20
 """A step with so much to move lasts until the counters are read: PCIe slows down when a GPU rests."""
 RANKS_NAMED = 6
-
-
-LEAST_TIME_S = 1e-7
-"""A message or kernel takes a microsecond at least, on any hardware."""
-MOST_BPS = 1e14
-"""Bytes per second: 50 times what one GPU's links carry together (NVLink 5: 1.8e12)."""
-MOST_TIMEOUTS = 100
-"""A rank gives an iteration up after one time limit."""
-MOST_VALUE = 1e18
-"""FLOP/s or bytes per second of one GPU: a hundred times any of today's."""
-
-
-@dataclass
-class StepOutcome:
-    """What became of one step."""
-
-    done: dict[int, Done] = field(default_factory=dict)
-    absent: list[int] = field(default_factory=list)
-    """Did not come to the barrier before it."""
-    died: dict[int | None, str] = field(default_factory=dict)
-    """Rank, or None for a node's worker, -> why, with the name."""
-    missing: list[int] = field(default_factory=list)
-    """Stated nothing until the end."""
-    excused: set[int] = field(default_factory=set)
-    """Those who had to do with a rank that failed: they may hang because of it."""
-
-    @property
-    def blame(self) -> str | None:
-        """Why the ranks cannot go on together, in no particular words about the step."""
-        return next(iter(self.died.values()), None)
 
 
 class RankControl:
@@ -137,31 +107,21 @@ class RankControl:
         """
         run = self._run
         order = self._begin(step, ranks)
-        outcome = StepOutcome()
+        outcome = StepOutcome(frozenset(ranks), step.what == "collective")
         waiting = set(ranks)
         # Once for the meeting before the step, and once for the step.
         began = run.clock()
         until = began + 2 * step.timeout_s + STEP_MARGIN_S
-        claimed: dict[int, int] = {}
-        """Rank that is stated to be absent -> the rank that states it."""
         while waiting and (received := run.receive(until)) is not None:
             node, message = received
-            if isinstance(message, Done) and message.step == self._steps:
-                message = possible(message, order)
-                if message.rank in waiting:
-                    waiting.discard(message.rank)
-                    outcome.done[message.rank] = message
+            if isinstance(message, Done) and message.step == self._steps and message.rank in waiting:
+                waiting.discard(message.rank)
+                outcome.add(possible(message, order), step)
                 if message.error is not None:
                     _refuse_tampering(node, message.error)
-                    outcome.excused.update(_bound_to(message.rank, step, ranks))
-            elif isinstance(message, Absent) and message.step == self._steps:
-                by = min({*run.ranks_of(node)}.intersection(ranks).difference(message.ranks), default=None)
-                if by is None:
-                    run.note(f"{node} reports who did not come to a step that it has no rank in: ignored")
-                    continue
-                claimed.update((rank, by) for rank in message.ranks if run.seat(rank) is not None)
-                # those who are stated to be absent may speak for themselves as long as the others waited
-                until = min(until, max(run.clock(), began + step.timeout_s) + AFTER_DEATH_S)
+                if waiting.issubset(message.absent) and waiting <= outcome.confirmed_absent(run.node_of):
+                    # an absent rank may answer for itself as long as the others waited
+                    until = min(until, max(run.clock(), began + step.timeout_s) + AFTER_DEATH_S)
             elif isinstance(message, Died):
                 _refuse_tampering(node, message.reason)
                 outcome.died[message.rank] = f"{self._who(node, message.rank)} died: {message.reason}"
@@ -169,23 +129,23 @@ class RankControl:
                 run.lose(lost, f"died: {message.reason}")
                 waiting.difference_update(lost)
                 until = min(until, run.clock() + AFTER_DEATH_S)
-            if waiting <= outcome.excused:  # each of them waits for somebody who has given up
+            if waiting <= outcome.excused:  # each of them waits for a rank that has given up
                 until = min(until, run.clock() + STEP_MARGIN_S)
-        outcome.absent = self._absent(claimed, outcome)
-        run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
         outcome.missing = sorted(waiting)
-        if not (outcome.died or outcome.absent):
-            unexcused = [rank for rank in outcome.missing if rank not in outcome.excused]
-            run.lose(unexcused, f"did not answer within {step.timeout_s:.0f} s")
+        self._name_lost(step, outcome)
         return outcome
 
-    def _absent(self, claimed: Mapping[int, int], outcome: StepOutcome) -> list[int]:
-        """The ranks without an answer that one with an answer states to be absent."""
-        for rank, by in claimed.items():
-            if rank in outcome.done:
-                node = self._run.results.seats[by].node
-                self._run.note(f"{node} reports that {self._run.name(rank)} did not come, which has answered")
-        return [rank for rank, by in claimed.items() if rank not in outcome.done and by in outcome.done]
+    def _name_lost(self, step: Step, outcome: StepOutcome) -> None:
+        """Settle who was absent, and take the ranks that failed the step out of what follows."""
+        run = self._run
+        outcome.absent = sorted(outcome.reported_absent(run.node_of))
+        run.lose(outcome.absent, f"did not come to it within {step.timeout_s:.0f} s")
+        if outcome.died or outcome.absent:
+            return
+        if outcome.missing and outcome.collective:
+            for rank, error in outcome.local_faults.items():
+                run.lose([rank], error)
+        run.lose(outcome.silent(run.node_of), f"did not answer within {step.timeout_s:.0f} s")
 
     def names(self, ranks: Collection[int]) -> str:
         """Ranks in words, the first few by name."""
@@ -239,22 +199,6 @@ class RankControl:
         return f"the worker on {node}" if rank is None else self._run.name(rank)
 
 
-def possible(done: Done, step: Step) -> Done:
-    """An answer as it came, or as a failure of its rank where its numbers cannot be true on any hardware.
-
-    Impossibly fast ones would make every other link look slow.
-    """
-    timed = step.what in ("collective", "bandwidth")
-    least_s = max(LEAST_TIME_S, step.bytes / MOST_BPS if timed else 0.0)
-    most_s = MOST_TIMEOUTS * max(step.timeout_s, 1.0)
-    times = all(least_s <= time_s <= most_s for time_s in done.times_s)
-    value = done.value is None or 0 <= done.value <= MOST_VALUE
-    if times and value:
-        return done
-    error = done.error or "it returned numbers that cannot be measured on any hardware"
-    return msgspec.structs.replace(done, times_s=[], value=None, correct=None, error=error)
-
-
 def _refuse_tampering(node: str, reason: str) -> None:
     """End the probe without a word on any rank where one of a node's found the store changed by a stranger.
 
@@ -263,10 +207,3 @@ def _refuse_tampering(node: str, reason: str) -> None:
     """
     if TAMPERED in reason:
         raise FailedError(f"{TAMPERED}, as {node} reports; nothing is known of any rank or node")
-
-
-def _bound_to(rank: int, step: Step, ranks: Collection[int]) -> Collection[int]:
-    """Who may hang when this rank has failed: all in a collective, its partner in a step of pairs."""
-    if step.what == "collective":
-        return ranks
-    return {other for pair in step.pairs if rank in pair for other in pair}

@@ -144,6 +144,10 @@ class ProbeRun:
         seats = self.results.seats
         return seats[rank] if 0 <= rank < len(seats) else None
 
+    def node_of(self, rank: int) -> str:
+        """The node on which a rank of this probe sits."""
+        return self.results.seats[rank].node
+
     def is_link(self, pair: tuple[int, int]) -> bool:
         """Whether these are two ranks of ours."""
         return pair[0] != pair[1] and all(self.seat(rank) is not None for rank in pair)

@@ -1,0 +1,117 @@
+"""What became of one step, and whom the answers of its ranks blame.
+
+Any node may answer falsely about the others. A rank that others report as absent, or that is silent, is named
+only where its own node or most other nodes agree. A rank's report on itself is taken as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpuwatch.probe.protocol import Done, Step
+
+NodeOf = Callable[[int], str]
+
+LEAST_TIME_S = 1e-7
+"""A message or kernel takes a microsecond at least, on any hardware."""
+MOST_BPS = 1e14
+"""Bytes per second: 50 times what one GPU's links carry together (NVLink 5: 1.8e12)."""
+MOST_TIMEOUTS = 100
+"""A rank gives an iteration up after one time limit."""
+MOST_VALUE = 1e18
+"""FLOP/s or bytes per second of one GPU: a hundred times any of today's."""
+
+_LOCAL_FAULT = re.compile(
+    r"out of memory|CUDA(?: driver)? error|cannot allocate memory|no GPU", re.IGNORECASE
+)
+"""Errors of torch that no other rank can cause; all others may come from a peer that hangs or has closed."""
+
+
+@dataclass
+class StepOutcome:
+    """The answers of one step."""
+
+    ranks: frozenset[int]
+    """Who takes part."""
+    collective: bool
+    """Whether a rank can hold up all the others."""
+    done: dict[int, Done] = field(default_factory=dict)
+    absent: list[int] = field(default_factory=list)
+    """Did not come to the barrier before it."""
+    died: dict[int | None, str] = field(default_factory=dict)
+    """Rank, or None for a node's worker, -> why, with the name."""
+    missing: list[int] = field(default_factory=list)
+    """Gave no answer until the end."""
+    excused: set[int] = field(default_factory=set)
+    """Those who had to do with a rank that failed: they may hang because of it."""
+
+    @property
+    def blame(self) -> str | None:
+        """Why the ranks cannot go on together, in no particular words about the step."""
+        return next(iter(self.died.values()), None)
+
+    @property
+    def errors(self) -> dict[int, str]:
+        """Rank -> the error that it answered with."""
+        return {rank: done.error for rank, done in self.done.items() if done.error is not None}
+
+    @property
+    def local_faults(self) -> dict[int, str]:
+        """Rank -> its error, where no other rank can have caused it."""
+        return {rank: error for rank, error in self.errors.items() if _LOCAL_FAULT.search(error)}
+
+    def add(self, done: Done, step: Step) -> None:
+        """Keep an answer, and excuse those who wait for a rank that failed."""
+        self.done[done.rank] = done
+        if done.error is None:
+            return
+        if not self.collective:
+            self.excused.update(other for pair in step.pairs if done.rank in pair for other in pair)
+        elif _LOCAL_FAULT.search(done.error):
+            self.excused.update(self.ranks)
+
+    def reported_absent(self, node_of: NodeOf) -> dict[int, set[str]]:
+        """Ranks without an answer that their own node or most other nodes report as absent -> those nodes."""
+        by: defaultdict[int, set[str]] = defaultdict(set)
+        for rank, done in self.done.items():
+            for absent in self.ranks.intersection(done.absent).difference(self.done):
+                by[absent].add(node_of(rank))
+        others = len({node_of(rank) for rank in self.ranks}) - 1
+        return {rank: by[rank] for rank in by if node_of(rank) in by[rank] or 2 * len(by[rank]) > others}
+
+    def confirmed_absent(self, node_of: NodeOf) -> set[int]:
+        """Of `reported_absent`, those whom their own node or two others report: no further answer is due."""
+        reported = self.reported_absent(node_of).items()
+        return {rank for rank, by in reported if len(by) > 1 or node_of(rank) in by}
+
+    def silent(self, node_of: NodeOf) -> list[int]:
+        """The missing ranks that no failed rank excuses.
+
+        None of a collective where they sit on more nodes than those who answered: one node that answers at
+        once and holds all others up must not get them named.
+        """
+        unexcused = [rank for rank in self.missing if rank not in self.excused]
+        answered = {node_of(rank) for rank in self.done}
+        held_up = {node_of(rank) for rank in unexcused} - answered
+        return [] if self.collective and self.done and len(held_up) > len(answered) else unexcused
+
+
+def possible(done: Done, step: Step) -> Done:
+    """An answer as it came, or as a failure of its rank where its numbers cannot be true on any hardware.
+
+    Impossibly fast ones would make every other link look slow.
+    """
+    timed = step.what in ("collective", "bandwidth")
+    least_s = max(LEAST_TIME_S, step.bytes / MOST_BPS if timed else 0.0)
+    most_s = MOST_TIMEOUTS * max(step.timeout_s, 1.0)
+    times = all(least_s <= time_s <= most_s for time_s in done.times_s)
+    value = done.value is None or 0 <= done.value <= MOST_VALUE
+    if times and value:
+        return done
+    error = done.error or "it returned numbers that cannot be measured on any hardware"
+    return msgspec.structs.replace(done, times_s=[], value=None, correct=None, error=error)
