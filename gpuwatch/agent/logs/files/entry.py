@@ -151,6 +151,11 @@ class FileEntry(object):
             found["rank"], found["rank_from"] = rank, "path"
         return found
 
+    def scanners(self):
+        # type: () -> list[Scanner]
+        """Of the backlog or the only one first, then the one ahead of it."""
+        return [each for each in (self.scanner, self.ahead) if each is not None]
+
     def place(self):
         # type: () -> list[int]
         """How far it has been read: device, inode, next byte; then of a backlog.

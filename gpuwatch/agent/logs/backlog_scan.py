@@ -1,0 +1,93 @@
+"""Scans what stood in files before they were followed."""
+
+import time
+
+from .scanning.dedup import REPORT_EVERY_S
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .file_scanners import FileScanners  # noqa: F401 - used in type comments
+    from .files.backlog import Backlog  # noqa: F401 - used in type comments
+    from .files.catalog import Catalog  # noqa: F401 - used in type comments
+    from .files.entry import FileEntry  # noqa: F401 - used in type comments
+    from .guarded_scan import GuardedScan  # noqa: F401 - used in type comments
+    from .ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
+    from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
+    from .reporter import Reporter  # noqa: F401 - used in type comments
+    from .scanning.scanner import Scanner  # noqa: F401 - used in type comments
+
+BACKLOG_TURN_S = 0.02
+
+
+class BacklogScan(object):
+    """Takes the newest parts of all backlogs first, and goes back from there."""
+
+    def __init__(self, catalog, marker, scanners, scan, reporter, outbox):
+        # type: (Catalog, ActivityMarker, FileScanners, GuardedScan, Reporter, Outbox) -> None
+        self._catalog = catalog
+        self._marker = marker
+        self._scanners = scanners
+        self._scan = scan
+        self._reporter = reporter
+        self._outbox = outbox
+
+    def step(self):
+        # type: () -> bool
+        """Scan a little of the past of files, first where it took least time; whether there is more."""
+        now = time.monotonic()
+        until = now + BACKLOG_TURN_S
+        entries = [e for e in self._catalog.entries.values() if e.backlog is not None and e.hold_until <= now]
+        for entry in sorted(entries, key=_spent):
+            self.read(entry)
+            if time.monotonic() >= until or self._outbox.paused:
+                break
+        return bool(entries)
+
+    def read(self, entry):
+        # type: (FileEntry) -> None
+        """Scan the next step of one file's backlog."""
+        backlog, scanner = entry.backlog, entry.scanner
+        if backlog is None or scanner is None:
+            return
+        self._marker.file(entry.path)
+        try:
+            data, offset = backlog.read(entry.step.bytes)
+        except OSError as error:
+            self._reporter.trouble("the older part of {} cannot be read".format(entry.name), str(error))
+            backlog.give_up()
+            entry.skipped = True
+        else:
+            piece = data, offset, min(time.time(), backlog.written_at), True
+            self._scan.feed(entry, scanner, backlog.inode, piece, backlog.scanned)
+        if not backlog.left:
+            self._end(entry, backlog, scanner)
+
+    def _end(self, entry, backlog, scanner):
+        # type: (FileEntry, Backlog, Scanner) -> None
+        """A part of the backlog is scanned: the older one is next, with a scanner of its own."""
+        self._scan.enter(entry, scanner, backlog)
+        self._scan.safely(entry, scanner.progress, send=self._reporter.progress)
+        self._scan.safely(entry, scanner.past, time.time(), send=self._reporter.progress)
+        self._scan.safely(
+            entry, scanner.gather.grown, time.time() + REPORT_EVERY_S
+        )  # what was reported already
+        if entry.ahead is not None:
+            self._scan.safely(entry, scanner.end)
+            entry.scanner, entry.ahead = entry.ahead, None
+        entry.active_at = time.monotonic()
+        if backlog.older is None:
+            backlog.close()
+            entry.backlog = None
+            self._reporter.place(entry)
+        else:
+            backlog.go_older()
+            entry.ahead, entry.scanner = entry.scanner, self._scanners.of(entry, steps=False)
+        self._marker.idle()
+        if not any(one.backlog for one in self._catalog.entries.values()):
+            self._reporter.list_soon()
+
+
+def _spent(entry):
+    # type: (FileEntry) -> tuple[bool, float]
+    """The newest parts of all files come before the older ones."""
+    return entry.backlog is not None and entry.backlog.second, entry.step.spent_s

@@ -1,0 +1,43 @@
+"""Which scanner a followed file gets: of log lines, or of the rows of a table."""
+
+from .matching.matcher import LineMatcher
+from .matching.prefilter import Sieve
+from .progress.metrics_table import HEADER_BYTES
+from .scanning.scanner import Scanner
+from .scanning.table_reader import TableReader
+from .scanning.table_sieve import TableFile, TableSieve, is_table_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .files.entry import FileEntry  # noqa: F401 - used in type comments
+    from .matching.ruleset import RuleSet  # noqa: F401 - used in type comments
+    from .reporter import Numbers  # noqa: F401 - used in type comments
+
+
+class FileScanners(object):
+    """Makes the scanners of all files; they share the rules and the ids of findings."""
+
+    def __init__(self, ruleset, numbers):
+        # type: (RuleSet, Numbers) -> None
+        self.sieve = Sieve(ruleset)
+        self._ruleset = ruleset
+        self._numbers = numbers
+
+    def of(self, entry, steps=True):
+        # type: (FileEntry, bool) -> Scanner
+        """A new one for a file; without `steps` it reads no progress."""
+        if not is_table_name(entry.name):
+            return Scanner(self._ruleset, entry.name, self._numbers, entry.speaker, self.sieve, steps=steps)
+        table = TableFile(self._ruleset, lambda: _header_of(entry))
+        sieve = TableSieve(self.sieve, table)
+        search = LineMatcher(self._ruleset, entry.name)
+        rows = TableReader(entry.name, search, sieve, entry.speaker, table) if steps else None
+        return Scanner(
+            self._ruleset, entry.name, self._numbers, entry.speaker, sieve, progress=rows, steps=False
+        )
+
+
+def _header_of(entry):
+    # type: (FileEntry) -> bytes
+    """The beginning of a file that is followed."""
+    return b"" if entry.follower is None else entry.follower.at(0, HEADER_BYTES)

@@ -1,0 +1,94 @@
+"""Scans files step by step: each step is announced to the agent, and a fault in it ends nothing."""
+
+from .files.packing_magic import packed_inside
+from .watchdog.stretches import CAREFUL, SKIPPED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: F401 - used in type comments
+
+    from .checkpoints.lookup import CheckpointFiles  # noqa: F401 - used in type comments
+    from .files.backlog import Backlog  # noqa: F401 - used in type comments
+    from .files.entry import FileEntry  # noqa: F401 - used in type comments
+    from .ipc.activity_marker import ActivityMarker  # noqa: F401 - used in type comments
+    from .ipc.outbox import Outbox  # noqa: F401 - used in type comments
+    from .reporter import Numbers, Reporter  # noqa: F401 - used in type comments
+    from .scanning.scanner import Scanner  # noqa: F401 - used in type comments
+    from .watchdog.stretches import Stretches  # noqa: F401 - used in type comments
+
+
+class GuardedScan(object):
+    """Feeds the scanners of all files and reports what they find."""
+
+    def __init__(self, stretches, marker, checkpoints, numbers, reporter, outbox):
+        # type: (Stretches, ActivityMarker, CheckpointFiles, Numbers, Reporter, Outbox) -> None
+        self._stretches = stretches
+        self._marker = marker
+        self._checkpoints = checkpoints
+        self._numbers = numbers
+        self._reporter = reporter
+        self._outbox = outbox
+
+    def feed(self, entry, scanner, inode, piece, scanned):
+        # type: (FileEntry, Scanner, int, tuple[bytes, int, float, bool], Callable[[int], None]) -> None
+        """Scan a piece (bytes, offset, arrival, backlog); what earlier readers hung on is left out.
+
+        `scanned` gets the number of bytes done, before what is found in them is sent with the place.
+        """
+        data, offset, arrived, backlog = piece
+        packed = packed_inside(data)
+        if packed is not None:
+            entry.skipped = True
+            self._reporter.trouble("{} holds {} data".format(entry.name, packed), "they are not searched")
+        first = self._numbers.next
+        entry.step.begin()
+        for begin, portion, how in self._stretches.cut(entry.path, inode, data, offset):
+            scanned(len(portion))
+            if how == SKIPPED:
+                scanner.seam()
+                entry.skipped = True
+                continue
+            self._marker.scan(entry.path, inode, scanner.unread_from(begin), begin + len(portion))
+            self.safely(entry, scanner.feed, portion, begin, arrived, backlog)
+            if how == CAREFUL:
+                self.safely(entry, scanner.progress, send=self._reporter.progress)
+                self._outbox.flush()  # so that lines which are slow together do not look like one that hangs
+        entry.step.end(len(data), self._numbers.next - first)
+        self._marker.idle()
+
+    def safely(self, entry, scan, *arguments, **how):
+        # type: (FileEntry, Callable[..., list[dict[str, Any]]], Any, Any) -> None
+        """Report what a scan finds, as findings or by `send`.
+
+        A fault in it is reported once and ends nothing.
+        """
+        try:
+            found = scan(*arguments)
+        except OSError:
+            raise
+        except Exception as error:
+            self._reporter.trouble("scanning {} failed".format(entry.name), repr(error))
+            entry.skipped = True
+            return
+        how.get("send", self._report_findings)(found)
+        if found:
+            self._reporter.place(entry)
+
+    def _report_findings(self, found):
+        # type: (list[dict[str, Any]]) -> None
+        """Of a checkpoint with what lies there; what is too young to judge is looked at again."""
+        self._reporter.send([self._checkpoints.with_files(finding) for finding in found])
+
+    def enter(self, entry, scanner, backlog=None):
+        # type: (FileEntry, Scanner, Backlog | None) -> None
+        """About to look at what a scanner holds of a file, or of all of its backlog."""
+        if backlog is not None:
+            self._marker.scan(entry.path, backlog.inode, *backlog.whole)
+        elif entry.follower is not None and scanner.pending is not None:
+            self._marker.scan(entry.path, entry.follower.inode, *scanner.pending)
+
+    def progress(self, entry, scanner):
+        # type: (FileEntry, Scanner) -> None
+        """Report what the newest lines of a file state."""
+        self.enter(entry, scanner)
+        self.safely(entry, scanner.progress, send=self._reporter.progress)
