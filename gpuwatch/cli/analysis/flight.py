@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def flight(paths: tuple[Path, ...], as_json: bool, world: int | None) -> int:
     Exit status: 0 no problem found in the dumps, 1 a culprit or a hang was found or a dump cannot be read,
     2 wrong usage or no dump.
     """
-    missing = [f"{path}: no such file or folder" for path in paths if not path.exists()]
+    missing = [f"{path}: no such file or folder" for path in paths if not os.path.exists(path)]  # noqa: PTH110 - Path raises
     if missing:
         raise Refusal(missing)
     from gpuwatch.diagnose.hang.flight_recorder.verdict import judge_flight

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -54,7 +55,7 @@ def scan(
     Exit status: 0 the job finished, or nothing is wrong; 1 something was found, the job stopped
     before its announced end, or a log was not read to its end; 2 wrong usage or nothing that can be read.
     """
-    missing = [str(path) for path in paths if not path.exists() and not path.is_symlink()]
+    missing = [str(path) for path in paths if not os.path.lexists(path)]  # it never raises, as Path does
     if missing:
         raise Refusal([f"{name}: no such file or folder" for name in missing])
     rules = load_rules(packs)

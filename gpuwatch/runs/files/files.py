@@ -105,7 +105,7 @@ def gather(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> G
     links: list[tuple[Path, Path]] = []
     seen: set[tuple[int, int]] = set()
     for path, root in walked(paths, gathered.skipped, seen):
-        if root is not None and path.is_symlink():
+        if root is not None and os.path.islink(path):  # noqa: PTH114 - of Path raises where nothing may be looked at
             links.append((path, root))  # a name of its own states more than a link to it: those come last
         else:
             take(path, root, gathered, seen)
@@ -145,7 +145,7 @@ def walked(
     """Every file under the paths, with the folder that was named; None: the file was named itself."""
     folders: list[Path] = []
     for path in paths:
-        if path.is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - as above
             folders.append(path)
         else:
             yield path, None
@@ -161,7 +161,7 @@ def walked(
             if (known.st_dev, known.st_ino) in seen:
                 continue
             seen.add((known.st_dev, known.st_ino))
-            inner = {entry for entry in entries if entry.is_dir()}
+            inner = {entry for entry in entries if os.path.isdir(entry)}  # noqa: PTH112 - as above
             of_tools = {each for each in inner if each.name in SKIPPED_FOLDERS}
             skipped += [Skipped(plain(str(each)), "folder of a tool") for each in sorted(of_tools)]
             folders += [each for each in reversed(entries) if each in inner - of_tools]
@@ -194,7 +194,7 @@ def take(path: Path, root: Path | None, gathered: Gathered, seen: set[tuple[int,
             return
         packing, sample = looked_into(path, status.st_size)
     except OSError as error:
-        dangling = path.is_symlink() and isinstance(error, FileNotFoundError) and not given
+        dangling = isinstance(error, FileNotFoundError) and not given and os.path.islink(path)  # noqa: PTH114
         why = "a symlink to nothing" if dangling else reason(error)
         gathered.skipped.append(Skipped(name, why, unreadable=not dangling))
         return

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import zstandard
 
 from gpuwatch.agent.logs.files import packing_magic
+from gpuwatch.agent.logs.files.holes import data_from
 from gpuwatch.runs.files.encodings import as_utf8, encoding_of
 from gpuwatch.runs.files.json_documents import TooLongError, as_records, is_document
 from gpuwatch.runs.files.opening import open_file
@@ -122,6 +123,10 @@ class Contents:
     damage: str | None = None
     read: int = field(default=0, init=False)
     """Bytes of the file itself so far: what a progress bar counts."""
+    _goes_on: bool = field(default=True, init=False)
+    """More is stored behind the bytes that were read last."""
+    _next: int = field(default=0, init=False)
+    """Where that begins."""
 
     def pieces(self) -> Iterator[bytes]:
         """Unpacked bytes, a megabyte or so at a time.
@@ -139,13 +144,22 @@ class Contents:
             elif self.packing == UTF_16:
                 yield from as_utf8(self._raw(file, READ_BYTES))
             else:
-                most = max(LEAST_UNPACKED, MAX_EXPANSION * self.path.stat().st_size)
-                unpacked = self._bounded(self._unpacked(file, self.packing), most)
+                stored = stored_bytes(os.fstat(file.fileno()))
+                unpacked = self._bounded(self._unpacked(file, self.packing), stored)
                 yield from as_utf8(gathered(unpacked))
 
-    def _raw(self, file: BinaryIO, size: int) -> Iterator[bytes]:
-        while data := file.read(size):
+    def _raw(self, file: BinaryIO, size: int, at: int = 0) -> Iterator[bytes]:
+        """All that is stored up to the end that the file has now; its holes are left out."""
+        end = os.fstat(file.fileno()).st_size
+        at = data_from(file.fileno(), at, end)
+        while at < end:
+            file.seek(at)
+            data = file.read(min(size, end - at))
+            if not data:
+                return
             self.read += len(data)
+            at = data_from(file.fileno(), at + len(data), end)
+            self._next, self._goes_on = at, at < end
             yield data
 
     def _section(self, file: BinaryIO, begin: int, end: int, lines: int) -> Iterator[bytes]:
@@ -163,12 +177,13 @@ class Contents:
         except TooLongError:
             self.damage = "a record is too long or too deep; the rest is not read"
 
-    def _bounded(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
-        left = most
+    def _bounded(self, pieces: Iterator[bytes], stored: int) -> Iterator[bytes]:
+        size = 0
         for piece in pieces:
-            yield piece[:left]
-            left -= len(piece)
-            if left < 0:
+            most = max(LEAST_UNPACKED, MAX_EXPANSION * max(stored, self.read))
+            yield piece[: max(0, most - size)]
+            size += len(piece)
+            if size > most:
                 self.damage = f"unpacks to more than {most >> 20} MB; the rest is not read"
                 return
 
@@ -176,7 +191,6 @@ class Contents:
         """All members of the file, and text behind them; zero bytes around them are padding."""
         decoder: Decoder | None = None
         members, held = 0, b""
-        size = os.fstat(file.fileno()).st_size
         for block in self._raw(file, READ_BYTES):
             for start in range(0, len(block), PACKED_BYTES):
                 data = held + block[start : start + PACKED_BYTES]
@@ -184,7 +198,7 @@ class Contents:
                 while data:
                     if decoder is None:
                         data = data.lstrip(b"\0")
-                        goes_on = start + PACKED_BYTES < len(block) or self.read < size
+                        goes_on = start + PACKED_BYTES < len(block) or self._goes_on
                         if members and len(data) < HEAD_BYTES and goes_on:
                             held = data  # the head of a member may be cut here
                             break
@@ -192,7 +206,7 @@ class Contents:
                             break
                         if members and _is_text(data):
                             yield data + block[start + PACKED_BYTES :]
-                            yield from self._raw(file, READ_BYTES)
+                            yield from self._raw(file, READ_BYTES, self._next)
                             return
                         packing = _member_packing(data) or packing
                         decoder, members = DECODERS[packing](), members + 1
@@ -207,6 +221,11 @@ class Contents:
                     data, decoder = decoder.unused_data, None
         if decoder is not None:
             self.damage = f"the {packing} data ends in the middle"
+
+
+def stored_bytes(status: os.stat_result) -> int:
+    """What a file takes on its disk, its holes not counted; at most its length."""
+    return min(status.st_size, 512 * status.st_blocks)
 
 
 def _is_text(data: bytes) -> bool:

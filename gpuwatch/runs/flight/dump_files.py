@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,7 +147,7 @@ def _task(path: Path, root: Path | None, found: FoundDumps) -> _Task | None:
         found.skipped.append(Skipped(name, reason(error), unreadable=True))
         found.closed.add(rank)
         return None
-    if not path.is_file():
+    if not stat.S_ISREG(known.st_mode):
         found.skipped.append(Skipped(name, "not a regular file", unreadable=True))
         found.closed.add(rank)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import msgspec
 
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
-from gpuwatch.runs.files.files import Skipped, system_logs
+from gpuwatch.runs.files.files import Skipped, reason, system_logs
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.files.samples import sampled
@@ -111,6 +112,19 @@ def located_findings(log: LogPath, rows: Iterable[Row], known: RankMap) -> Itera
         yield ScanFinding(known.nodes.get(log.name), msgspec.convert({"t": 0.0, "seq": 0, **row}, Finding))
 
 
+def replaced(log: LogPath) -> str | None:
+    """What has happened to a file since it was listed; None: it still holds what was there."""
+    try:
+        now = log.path.stat()
+    except OSError as error:
+        return f"changed while it was read: {reason(error)}"
+    if not stat.S_ISREG(now.st_mode):
+        return "changed while it was read: not a regular file"
+    if not is_section(log.packing) and now.st_size < log.size:
+        return "changed while it was read: truncated or replaced"
+    return None
+
+
 def has_grown(log: LogPath) -> bool:
     """Whether a file is longer than when it was gathered."""
     try:
@@ -158,7 +172,7 @@ def log_scan(
         stated.attempt,
         stated.kernel,
         findings,
-        file.trouble,
+        "; ".join(filter(None, [file.trouble, replaced(file.log)])) or None,
         has_grown(file.log),
         file.log.mtime,
         max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),

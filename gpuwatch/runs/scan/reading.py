@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -141,8 +140,11 @@ def progress_of(
 
 
 def header_of(log: LogPath) -> bytes:
-    """The beginning of a file, unpacked."""
-    return next(Contents(log.path, log.packing).pieces(), b"")[:HEADER_BYTES]
+    """The beginning of a file, unpacked; empty where it cannot be read: who reads its lines states why."""
+    try:
+        return next(Contents(log.path, log.packing).pieces(), b"")[:HEADER_BYTES]
+    except OSError:
+        return b""
 
 
 def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
@@ -194,18 +196,19 @@ def read_part(
     else:
         scan.feed(*sections.end(), part.log.until)
     scan.finish()
+    read.series = steps.series
+    if part.end is None:
+        read.last_lines = last_lines(tail, LAST_LINES)
+    read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
     unread = packed and f"{packed} data in the midst of text are not read"
     unknown = ""
     if foreign is not None:
         unknown = (
             f"text in an unknown encoding, from about byte {foreign:,} on, is not read; convert it with iconv"
         )
-    read.trouble = "; ".join(filter(None, [scan.trouble, read.trouble, unread, unknown])) or None
-    read.series = steps.series
-    if part.end is None:
-        read.last_lines = last_lines(tail, LAST_LINES)
-    read.events, read.clues, read.left_out = recorder.events, recorder.clues, recorder.left_out
-    date(part, read, tail, tail_at)
+    undated = date(part, read, tail, tail_at)
+    troubles = [scan.trouble, read.trouble, unread, unknown, undated]
+    read.trouble = "; ".join(dict.fromkeys(each for each in troubles if each)) or None
     return read
 
 
@@ -226,8 +229,8 @@ def take_tools(
         read.clues.append(sections.rank_clue)
 
 
-def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> None:
-    """Look around the lines that nothing dates, and for the last time in the file."""
+def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> str | None:
+    """Look around the lines that nothing dates, and for the last time in the file; why that fails."""
     arrived = part.log.until
     ending = TimesAround(tail, arrived)
     if part.end is None:
@@ -242,12 +245,16 @@ def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> None:
     if part.log.packing is not None:
         read.times = {offset: ending.of(offset - tail_at) for offset in undated if offset >= tail_at}
     elif undated:
-        with open_file(part.log.path) as file:
-            for together in stretches(sorted(undated), TAIL_BYTES, MOST_DATED_BYTES):
-                low = max(0, together[0] - TAIL_BYTES)
-                file.seek(low)
-                around = TimesAround(file.read(together[-1] + TAIL_BYTES - low), arrived)
-                read.times.update((offset, around.of(offset - low)) for offset in together)
+        try:
+            with open_file(part.log.path) as file:
+                for together in stretches(sorted(undated), TAIL_BYTES, MOST_DATED_BYTES):
+                    low = max(0, together[0] - TAIL_BYTES)
+                    file.seek(low)
+                    around = TimesAround(file.read(together[-1] + TAIL_BYTES - low), arrived)
+                    read.times.update((offset, around.of(offset - low)) for offset in together)
+        except OSError as error:  # it was replaced since its lines were read
+            return reason(error)
+    return None
 
 
 class DamageError(Exception):
@@ -276,12 +283,15 @@ def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
 
 
 def plain_part(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
-    """A part of a plain file with some of what is around it; no piece reaches over the part's borders."""
+    """A part of a plain file with some of what is around it; no piece reaches over the part's borders.
+
+    What is written behind the size that the file had when it was listed is left out: `has_grown` tells of it.
+    """
     at = max(0, part.start - AROUND_BYTES)
-    borders = [part.start] if part.end is None else [part.start, part.end, part.end + AROUND_BYTES]
+    size = part.log.size
+    borders = [part.start, *([size] if part.end is None else [part.end, min(size, part.end + AROUND_BYTES)])]
     with open_file(part.log.path) as file:
         file.seek(at)
-        size = os.fstat(file.fileno()).st_size
         first = at > 0
         while True:
             stored = data_from(file.fileno(), at, size)
@@ -290,9 +300,7 @@ def plain_part(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
                 at = stored
             file.seek(at)
             border = next((each for each in borders if each > at), None)
-            if border is None and part.end is not None:
-                return
-            data = file.read(FEED_BYTES if border is None else min(FEED_BYTES, border - at))
+            data = b"" if border is None else file.read(min(FEED_BYTES, border - at))
             if not data:
                 return
             own = part.start <= at and (part.end is None or at < part.end)
