@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.link.stream.remote_text import whole_lines
 
 STDERR_TAIL_BYTES = 8 * 1024
 LEAVE_S = 0.7
@@ -92,7 +93,7 @@ class ChildCarrier:
 
     def stderr(self) -> str:
         """The last lines of stderr."""
-        return bytes(self._tail).decode("utf-8", "replace")
+        return whole_lines(bytes(self._tail), STDERR_TAIL_BYTES)
 
     def close(self) -> None:
         """Close stdin, let the child leave, then kill what is left of its group and reap it."""

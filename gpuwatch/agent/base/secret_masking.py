@@ -32,7 +32,7 @@ _REST = r"(?:[,;&<>(){}\[\]](?![\w.-]{1,40}[=:])[^\s\"',;&<>(){}\[\]]{1,4096}){0
 """What follows a separator is still of the value, unless the next name begins."""
 _VALUE = (
     r"(?:(?P<masked>\[masked\])|[br]{0,2}(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
-    r"|(?P<quote>[\"'])(?P<quoted>(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
+    r"|(?P<quote>[\"'])(?P<quoted>(?! )(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
     r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
 )
 _SECRET_NAME = re.compile(

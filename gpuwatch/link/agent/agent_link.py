@@ -19,7 +19,7 @@ from gpuwatch.link.start.log_settings import LogConfig
 from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.link.stream.frame_stream import ItemStream, Started, kept_allowance
 from gpuwatch.link.stream.inbox import Arrival, Content, Inbox, LinkStatus
-from gpuwatch.plain import plain, plain_lines
+from gpuwatch.link.stream.remote_text import shown_lines, shown_text
 from gpuwatch.wire import AnyRequest
 
 NOISE_LINES = 50
@@ -115,7 +115,7 @@ class AgentLink:
             if outcome.live_s:
                 attempt = 0
             wait_s = self._backoff.wait_s(final=outcome.ending.final, live_s=outcome.live_s)
-            reason = plain(outcome.ending.reason)
+            reason = shown_text(outcome.ending.reason)
             retry_at = time.monotonic() + wait_s
             self._wake.clear()  # what was asked for while we dialled is done
             self._report(LinkStatus("lost", reason, retry_at=retry_at, attempt=attempt, noise=outcome.noise))
@@ -188,4 +188,4 @@ class AgentLink:
 
 
 def _noise(stream: ItemStream) -> str:
-    return "\n".join(plain_lines(stream.noise, NOISE_LINES))
+    return "\n".join(shown_lines(stream.noise, NOISE_LINES))

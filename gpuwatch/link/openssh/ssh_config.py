@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.plain import plain
+from gpuwatch.link.stream.remote_text import MAX_LINES, shown_lines
 from gpuwatch.shell_command import command_line
 
 Values = Mapping[str, Sequence[str]]
@@ -107,8 +107,8 @@ def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str
             f"`ssh -G {query.host}` took over {_RESOLVE_TIMEOUT_S:.0f} s: a `Match exec` in ssh_config hangs"
         ) from None
     if done.returncode != 0:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise ConfigError(f"ssh_config cannot be used for {query.host}: {plain(' / '.join(lines[:2]))}")
+        lines = shown_lines(done.stderr.decode(errors="replace"), MAX_LINES)[:2] or ["no reason given"]
+        raise ConfigError(f"ssh_config cannot be used for {query.host}: {' / '.join(lines)}")
     values: dict[str, list[str]] = {}
     for line in done.stdout.decode(errors="surrogateescape").splitlines():
         key, _, value = line.partition(" ")

@@ -11,6 +11,7 @@ from gpuwatch.link.openssh.ssh_config import ResolvedHost
 from gpuwatch.link.ssh.connection import Connection
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.login_facts import LoginFacts
+from gpuwatch.link.stream.remote_text import whole_lines
 from gpuwatch.plain import plain
 
 _STDERR_LIMIT = 4096
@@ -47,7 +48,7 @@ class SshCarrier:
         """The last lines that the command wrote to stderr."""
         self._take_stderr()
         with self._stderr_lock:
-            return self._stderr.decode(errors="replace")
+            return whole_lines(self._stderr, _STDERR_LIMIT)
 
     def close(self) -> None:
         """End the connection: sshd then ends the session and the command sees the end of its stdin."""

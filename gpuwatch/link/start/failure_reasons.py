@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpuwatch.link.start.bundle import NO_PYTHON, NO_SMI, OLDEST_PYTHON
-from gpuwatch.plain import plain_lines
+from gpuwatch.link.stream.remote_text import shown_lines
 
 QUOTED_CHARACTERS = 160
 
@@ -31,7 +31,7 @@ def before_start(noise: str, stderr: str, python: str | None, what: str = "agent
         python: The interpreter that the hosts file names, if it does.
         what: What was to be started.
     """
-    words = plain_lines(noise, 1_000)
+    words = shown_lines(noise, 1_000)
     if NO_PYTHON in words or NO_SMI in words:
         return _no_python(python, smi=NO_SMI not in words)
     if _is_traceback(stderr):
@@ -41,7 +41,7 @@ def before_start(noise: str, stderr: str, python: str | None, what: str = "agent
             f'instead of starting the {what} the node answered "{_quote(words[:2])}"; '
             "the account must be allowed to run /bin/sh (no nologin, no forced command)"
         )
-    stated = plain_lines(stderr, 2)
+    stated = shown_lines(stderr, 2)
     if stated:
         return Ending(f'the {what} could not be started: "{_quote(stated)}"')
     return Ending(
@@ -70,7 +70,7 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
         return Ending(_failed(stderr, what))
     if bye is not None:
         return Ending(f"the {what} left: {bye}")
-    stated = plain_lines(stderr, 1)
+    stated = shown_lines(stderr, 1)
     received = f' ("{_quote(stated)}")' if stated else ""
     return Ending(
         f"the connection was closed from the other side{received}; the session or the node went down"
@@ -79,7 +79,7 @@ def after_start(bye: str | None, stderr: str, what: str = "agent") -> Ending:
 
 def not_started_in(seconds: float, noise: str) -> Ending:
     """The start marker did not come in time."""
-    words = plain_lines(noise, 2)
+    words = shown_lines(noise, 2)
     received = f'it sent "{_quote(words)}" and then nothing' if words else "not a word came"
     return Ending(
         f"the agent did not start within {seconds:.0f} s: {received}; "
@@ -97,7 +97,7 @@ def _is_traceback(stderr: str) -> bool:
 
 
 def _failed(stderr: str, what: str) -> str:
-    error = _quote(plain_lines(stderr, 1))
+    error = _quote(shown_lines(stderr, 1))
     places = re.findall(r'File "([^"]+)", line (\d+)', stderr)
     place = " at {}:{}".format(*places[-1]) if places else ""
     return f"the {what} failed{place}: {error}; this is an error in gpuwatch, please report it"

@@ -14,7 +14,7 @@ from typing import Protocol
 import paramiko
 
 from gpuwatch.link.stream.carrier import CarrierError
-from gpuwatch.plain import plain
+from gpuwatch.link.stream.remote_text import shown_lines
 
 _GRACE_S = 0.5  # for a proxy to clean up, such as ssh its control socket
 _REAP_S = 2.0
@@ -93,7 +93,7 @@ class ProxyStream:
         with self._lock:
             if not self._closed:
                 self._drain()
-            return " / ".join(plain(line) for line in self._words.strip().splitlines()[-2:])
+            return " / ".join(shown_lines(self._words, 2))
 
     def _end_group(self) -> None:
         pid = self._child.pid

@@ -11,6 +11,7 @@ import sys
 import time
 
 from gpuwatch.agent.base.procfs import clean
+from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.probe.launcher.connection.lifeline import bound, end_others
 from gpuwatch.probe.launcher.connection.lines import MAX_TEXT
 from gpuwatch.probe.launcher.inventory.environment import SETTINGS, without_traces
@@ -219,7 +220,7 @@ def _reported(output):
 def _no_answer(status, words):
     # type: (int, bytes) -> str
     lines = [line for line in words.decode("utf-8", "replace").splitlines() if line.strip()]
-    last = clean(lines[-1], MAX_TEXT) if lines else "no word on stderr"
+    last = clean(masked(lines[-1]), MAX_TEXT) if lines else "no word on stderr"
     return "{}: {}".format(ending(status), last)
 
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.agent.login_slots import ConnectSlots
 from gpuwatch.link.start import failure_reasons
 from gpuwatch.link.stream.carrier import Carrier, CarrierError, Dialer
 from gpuwatch.link.stream.limits import LineSplitter, StartFinder, StreamError, TokenBucket
-from gpuwatch.plain import plain
+from gpuwatch.link.stream.remote_text import shown_text
 from gpuwatch.probe.orchestration.nodes.node_line import Lost, OnMessage
 from gpuwatch.probe.orchestration.nodes.shipping import probe_way
 from gpuwatch.probe.protocol import AnyNodeMessage, AnyOrder, Leaving
@@ -38,6 +39,8 @@ SILENT_BEATS = 9
 slept has not listened."""
 MAX_LINE_BYTES = 1 << 20
 """A preflight of a node with 16 GPUs and their processes is about 10 kB."""
+SENTENCES = ("error", "reason", "text")
+"""Fields of messages that may quote a traceback, or the last lines of a process."""
 
 
 class TalkError(ValueError):
@@ -56,7 +59,14 @@ def decode_message(line: bytes | None) -> AnyNodeMessage:
     """
     if line is None:
         raise TalkError(f"a line of more than {MAX_LINE_BYTES} bytes")
-    return decode_strictly(line, _decoder, TalkError)
+    return without_secrets(decode_strictly(line, _decoder, TalkError))
+
+
+def without_secrets(message: AnyNodeMessage) -> AnyNodeMessage:
+    """A message whose sentences, which quote what processes print, have their secrets masked."""
+    sentences = {name: getattr(message, name, None) for name in SENTENCES}
+    quoted = {name: masked(text) for name, text in sentences.items() if isinstance(text, str)}
+    return msgspec.structs.replace(message, **quoted) if quoted else message
 
 
 def encode_order(order: AnyOrder) -> bytes:
@@ -135,7 +145,7 @@ class CarrierLine:
             reason = str(error)
         except Exception as error:  # a thread that dies unseen would leave the probe waiting
             reason = f"an error in gpuwatch, please report it: {error!r}"
-        receive(self.node, Lost(plain(reason)))
+        receive(self.node, Lost(shown_text(reason)))
 
     def _converse(self, receive: OnMessage) -> str:
         slot = self._slots.take(lambda: self._closing)
