@@ -40,7 +40,10 @@ def read_bounded(path: Path, most: int) -> bytes:
     """
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
     try:
-        is_pipe = stat.S_ISFIFO(os.fstat(number).st_mode)
+        mode = os.fstat(number).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        is_pipe = stat.S_ISFIFO(mode)
         if is_pipe and path.parts[:3] not in OF_SHELL:
             raise PermissionError(errno.EPERM, "a named pipe, not a file", str(path))
         os.set_blocking(number, is_pipe)

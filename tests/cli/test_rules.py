@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from gpuwatch.cli.config.rules import rules
 from gpuwatch.cli.main import COMMANDS
+from gpuwatch.cli.shared import exit_codes
 from tests.agent.logs.scan_lines import rule
+from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.sentences import Sentences, line_of
 
 
@@ -86,3 +92,35 @@ def test_a_file_that_holds_no_excerpts_is_refused_with_the_line(tmp_path: Path, 
     refused = call("test", str(bad))
     assert refused.exit_code == 2
     sentences(line_of(refused.output, "bad.jsonl:2"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "zero", "folder", "gone", "sparse", "binary", "deep"])
+def test_test_refuses_a_file_that_has_no_end_or_is_no_text(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "labelled.jsonl"
+    match kind:
+        case "pipe":
+            os.mkfifo(file)
+        case "zero":
+            file.symlink_to("/dev/zero")
+        case "folder":
+            file.mkdir()
+        case "sparse":
+            file.touch()
+            os.truncate(file, 1 << 40)
+        case "binary":
+            file.write_bytes(b"\xff\xfe\x80")
+        case "deep":
+            file.write_text('{"class": "x", "lines": ' + "[" * 200_000)
+    done = gpuwatch("rules", "test", str(file))
+    assert done.returncode == exit_codes.USAGE
+    assert str(file) in done.stderr
+
+
+def test_test_reads_a_pipe_of_the_shell_once(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(json.dumps({"class": "benign", "lines": ["all quiet"]}))
+    script = f"{shlex.join(COMMAND)} rules test --json <(cat {shlex.quote(str(lines))})"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, env=environment(), capture_output=True, timeout=60, check=True
+    )
+    assert json.loads(done.stdout)["negatives"] == 1

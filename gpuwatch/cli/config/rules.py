@@ -99,14 +99,15 @@ def test(excerpts: tuple[Path, ...], files: tuple[Path, ...], as_json: bool, fai
     from gpuwatch.report.rules import progress_score as progress_report
     from gpuwatch.report.rules import rules as report
     from gpuwatch.rules.compiling.compile import compiled
+    from gpuwatch.rules.scoring.labelled_file import LabelledFile
     from gpuwatch.rules.scoring.score import read_excerpts, score
-    from gpuwatch.rules.scoring.score_progress import is_progress, read_labelled, score_progress
+    from gpuwatch.rules.scoring.score_progress import read_labelled, score_progress
 
     packs = _packs(files)
     try:
-        of_progress = [file for file in excerpts if is_progress(file)]
-        read = [excerpt for file in excerpts if file not in of_progress for excerpt in read_excerpts(file)]
-        lines = [line for file in of_progress for line in read_labelled(file)]
+        labelled = [LabelledFile.read(file) for file in excerpts]
+        read = [excerpt for file in labelled if not file.is_progress for excerpt in read_excerpts(file)]
+        lines = [line for file in labelled if file.is_progress for line in read_labelled(file)]
     except OSError as error:
         raise click.UsageError(f"{error.filename}: {error.strerror}") from None
     except ValueError as error:

@@ -6,12 +6,12 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import scanned
+from gpuwatch.rules.scoring.labelled_file import LabelledFile
 
 BENIGN = "benign"
 ALARMING = frozenset({"warning", "error", "critical"})
@@ -87,32 +87,28 @@ class Score:
         }
 
 
-def read_excerpts(file: Path) -> list[Excerpt]:
-    """The excerpts of a file with one JSON object a line.
+def read_excerpts(file: LabelledFile) -> list[Excerpt]:
+    """The excerpts of a file.
 
     Raises:
         ValueError: a line that is no excerpt, with its number.
-        OSError: the file cannot be read.
     """
-    found = []
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            lines = tuple(str(each) for each in row["lines"])
-            found.append(
-                Excerpt(
-                    str(row.get("id", number)), str(row["class"]), str(row.get("severity", "error")), lines,
-                    row.get("key_line"), row.get("rank"),
-                )
-            )  # fmt: skip
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{file}:{number}: no labelled excerpt ({type(error).__name__}: {error}); "
-                "a line is a JSON object with at least 'class' and 'lines'"
-            ) from None
-    return found
+    return [_excerpt(file, number, line) for number, line in file.rows()]
+
+
+def _excerpt(file: LabelledFile, number: int, line: str) -> Excerpt:
+    try:
+        row = json.loads(line)
+        lines = tuple(str(each) for each in row["lines"])
+        return Excerpt(
+            str(row.get("id", number)), str(row["class"]), str(row.get("severity", "error")), lines,
+            row.get("key_line"), row.get("rank"),
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{file.name}:{number}: no labelled excerpt ({type(error).__name__}: {error}); "
+            "a line is a JSON object with at least 'class' and 'lines'"
+        ) from None
 
 
 def scan_excerpt(ruleset: RuleSet, lines: Sequence[str]) -> list[dict[str, Any]]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.agent.logs.progress.quantities import QUANTITIES
 from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.rules.model.time_limit import scanned
+from gpuwatch.rules.scoring.labelled_file import LabelledFile
 from gpuwatch.rules.scoring.score import ARRIVAL_TIME
 
 FIELDS = tuple(dict.fromkeys(name for name, _, _ in QUANTITIES.values()))
@@ -83,46 +83,31 @@ class ProgressScore:
         return {**self.total.facts(), "dialects": dialects}
 
 
-def is_progress(file: Path) -> bool:
-    """Whether the first line of a file is a labelled progress line (it has the key `expect`).
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    with file.open(encoding="utf-8", errors="replace") as opened:
-        first = next((line for line in opened if line.strip()), "")
-    try:
-        row = json.loads(first)
-    except ValueError:
-        return False
-    return isinstance(row, dict) and "expect" in row and "line" in row
-
-
-def read_labelled(file: Path) -> Iterator[Labelled]:
-    """The lines of a file with one JSON object a line.
+def read_labelled(file: LabelledFile) -> list[Labelled]:
+    """The lines of a file.
 
     Raises:
         ValueError: a line that is no labelled line, with its number.
-        OSError: the file cannot be read.
     """
-    for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-            yield Labelled(
-                str(row.get("id", number)),
-                str(row.get("dialect", "unnamed")),
-                str(row["line"]),
-                dict(row["expect"] or {}),
-                frozenset(row.get("ignore") or ()),
-                frozenset(row.get("absent") or ()),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{file}:{number}: no labelled progress line ({type(error).__name__}: {error}); "
-                "a line is a JSON object with 'line' and 'expect'"
-            ) from None
+    return [_labelled(file, number, text) for number, text in file.rows()]
+
+
+def _labelled(file: LabelledFile, number: int, text: str) -> Labelled:
+    try:
+        row = json.loads(text)
+        return Labelled(
+            str(row.get("id", number)),
+            str(row.get("dialect", "unnamed")),
+            str(row["line"]),
+            dict(row["expect"] or {}),
+            frozenset(row.get("ignore") or ()),
+            frozenset(row.get("absent") or ()),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{file.name}:{number}: no labelled progress line ({type(error).__name__}: {error}); "
+            "a line is a JSON object with 'line' and 'expect'"
+        ) from None
 
 
 def read_line(ruleset: RuleSet, line: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.rules.load import load_packs
+from gpuwatch.rules.scoring.labelled_file import LabelledFile
 from gpuwatch.rules.scoring.score import Score, read_excerpts, scan_excerpt, score
 from tests.packs import built_in_rules
 
@@ -62,7 +63,9 @@ def scored() -> Score:
     files = [CORPUS / "distributed.jsonl", CORPUS / "hardware.jsonl"]
     if not all(file.exists() for file in files):
         pytest.skip("the labelled excerpts are not here")
-    return score(built_in_rules(), (excerpt for file in files for excerpt in read_excerpts(file)))
+    return score(
+        built_in_rules(), (excerpt for file in files for excerpt in read_excerpts(LabelledFile.read(file)))
+    )
 
 
 def test_the_packs_reach_their_goals_on_labelled_excerpts(scored: Score) -> None:

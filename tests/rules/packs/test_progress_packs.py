@@ -12,6 +12,7 @@ from gpuwatch.agent.logs.matching.ruleset import RuleSet
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.rules.model.dialect import Dialect, Example
+from gpuwatch.rules.scoring.labelled_file import LabelledFile
 from gpuwatch.rules.scoring.score_progress import read_labelled, read_line, same, score_progress
 from tests.packs import rules_and_dialects
 
@@ -104,7 +105,7 @@ def test_prefixes_and_colours_hide_nothing(example: Example) -> None:
 def test_the_dialects_reach_their_goals_on_labelled_lines() -> None:
     if not CORPUS.exists():
         pytest.skip("the labelled lines are not here")
-    facts = score_progress(rules_and_dialects(), read_labelled(CORPUS)).facts()
+    facts = score_progress(rules_and_dialects(), read_labelled(LabelledFile.read(CORPUS))).facts()
     assert facts["field_recall"] >= 0.95, facts["field_recall"]
     assert facts["field_precision"] >= 0.98, facts["field_precision"]
 

@@ -1,0 +1,54 @@
+"""A file of labelled lines: one JSON object a line, read once and within bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.whole_file import read_bounded
+
+MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class LabelledFile:
+    """The text of a file; a pipe of the shell (`<(...)`), which can be read only once, is one, too."""
+
+    name: str
+    text: str
+
+    @classmethod
+    def read(cls, file: Path) -> LabelledFile:
+        """Read it.
+
+        Raises:
+            ValueError: it is too large, or no text.
+            OSError: it cannot be read, or is a named pipe.
+        """
+        data = read_bounded(file, MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"{file}: more than {MAX_BYTES >> 20} MB, or a device; it is not read")
+        try:
+            return cls(str(file), data.decode())
+        except UnicodeDecodeError:
+            raise ValueError(f"{file}: not UTF-8 text") from None
+
+    def rows(self) -> Iterator[tuple[int, str]]:
+        """The lines that are not blank, with their numbers."""
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if line.strip():
+                yield number, line
+
+    @cached_property
+    def is_progress(self) -> bool:
+        """Whether its first line is a labelled progress line (it has the key `expect`)."""
+        _, first = next(self.rows(), (0, ""))
+        try:
+            row: Any = json.loads(first)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(row, dict) and "expect" in row and "line" in row
