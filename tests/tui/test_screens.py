@@ -16,11 +16,11 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.help_screen import HelpPage, HelpScreen
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.node.screen import NodeScreen
 from gpuwatch.tui.toolkit.cockpit import Cockpit
-from gpuwatch.tui.toolkit.key_hints import KeysLine
 from gpuwatch.tui.toolkit.line_view import LineView
 from tests.sentences import Sentences
 from tests.tui.hostile import POISON, hostile_session

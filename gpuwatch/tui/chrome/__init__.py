@@ -1,1 +1,1 @@
-"""Parts of every screen: status bar, help."""
+"""Parts of every screen: status bar, key hints, help."""

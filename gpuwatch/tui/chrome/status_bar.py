@@ -15,7 +15,8 @@ from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text
 from gpuwatch.tui.model.node_summary import Totals
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 WIDE_COLUMNS = 100

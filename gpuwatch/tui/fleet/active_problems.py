@@ -18,7 +18,8 @@ from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, s
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, highlighted, note, text_of, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, highlighted, note, text_of, wrapped
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, event_title, evidence_text
 

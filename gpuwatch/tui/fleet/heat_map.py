@@ -14,7 +14,8 @@ from gpuwatch.tui.fleet.heat_cells import Cell, CellPainter
 from gpuwatch.tui.fleet.heat_layout import CELL_WIDTHS, Block, HeatLayout, arrange
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.toolkit.line_view import Row, SelectableLines
+from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import fit
 from gpuwatch.tui.toolkit.text import absent_words
 

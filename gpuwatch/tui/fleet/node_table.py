@@ -11,7 +11,8 @@ from rich.segment import Segment
 from gpuwatch.tui.fleet.node_columns import COLUMNS, SORTS, NodeColumn, choose
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.node_summary import NodeView
-from gpuwatch.tui.toolkit.line_view import Row, SelectableLines, highlighted, text_of
+from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 

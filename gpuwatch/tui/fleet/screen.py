@@ -11,6 +11,7 @@ from textual.containers import Container, Horizontal
 from textual.widgets import Input, Label
 
 from gpuwatch.fleet.nodes.metrics import METRICS
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.fleet.node_filter import Shown
@@ -21,9 +22,9 @@ from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.node.gpu_cards import GpuPanels
 from gpuwatch.tui.node.panes import NodePane, host
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import SelectableLines, text_of
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.rows import text_of
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
 WIDE_COLUMNS = 100

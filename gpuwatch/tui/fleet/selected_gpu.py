@@ -13,7 +13,8 @@ from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.tui.fleet.heat_map import HeatMap
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import link_words, trouble_of, trouble_severity
 

@@ -20,7 +20,7 @@ from gpuwatch.tui.incidents.incident_detail import CONFIDENCE_TEXT
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
-from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
 

@@ -14,7 +14,7 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.tui.model.alert_snapshot import Bundle, acknowledged_text, bundles, problem_text, standing
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
-from gpuwatch.tui.toolkit.line_view import Row, heading, note
+from gpuwatch.tui.toolkit.rows import Row, heading, note
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 

@@ -16,7 +16,7 @@ from gpuwatch.tui.incidents.incident_timeline import moment_things, rank_rows
 from gpuwatch.tui.model.alert_snapshot import severity_shown
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, command_things, hanging
-from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
 

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown
 from gpuwatch.tui.model.log_coverage import Watching, watching
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 

@@ -12,7 +12,7 @@ from gpuwatch.diagnose.model.text import clock, plural, ranges
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
-from gpuwatch.tui.toolkit.line_view import Row, heading, text_of, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 Part: TypeAlias = Literal["cause", "silent", "follower", "quiet"]

@@ -11,6 +11,7 @@ from textual.containers import Horizontal
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.alert_list import AlertList, place_of
 from gpuwatch.tui.incidents.evidence_location import location_after
@@ -18,9 +19,8 @@ from gpuwatch.tui.incidents.incident_detail import IncidentDetail, IncidentHead
 from gpuwatch.tui.incidents.incident_list import IncidentList
 from gpuwatch.tui.incidents.incident_timeline import IncidentMoments
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
 FRAME_LINES = 3

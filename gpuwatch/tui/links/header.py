@@ -21,7 +21,7 @@ from gpuwatch.tui.model.probe_text import (
     transports_text,
 )
 from gpuwatch.tui.toolkit.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.line_view import Row
+from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.styles import clean
 
 BAR = 32

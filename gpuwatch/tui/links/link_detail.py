@@ -16,7 +16,8 @@ from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, rate_text, share_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import fit
 
 CLASS = {"same_node": "inside the node", "same_rail": "same rail", "cross_rail": "across rails"}

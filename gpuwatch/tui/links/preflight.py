@@ -17,7 +17,7 @@ from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.model.probe_text import counted, lasting, size_text
 from gpuwatch.tui.toolkit.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 LABEL = 14

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from gpuwatch.probe.results import Results
 from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem
-from gpuwatch.tui.toolkit.line_view import Row
+from gpuwatch.tui.toolkit.rows import Row
 
 
 class LinkPage(ItemPage):

@@ -12,6 +12,7 @@ from textual.containers import Container, Vertical
 
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import Phase, Results
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.links.collectives import LinkTable
 from gpuwatch.tui.links.header import MOST_LINES, LinkHead
@@ -24,9 +25,8 @@ from gpuwatch.tui.links.probe_view import LinkView
 from gpuwatch.tui.links.verdict import LinkEvidence
 from gpuwatch.tui.model.probe_text import DOING, counted
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height, set_width
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
 Stage: TypeAlias = Literal["start", "inventory", "results"]

@@ -13,7 +13,7 @@ from gpuwatch.tui.links.probe_page import LinkPage
 from gpuwatch.tui.model.probe_text import counted, share_text
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import PageItem, hanging
-from gpuwatch.tui.toolkit.line_view import Row, heading, wrapped
+from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
 MOST_COUNTERS = 12

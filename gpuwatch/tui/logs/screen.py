@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.logs.data.sources import LogSource
 from gpuwatch.tui.logs.data.viewport import View
@@ -25,9 +26,8 @@ from gpuwatch.tui.logs.widgets.toolbar import LogBar
 from gpuwatch.tui.logs.workspace.prompt_input import WRONG, Purpose, enter, try_out
 from gpuwatch.tui.logs.workspace.workspace import MODES, LogWorkspace, OpenRequest
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
 FRAME_LINES = 4

@@ -9,7 +9,7 @@ from gpuwatch.tui.model.alert_snapshot import standing
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.node.panes import NodePane
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import Row, note, wrapped
+from gpuwatch.tui.toolkit.rows import Row, note, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet
 from gpuwatch.tui.toolkit.text import age_text
 

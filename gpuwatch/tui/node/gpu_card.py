@@ -15,7 +15,7 @@ from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.node.gpu_text import memory_of, power_text, rank_text
 from gpuwatch.tui.toolkit.charts import bar, sparkline
-from gpuwatch.tui.toolkit.line_view import Row
+from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 

@@ -18,7 +18,8 @@ from gpuwatch.tui.node.gpu_card import (
     line_heading,
     shape_for,
 )
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, highlighted, text_of, wrapped
+from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of, wrapped
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import link_words
 

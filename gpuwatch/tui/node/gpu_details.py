@@ -10,7 +10,7 @@ from gpuwatch.fleet.nodes.units import MEMORY, RATE, UNKNOWN, seconds_text
 from gpuwatch.tui.node.gpu_card import Subject
 from gpuwatch.tui.toolkit.charts import plot
 from gpuwatch.tui.toolkit.item_page import hanging
-from gpuwatch.tui.toolkit.line_view import Row, heading
+from gpuwatch.tui.toolkit.rows import Row, heading
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.wire import MigInstance
 

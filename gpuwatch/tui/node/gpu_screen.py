@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.node.alerts_pane import alert_rows
 from gpuwatch.tui.node.gpu_card import Subject
@@ -16,9 +17,9 @@ from gpuwatch.tui.node.gpu_details import WINDOWS, fact_rows, plot_rows
 from gpuwatch.tui.node.gpu_text import rank_text
 from gpuwatch.tui.node.panes import event_row
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, heading, note
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
+from gpuwatch.tui.toolkit.rows import Row, heading, note
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean, fit
 from gpuwatch.tui.toolkit.text import trouble_of, trouble_severity
 

@@ -12,7 +12,8 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.units import MEMORY, seconds_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import models
 

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import TabbedContent, TabPane
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.model.alert_snapshot import kinds
 from gpuwatch.tui.node.alerts_pane import NodeAlerts
@@ -27,9 +28,8 @@ from gpuwatch.tui.node.panes import (
     topology,
 )
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 PANES: tuple[tuple[str, str, Builder], ...] = (
     ("processes", "Processes", processes),

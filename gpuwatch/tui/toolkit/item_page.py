@@ -12,7 +12,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row, highlighted, wrapped
+from gpuwatch.tui.toolkit.rows import Row, highlighted, wrapped
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 
 if TYPE_CHECKING:
@@ -24,16 +21,6 @@ if TYPE_CHECKING:
 
     from gpuwatch.tui.model.view_state import ViewState
     from gpuwatch.tui.toolkit.cockpit import Cockpit
-
-Row: TypeAlias = "tuple[Segment, ...]"
-"""One painted line."""
-Cell: TypeAlias = "tuple[str, Style]"
-"""A piece of a line before it is painted."""
-
-
-def text_of(row: Sequence[Segment]) -> str:
-    """The plain text of a line."""
-    return "".join(segment.text for segment in row).rstrip()
 
 
 class LineView(ErrorBoundary, ScrollView):
@@ -189,184 +176,3 @@ class LineView(ErrorBoundary, ScrollView):
     def copy_text(self) -> str:
         """The text of what the cursor is on."""
         return ""
-
-
-class SelectableLines(LineView, can_focus=True):
-    """Lines with a cursor on one of `items()` things."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.MOVES]
-
-    @dataclass
-    class Chosen(Message):
-        """Enter, or a click on what the cursor is on already."""
-
-        picker: SelectableLines
-
-        @property
-        def control(self) -> SelectableLines:
-            """The widget, for `@on` selectors."""
-            return self.picker
-
-    @dataclass
-    class Moved(Message):
-        """The cursor is somewhere else."""
-
-        picker: SelectableLines
-
-        @property
-        def control(self) -> SelectableLines:
-            """The widget, for `@on` selectors."""
-            return self.picker
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
-        super().__init__(id=id, classes=classes)
-        self.at = 0
-        """The thing that the cursor is on."""
-
-    def items(self) -> int:
-        """How many things the cursor can be on."""
-        return max(0, self.count() - self.pinned)
-
-    def first_line(self, item: int) -> int:
-        """The first line of a thing."""
-        return item + self.pinned
-
-    def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - other pickers need the column
-        """The thing at a place."""
-        return line - self.pinned if line >= self.pinned else None
-
-    def page(self) -> int:
-        """How far page up and down go."""
-        return max(1, self.size.height - self.pinned - 1)
-
-    def steps(self, dx: int, dy: int) -> int:
-        """Where an arrow key leads, as a difference of items."""
-        return dx + dy
-
-    def go(self, item: int) -> None:
-        """Put the cursor on a thing (the nearest one that exists) and show it."""
-        self.at = max(0, min(item, self.items() - 1))
-        self.show_line(self.first_line(self.at))
-        self.pull()
-        self.post_message(self.Moved(self))
-
-    def action_move(self, dx: int, dy: int) -> None:
-        """An arrow key."""
-        self.go(self.at + self.steps(dx, dy))
-
-    def action_pages(self, pages: float) -> None:
-        """A page, or half of one."""
-        self.go(self.at + int(pages * self.page()))
-
-    def action_jump_to_end(self, item: int) -> None:
-        """The first (0) or last (-1) thing."""
-        self.go(item if item >= 0 else self.items() - 1)
-
-    def action_choose(self) -> None:
-        """Open what the cursor is on."""
-        if self.items():
-            self.post_message(self.Chosen(self))
-
-    def click(self, line: int, x: int, *, twice: bool) -> None:
-        """Put the cursor there; open it on the second click."""
-        item = self.item_at(line, x)
-        if item is None or item >= self.items():
-            return
-        if item == self.at and twice:
-            self.action_choose()
-        else:
-            self.go(item)
-
-    def on_click(self, event: events.Click) -> None:
-        """The mouse."""
-        self.click(self.line_under(event), event.x, twice=event.chain > 1)
-
-    def on_focus(self) -> None:
-        """The cursor gets its colour."""
-        self.pull()
-
-    def on_blur(self) -> None:
-        """The cursor loses its colour."""
-        self.pull()
-
-
-class RebuiltPage(SelectableLines):
-    """A page of lines that are few enough to be made afresh whenever anything moved."""
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - textual's name
-        super().__init__(id=id, classes=classes)
-        self._rows: list[Row] = []
-
-    def build(self, width: int) -> list[Row]:
-        """All lines, for a width."""
-        raise NotImplementedError
-
-    def prepare(self) -> None:
-        """Make the lines."""
-        self._rows = self.build(self.columns)
-        self.at = max(0, min(self.at, self.items() - 1))
-
-    def count(self) -> int:
-        """Lines in all."""
-        return len(self._rows)
-
-    def key(self, line: int) -> Hashable:
-        """A line depends on what it states and on the cursor."""
-        return (self._rows[line], line == self.first_line(self.at), self.has_focus)
-
-    def row(self, line: int, width: int) -> Row:
-        """The line, with the cursor's background where it is."""
-        row = self._rows[line]
-        if self.has_focus and line == self.first_line(self.at) and line >= self.pinned:
-            return highlighted(row, width, self.look.cursor)
-        return row
-
-    def copy_text(self) -> str:
-        """The line under the cursor."""
-        line = self.first_line(self.at)
-        return text_of(self._rows[line]) if line < len(self._rows) else ""
-
-
-def joined(cells: Sequence[Cell]) -> list[Segment]:
-    """Neighbours of one style as one segment: the fewer there are, the sooner a line is painted."""
-    out: list[Segment] = []
-    text, last = "", None
-    for piece, style in cells:
-        if style is not last and text:
-            out.append(Segment(text, last))
-            text = ""
-        text, last = text + piece, style
-    return [*out, Segment(text, last)] if text else out
-
-
-def highlighted(row: Row, width: int, style: Style) -> Row:
-    """The line over the whole width on the cursor's background."""
-    used = sum(segment.cell_length for segment in row)
-    padded = (*row, Segment(" " * max(0, width - used)))
-    return tuple(Segment(s.text, (s.style + style) if s.style else style) for s in padded)
-
-
-def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row]:
-    """Cleaned text in as many lines as it takes; nothing of it is cut."""
-    pad = " " * indent
-    lines = textwrap.wrap(clean(text), max(8, width - indent - 1), break_on_hyphens=False)
-    return [(Segment(pad + line, style),) for line in lines]
-
-
-def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:
-    """A section's title with a rule behind it."""
-    title = f" {text} "
-    tail = f" {note} " if note else ""
-    rule = look.glyphs.rule * max(0, width - len(title) - len(tail) - 2)
-    return (
-        Segment(look.glyphs.rule, look.track),
-        Segment(title, look.title),
-        Segment(rule, look.track),
-        Segment(fit(tail, min(len(tail), max(0, width - len(title) - 2))), look.dim),
-        Segment(look.glyphs.rule, look.track),
-    )
-
-
-def note(text: str, look: StyleSet) -> Row:
-    """A line that only explains."""
-    return (Segment(f" {clean(text)}", look.dim),)

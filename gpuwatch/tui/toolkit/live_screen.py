@@ -11,7 +11,8 @@ from gpuwatch.tui.model.preferences import Table
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
-from gpuwatch.tui.toolkit.line_view import LineView, SelectableLines
+from gpuwatch.tui.toolkit.line_view import LineView
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 
 if TYPE_CHECKING:
     from textual.binding import BindingType

@@ -12,7 +12,8 @@ from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.toolkit.charts import bar
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 from gpuwatch.tui.training.job_view import TrainingView

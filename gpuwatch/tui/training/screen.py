@@ -8,11 +8,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.key_hints import KeysLine
-from gpuwatch.tui.toolkit.line_view import SelectableLines
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.training.curves import TrainingCurves
 from gpuwatch.tui.training.header import TrainingHead
 from gpuwatch.tui.training.job_view import TrainingView

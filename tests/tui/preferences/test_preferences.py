@@ -15,10 +15,10 @@ from textual.widgets import SelectionList
 from gpuwatch.cli.config.settings import config
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.preferences.file import keep, load
 from gpuwatch.tui.preferences.shape import COLUMNS
-from gpuwatch.tui.toolkit.key_hints import KeysLine
 from tests.tui.screen_text import fleet_of, text_on
 from tests.tui.still import NOW, demo_session
 

@@ -37,7 +37,8 @@ from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.line_view import LineView, Row, heading, wrapped
+from gpuwatch.tui.toolkit.line_view import LineView
+from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 WHEEL_LINES = 3

@@ -15,7 +15,8 @@ from gpuwatch.tui.logs.search.node_search import Hit
 from gpuwatch.tui.logs.widgets.line_painter import Ink, loudness, mark, on_ground, text_segments
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.toolkit.line_view import Row, SelectableLines, text_of
+from gpuwatch.tui.toolkit.rows import Row, text_of
+from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 PLACE = 22

@@ -10,7 +10,8 @@ from rich.style import Style
 
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.toolkit.line_view import RebuiltPage, Row
+from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 MODES = {"panes": "separate panes", "merged": "merged", "everyone": "all ranks merged"}

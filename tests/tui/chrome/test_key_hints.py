@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
-from gpuwatch.tui.toolkit.key_hints import KeysLine
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from tests.tui.still import demo_session, still_app
 
 

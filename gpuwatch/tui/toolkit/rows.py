@@ -1,0 +1,67 @@
+"""Painted lines: segments joined, wrapped and highlighted; headings and notes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
+
+Row: TypeAlias = "tuple[Segment, ...]"
+"""One painted line."""
+Cell: TypeAlias = "tuple[str, Style]"
+"""A piece of a line before it is painted."""
+
+
+def text_of(row: Sequence[Segment]) -> str:
+    """The plain text of a line."""
+    return "".join(segment.text for segment in row).rstrip()
+
+
+def joined(cells: Sequence[Cell]) -> list[Segment]:
+    """Neighbours of one style as one segment: the fewer there are, the sooner a line is painted."""
+    out: list[Segment] = []
+    text, last = "", None
+    for piece, style in cells:
+        if style is not last and text:
+            out.append(Segment(text, last))
+            text = ""
+        text, last = text + piece, style
+    return [*out, Segment(text, last)] if text else out
+
+
+def highlighted(row: Row, width: int, style: Style) -> Row:
+    """The line over the whole width on the cursor's background."""
+    used = sum(segment.cell_length for segment in row)
+    padded = (*row, Segment(" " * max(0, width - used)))
+    return tuple(Segment(s.text, (s.style + style) if s.style else style) for s in padded)
+
+
+def wrapped(text: str, width: int, style: Style, *, indent: int = 1) -> list[Row]:
+    """Cleaned text in as many lines as it takes; nothing of it is cut."""
+    pad = " " * indent
+    lines = textwrap.wrap(clean(text), max(8, width - indent - 1), break_on_hyphens=False)
+    return [(Segment(pad + line, style),) for line in lines]
+
+
+def heading(text: str, width: int, look: StyleSet, note: str = "") -> Row:
+    """A section's title with a rule behind it."""
+    title = f" {text} "
+    tail = f" {note} " if note else ""
+    rule = look.glyphs.rule * max(0, width - len(title) - len(tail) - 2)
+    return (
+        Segment(look.glyphs.rule, look.track),
+        Segment(title, look.title),
+        Segment(rule, look.track),
+        Segment(fit(tail, min(len(tail), max(0, width - len(title) - 2))), look.dim),
+        Segment(look.glyphs.rule, look.track),
+    )
+
+
+def note(text: str, look: StyleSet) -> Row:
+    """A line that only explains."""
+    return (Segment(f" {clean(text)}", look.dim),)
