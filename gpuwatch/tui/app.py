@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual._context import active_message_pump
-from textual.actions import ActionParseResult
 from textual.app import SystemCommand
 from textual.binding import BindingType
-from textual.dom import DOMNode
 from textual.filter import LineFilter
-from textual.message_pump import MessagePump
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import ThemeProvider
 from textual.timer import Timer
-from textual.widget import AwaitMount, Widget
+from textual.widget import Widget
 
 from gpuwatch.hosts.errors import HostsError
+from gpuwatch.tui.announcements import Announcements
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.command_provider import PlaceProvider
+from gpuwatch.tui.fault_recovery import FaultRecovery
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.model.node_summary import Overview, Totals
 from gpuwatch.tui.model.preferences import Preferences
@@ -31,19 +29,15 @@ from gpuwatch.tui.model.session_protocol import SessionProtocol
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.navigation import Navigation
 from gpuwatch.tui.terminal_driver import TerminalDriver
-from gpuwatch.tui.toolkit import keys, terminal_notices
-from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import Colours, StyleSet, build_styles, clean, wants_ascii
 from gpuwatch.tui.toolkit.themes import THEMES, Colourless
 
-CRASHED = 70
-"""Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""
 
-
-class GpuwatchApp(ErrorBoundary, Navigation):
+class GpuwatchApp(FaultRecovery):
     """The cockpit over a session. Session and clocks are given, so that a test can hold them still."""
 
     TITLE = "gpuwatch"
@@ -71,18 +65,12 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         self.pace = RefreshRate(hz or self.preferences.refresh)
         self.asked_hz = self.pace.hz
         self.faults = FaultLog(fault_file(), wall)
-        self.crash: Exception | None = None
         self.no_color = self.no_color or no_color
         self._ascii = wants_ascii() if ascii_only is None else ascii_only
-        self.started = False
-        """Whether the links were started, which is after the first paint."""
         self._timer: Timer | None = None
         self._keep = keep
         """Writes a setting into the person's file; None: it holds for this session alone."""
-        self._titled = False
-        """Whether the terminal's title is ours."""
-        self._announced: set[str] = set()
-        """Incidents that were reported in a toast."""
+        self._announcements = Announcements()
         for own in THEMES:
             self.register_theme(own)
         self.theme = self.preferences.theme
@@ -157,19 +145,13 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         """One frame: take in what arrived, then let the visible widgets repaint what moved."""
         if not self.screen_stack:  # closing
             return
-        self._attempt("reading the nodes", self.view_state.session.poll)
-        self._attempt("summing up the fleet", self._look_at_fleet)
-        self._attempt("announcing incidents", self._announce)
+        self.attempt("reading the nodes", self.view_state.session.poll)
+        self.attempt("summing up the fleet", self._look_at_fleet)
+        self.attempt("announcing incidents", self._announce)
         if isinstance(self.screen, LiveScreen):
             self.screen.pull()
         if self.pace.frame(time.monotonic(), time.thread_time()):
             self._retime()
-
-    def _attempt(self, part: str, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Exception as error:
-            self.report_fault(part, error)
 
     def _look_at_fleet(self) -> None:
         self.view_state.tick()
@@ -178,34 +160,22 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         self.view_state.take_conditions(self.totals.worst)
 
     def _announce(self) -> None:
-        """Report a new incident once, wherever the person is looking."""
-        for incident in self.view_state.snapshot.incidents:
-            if incident.id in self._announced:
-                continue
-            self._announced.add(incident.id)
-            if incident.over or incident.acknowledged:
-                continue
+        """Report a new incident once, on whatever screen."""
+        for incident in self._announcements.take_new(self.view_state.snapshot.incidents):
             if self.preferences.bell:
                 self.bell()
-            self._tell_terminal(f"gpuwatch incident {incident.number}: {incident.sentence}")
+            self._write(self._announcements.codes(incident, self.preferences))
             if self.where != "incidents":
                 notice = f"incident {incident.number} is new: 4 opens it"  # the banner has its sentence
                 self.notify(notice, severity="error", timeout=10)
 
-    def _tell_terminal(self, text: str) -> None:
-        """Send what the person wants to see outside of the screen."""
-        codes = terminal_notices.notification(text) if self.preferences.notify else ""
-        if self.preferences.title:
-            codes += "" if self._titled else terminal_notices.KEEP_TITLE
-            codes += terminal_notices.title(text)
-            self._titled = True
+    def _write(self, codes: str) -> None:
         if codes and self._driver is not None:
             self._driver.write(codes)
 
     def on_unmount(self) -> None:
         """Give the terminal its title back."""
-        if self._titled and self._driver is not None:
-            self._driver.write(terminal_notices.RESTORE_TITLE)
+        self._write(self._announcements.end())
 
     def notify(
         self,
@@ -225,62 +195,6 @@ class GpuwatchApp(ErrorBoundary, Navigation):
         if self._timer is not None:
             self._timer.stop()
             self._timer = self.set_interval(1 / self.pace.hz, self.pump)
-
-    def report_fault(self, part: str, error: Exception) -> str:
-        """Count a fault that a part survived, and show a new one; returns the line that states it."""
-        known = self.faults.kinds
-        line = self.faults.add(part, error)
-        if self.faults.kinds > known:
-            self.notify(line, severity="error", timeout=10)
-        return line
-
-    def _handle_exception(self, error: Exception) -> None:
-        """Survive what was raised outside of an error boundary: in a timer, or in a part of Textual's.
-
-        Before the links are started, and where the fleet's screen cannot be made, the app ends in order: the
-        caller prints the traceback, without the values of variables.
-        """
-        part = active_message_pump.get(self)
-        if not self.started:
-            self._crash(error)
-            return
-        self.report_fault(f"the {type(part).__name__}", error)
-        self.call_later(self._replace_dead, part, error)
-
-    def _crash(self, error: Exception) -> None:
-        self.crash = self.crash or error
-        if self.is_headless:
-            super()._handle_exception(error)
-        else:
-            self.exit(return_code=CRASHED)
-
-    def _replace_dead(self, part: MessagePump, error: Exception) -> None:
-        """Leave the screen of a part that handles no more messages, or has no parts, for the fleet's."""
-        try:
-            ended = part.task.done()
-        except AssertionError:  # Textual's, of a part without a task: it was removed, and shows nothing
-            return
-        if part is self or not (ended or _lacks_parts(part)):
-            return
-        if isinstance(self.screen, FleetScreen):
-            self._crash(error)
-        else:
-            self.action_fleet()
-
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Do what a key is bound to; on a screen that is being made, once its parts are there."""
-        if not self.screen.is_mounted:
-            await AwaitMount(self.screen, [self.screen])
-        try:
-            return await super().run_action(action, default_namespace, namespaces)
-        except Exception as error:
-            self.report_fault(f"the action {action if isinstance(action, str) else action[1]}", error)
-            return True
 
     def action_command_palette(self) -> None:
         """Every command by its name."""
@@ -364,10 +278,3 @@ class GpuwatchApp(ErrorBoundary, Navigation):
                 yield command
         yield SystemCommand("Help", "key bindings", self.action_help)
         yield SystemCommand("Freeze", "pause or resume the view", self.action_freeze)
-
-
-def _lacks_parts(part: MessagePump) -> bool:
-    """Whether a widget or screen could not compose; a screen has parts of Textual's own all the same."""
-    if not isinstance(part, Widget) or type(part).compose is Widget.compose:
-        return False
-    return all(child.has_class("-textual-system") for child in part.children)

@@ -120,7 +120,6 @@ MIN_LINES = 36
 ALONE = {
     "gpuwatch.__main__": "`python -m gpuwatch`",
     "gpuwatch.cli.config.completion": "a command; `cli/main` imports it by its name",
-    "gpuwatch.tui.toolkit.terminal_notices": "escape codes around text of logs; the app has over 350 lines",
     "gpuwatch.tui.key_reference": "`python -m gpuwatch.tui.key_reference`",
     "gpuwatch.report.scan.progress": "`cli/analysis/scan` uses it, but only `tui` and `report` import rich",
 }
