@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Vertical
 
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import Phase, Results
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
-from gpuwatch.tui.links.collectives import LinkTable
+from gpuwatch.tui.links.body import LinkBody, Pane, Stage, panes
 from gpuwatch.tui.links.header import MOST_LINES, LinkHead
-from gpuwatch.tui.links.link_detail import LinkCell
-from gpuwatch.tui.links.matrix import WIDTHS, LinkMatrix
 from gpuwatch.tui.links.matrix_model import CODES
-from gpuwatch.tui.links.new_probe import LinkProbes, LinkStart
-from gpuwatch.tui.links.preflight import LinkGround
+from gpuwatch.tui.links.new_probe import LinkStart
 from gpuwatch.tui.links.probe_view import LinkView
-from gpuwatch.tui.links.verdict import LinkEvidence
 from gpuwatch.tui.model.probe_text import DOING, counted
 from gpuwatch.tui.toolkit import keys
-from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height, set_width
+from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
 
-Stage: TypeAlias = Literal["start", "inventory", "results"]
-Pane: TypeAlias = Literal["link", "verdict", "collectives", "nodes", "probes"]
 FRAME_LINES = 3
 """Status (2) and footer."""
-BESIDE_COLUMNS = 120
-"""From this width on the verdict stands beside the matrix."""
-SHORT_ROWS = 32
-"""Under this height there is room for one thing beneath the matrix."""
-MAX_LISTED = 6
-"""Probes that are seen at once, at most."""
-RIGHT_LEAST = 46
-"""Columns that the verdict beside the matrix needs."""
-LEAST_MATRIX = 8
-CELL_LINES = 9
 BEFORE: frozenset[Phase] = frozenset({"connecting", "asking", "refused"})
 """Phases in which the nodes are all that there is to see."""
 
@@ -65,15 +48,9 @@ class LinksScreen(LiveScreen):
         """The probe whose culprit the cursor was put on."""
         self.head = LinkHead(view, id="link-head")
         self.start = LinkStart()
-        self.inventory = LinkGround(view, id="inventory")
-        self.matrix = LinkMatrix(view)
-        self.cell = LinkCell(self.matrix)
-        self.table = LinkTable(view, id="collectives")
-        self.evidence = LinkEvidence(view, id="evidence")
-        self.probes = LinkProbes(view)
-        self.left = Vertical(self.matrix, self.cell, id="link-left")
-        self.right = Vertical(self.table, self.evidence, self.inventory, self.probes, id="link-right")
-        self.body = Container(self.left, self.right, id="link-body")
+        self.body = LinkBody(view)
+        self.matrix, self.cell, self.probes = self.body.matrix, self.body.cell, self.body.probes
+        self.evidence, self.inventory = self.body.evidence, self.body.inventory
 
     def compose(self) -> ComposeResult:
         """Status, head, what is chosen or measured, footer."""
@@ -100,39 +77,24 @@ class LinksScreen(LiveScreen):
         return "inventory" if results.phase in BEFORE or (results.over and not measured) else "results"
 
     def panes(self) -> tuple[Pane, ...]:
-        """What `v` leads through: what has no place of its own."""
-        some = ("probes",) if len(self.cockpit.view_state.session.probes) > 1 else ()
-        if self.size.width >= BESIDE_COLUMNS:
-            return "verdict", "nodes", *some
-        return (*(("link",) if self._short() else ()), "verdict", "collectives", "nodes", *some)
+        """What `v` leads through."""
+        return panes(self.size, len(self.cockpit.view_state.session.probes))
 
     def shown_pane(self) -> Pane:
         """What is seen of these."""
-        panes = self.panes()
-        return self.pane if self.pane in panes else panes[0]
-
-    def _short(self) -> bool:
-        return self.size.height < SHORT_ROWS
+        some = self.panes()
+        return self.pane if self.pane in some else some[0]
 
     def arrange_parts(self) -> None:
         """Give every part its room."""
         self.view.refresh()
         stage = self.stage()
         self.head.prepare()
-        set_height(self.head, max(1, min(MOST_LINES, self.head.count())))
-        room = self.size.height - FRAME_LINES - max(1, min(MOST_LINES, self.head.count()))
+        head = max(1, min(MOST_LINES, self.head.count()))
+        set_height(self.head, head)
         self.start.display = stage == "start"
-        some = len(self.cockpit.view_state.session.probes)
-        self.body.display = stage != "start" or bool(some)
-        self.body.set_class(stage == "results" and self.size.width >= BESIDE_COLUMNS, "-beside")
-        self.left.display = stage == "results" and self._has_links()
-        if stage == "results":
-            self._arrange_results(room)
-        else:
-            self.right.display = True  # the results of another probe may have hidden it
-            self.inventory.display = stage == "inventory"
-            self.table.display = self.evidence.display = False
-            self._arrange_probes(shown=some > (stage == "inventory"), room=room // 3)
+        probes, room = len(self.cockpit.view_state.session.probes), self.size.height - FRAME_LINES - head
+        self.body.arrange_parts(stage, self.shown_pane(), self.size, room, probes)
         if stage != self._stage:
             self._stage = stage
             self.call_after_refresh(self._focus_main)
@@ -141,68 +103,15 @@ class LinksScreen(LiveScreen):
             self.refresh_bindings()
         self._lead()
 
-    def _has_links(self) -> bool:
-        results = self.view.results
-        return results is not None and len(results.seats) > 1 and results.request.pairs != "none"
-
-    def _arrange_results(self, room: int) -> None:
-        pane, beside = self.shown_pane(), self.size.width >= BESIDE_COLUMNS
-        links = self._has_links()
-        self.table.prepare()
-        tabled = bool(self.table.count())
-        self.evidence.display = pane == "verdict"
-        self.table.display = tabled and pane == ("verdict" if beside else "collectives")
-        self.inventory.display = pane == "nodes"
-        self.cell.display = not self._short() or pane == "link" or beside
-        self.right.display = pane != "link"
-        if self.table.display:
-            set_height(self.table, min(self.table.count(), room * 3 // 5) if beside else self.table.count())
-        some = len(self.cockpit.view_state.session.probes) > 1
-        self._arrange_probes(
-            shown=some and (pane == "probes" or (beside and room > SHORT_ROWS)), room=room // 3
-        )
-        if links:
-            self._arrange_links(room, beside=beside)
-
-    def _share_width(self, *, beside: bool) -> None:
-        """The matrix takes the width of the roomiest cells that leave enough to the verdict beside it."""
-        if not beside:
-            set_width(self.left, self.size.width)
-            return
-        label, size = self.matrix.shape.label, self.matrix.shape.size
-        most = self.size.width - RIGHT_LEAST
-        wanted = next((label + size * cell for cell in WIDTHS if label + size * cell <= most), 0)
-        set_width(self.left, max(wanted, self.size.width // 2) if wanted else most)
-
-    def _arrange_links(self, room: int, *, beside: bool) -> None:
-        cell = 0
-        if self.cell.display:
-            cell = CELL_LINES if not self._short() else 6
-        below = 0 if beside or not self.right.display else max(5, room // 3)
-        self.matrix.room = max(LEAST_MATRIX, room - cell - below)
-        self.matrix.prepare()
-        self._share_width(beside=beside)
-        height = min(self.matrix.room, self.matrix.count())
-        set_height(self.matrix, height)
-        cell = room - height - below if cell else 0
-        set_height(self.cell, max(1, cell))
-        set_height(self.left, room if beside else height + cell)
-
-    def _arrange_probes(self, *, shown: bool, room: int) -> None:
-        self.probes.display = shown
-        if shown:
-            self.probes.prepare()
-            set_height(self.probes, max(2, min(MAX_LISTED + 1, self.probes.count(), room)))
-
     def _focus_main(self) -> None:
         """Enter answers what the screen is about."""
-        results = self.matrix if self.left.display else self.evidence
+        results = self.matrix if self.body.left.display else self.evidence
         {"start": self.start, "inventory": self.inventory, "results": results}[self.stage()].focus()
 
     def _lead(self) -> None:
         """Put the cursor on the worst link once, when the verdict is there."""
         results = self.view.results
-        if results is None or not results.over or self._led == self.view.at or not self.left.display:
+        if results is None or not results.over or self._led == self.view.at or not self.body.left.display:
             return
         self._led = self.view.at
         worst = self.view.board.worst()
@@ -348,14 +257,14 @@ class LinksScreen(LiveScreen):
 
     def action_pane(self, step: int) -> None:
         """The next of what is beside or beneath the matrix."""
-        panes = self.panes()
-        self.pane = panes[(panes.index(self.shown_pane()) + step) % len(panes)]
+        some = self.panes()
+        self.pane = some[(some.index(self.shown_pane()) + step) % len(some)]
         self.pull()
 
     def node_name(self) -> str | None:
         """The source of the link under the cursor."""
         board = self.view.board
-        if not board.seats or not self.left.display:
+        if not board.seats or not self.body.left.display:
             return None
         source = self.matrix.place[0]
         return board.nodes[source] if self.view.view == "nodes" else board.seats[source].node
