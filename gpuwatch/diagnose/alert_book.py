@@ -11,27 +11,14 @@ from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
-from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, Place, own_files, place_of
-from gpuwatch.diagnose.error_outcome.consequence import followed_nothing, with_reported_outcome
-from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack, may_recover, with_outcomes
-from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
+from gpuwatch.diagnose.error_outcome.answered_lines import Place
+from gpuwatch.diagnose.error_outcome.consequence import followed_nothing
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of
 from gpuwatch.diagnose.incidents.end_order import end_order
 from gpuwatch.diagnose.incidents.grouping import groups
-from gpuwatch.diagnose.incidents.resolution import (
-    Attempt,
-    Resolution,
-    attempts,
-    closings,
-    with_closing,
-    with_ends,
-)
-from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
-from gpuwatch.diagnose.job_end.planned_end import with_interruption
 from gpuwatch.diagnose.missing_ranks.end_order import EndOrderWatch
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
 from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch
@@ -41,6 +28,7 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.outcomes import Outcomes
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
@@ -66,8 +54,6 @@ FLOOD_S = 5.0
 """So long judging waits at most until a flood of findings has been taken in."""
 OUTCOMES_EVERY_S = 2.0
 """How often the errors are looked through for ranks that went on."""
-SEVERAL, TOGETHER_S = 3, 30.0
-"""More than half of the nodes, and at least so many, lost within so long: rather the way to them."""
 
 
 class AlertBook:
@@ -81,8 +67,6 @@ class AlertBook:
         self.version = 0
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> its last checkpoint, as of the last judgement."""
-        self.unsettled: tuple[Alert, ...] = ()
-        """Errors in log files, of which the lines below them may make less."""
         self._packs = packs
         self._thresholds = thresholds
         self._joiner = Deduplicator()
@@ -102,13 +86,8 @@ class AlertBook:
         self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._settle_at = 0.0
-        self._tracks: list[StepTrack] = []
+        self._outcomes = Outcomes(self._reported, self._ended)
         self._outcomes_at = float("-inf")
-        self._running: dict[str, Attempt] = {}
-        self._closings: dict[str, Resolution] = {}
-        self._lines = AnsweredLines()
-        self._own_files: dict[str, frozenset[str]] = {}
-        """Node -> its log files that belong to one rank alone, as of the judgement that is made."""
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> what it reports about its own processes and files, as of the judgement that is made."""
 
@@ -123,6 +102,11 @@ class AlertBook:
     def places(self) -> Places:
         """Where the ranks run, as far as is known."""
         return self._reported.places
+
+    @property
+    def unsettled(self) -> tuple[Alert, ...]:
+        """Errors in log files, of which the lines below them may make less."""
+        return self._outcomes.unsettled
 
     @property
     def ended_jobs(self) -> tuple[EndedJob, ...]:
@@ -174,7 +158,7 @@ class AlertBook:
         self._dirty |= self._end_order.go(fleet, now, wall)
         if now >= self._outcomes_at + OUTCOMES_EVERY_S:
             self._outcomes_at = now
-            self._dirty |= self._look_for_outcomes(fleet, now, wall)
+            self._dirty |= self._outcomes.look(self.alerts.values(), self.incidents, fleet, now, wall)
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
             self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
@@ -217,7 +201,7 @@ class AlertBook:
 
     def keep_lines(self, place: Place, around: Around) -> None:
         """Take what a node answered: the lines around an error in its file."""
-        self._lines.put(place, around)
+        self._outcomes.lines.put(place, around)
         self._dirty = True
 
     def _meant(self, id: str) -> list[Alert]:  # noqa: A002 - the word that alerts and incidents use
@@ -259,31 +243,12 @@ class AlertBook:
         """What a person did is seen with the next update."""
         self._dirty, self._judge_at = True, 0.0
 
-    def _look_for_outcomes(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
-        errors = [alert for alert in self.alerts.values() if alert.recovered or may_recover(alert)]
-        self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
-        self._running = attempts(fleet, now, wall)
-        again = self._closed(self.incidents, wall)
-        if again.keys() != self._closings.keys():
-            return True
-        unsettled = [alert for alert in errors if not alert.recovered]
-        return any(alert.recovered for alert in with_outcomes(unsettled, self._tracks, self._reporting()))
-
-    def _reporting(self) -> ReportingNodes:
-        return ReportingNodes(self.places.ranks)
-
-    def _closed(self, incidents: Iterable[Incident], wall: float) -> dict[str, Resolution]:
-        """Incident's id -> why it is over."""
-        last = self._ended.last_attempts
-        return closings(incidents, self._running, self.places, self._closings, wall, last)
-
     def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Go on judging for a slice of time, or begin; True when it came to its end."""
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)
-            self._own_files = own_files(fleet.nodes.values())
+            self._outcomes.begin(fleet)
             self.checkpoints = checkpoints(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
         until = perf_counter() + SLICE_S
@@ -297,7 +262,7 @@ class AlertBook:
 
     def _judge(self, nodes: int, wall: float) -> Iterator[None]:
         """Step by step; what is seen from outside changes at the end."""
-        for alert in _way_lost(list(self._rounds.holding.alerts.values()), nodes):
+        for alert in self._rounds.alerts(nodes):
             self._joiner.put(self._placed(alert))
         for watch in self._watches:
             for name, alert in watch.alerts.items():
@@ -306,9 +271,7 @@ class AlertBook:
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = [*known, *self._ended.alerts.values()]
-        outcomes = self._with_later_lines(with_outcomes(known, self._tracks, self._reporting()))
-        alerts = with_interruption(with_ends(known, outcomes))
-        alerts = self._lasting_ids.name_alerts(alerts)
+        alerts = self._lasting_ids.name_alerts(self._outcomes.applied(known, self.checkpoints.values()))
         yield
         alerts = [self._marks.applied(alert, wall) for alert in alerts]
         found = []
@@ -330,22 +293,10 @@ class AlertBook:
         alerts = [alert if alert.id in grouped_ids else followed_nothing(alert) for alert in alerts]
         self.alerts = {alert.id: alert for alert in alerts}
         named = self._lasting_ids.name_incidents(in_order(found))
-        self._closings = self._closed(named, wall)
-        self.incidents = sorted(
-            (with_closing(each, self._closings.get(each.id)) for each in named),
-            key=lambda incident: (-incident.first, -incident.number),
-        )
+        closed = self._outcomes.closed(named, wall)
+        self.incidents = sorted(closed, key=lambda incident: (-incident.first, -incident.number))
         ended = [each for incident in self.incidents if incident.closed for each in incident.alerts]
         self.alerts.update((each.id, each) for each in ended if each.id in self.alerts)
-
-    def _with_later_lines(self, alerts: list[Alert]) -> list[Alert]:
-        """The alerts, errors softened that their program outlived by the lines that nodes answered."""
-        found = self._lines.recoveries(alerts, self._own_files, self._tracks)
-        candidates = [alert for alert in unsettled(alerts) if place_of(alert) is not None]
-        self._lines.keep_only({place_of(alert) for alert in candidates})
-        self.unsettled = tuple(alert for alert in candidates if alert.id not in found)
-        saves = [each.at for each in self.checkpoints.values() if each.at is not None]
-        return with_reported_outcome(with_recoveries(alerts, found), self._lines.goes_on, saves)
 
     def _placed(self, alert: Alert) -> Alert:
         """A condition of a GPU is of the rank that runs there."""
@@ -354,12 +305,3 @@ class AlertBook:
         if place is None:
             return alert
         return structs.replace(alert, rank=place.rank, rank_from="process", job=place.job)
-
-
-def _way_lost(alerts: list[Alert], nodes: int) -> list[Alert]:
-    """Most nodes lost at once: the alerts stay, but no node of them is a cause."""
-    lost = sorted((a for a in alerts if a.code == "node_lost" and a.state == "firing"), key=lambda a: a.first)
-    if len(lost) < SEVERAL or len(lost) * 2 <= nodes or lost[-1].first - lost[0].first > TOGETHER_S:
-        return alerts
-    ids = {alert.id for alert in lost}
-    return [structs.replace(a, role="hint") if a.id in ids else a for a in alerts]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alerts.hysteresis import Hysteresis, eased
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.health.counter_growth import Growth
 from gpuwatch.diagnose.health.idle_gpus import idle_conditions
 from gpuwatch.diagnose.health.peer_comparison import peer_conditions
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node, NodeState
@@ -18,6 +21,8 @@ from gpuwatch.wire import GpuSlow
 ROUND_S = 1.0
 """A round over a small fleet takes this long; over a large one proportionally longer."""
 NODES_A_SECOND = 256
+SEVERAL, TOGETHER_S = 3, 30.0
+"""More than half of the nodes, and at least so many, lost within so long: rather the way to them."""
 
 
 class HealthSweep:
@@ -45,6 +50,17 @@ class HealthSweep:
             (self._troubled.add if found else self._troubled.discard)(node.name)
             self.holding.see(node.name, found, now, wall)
         return self.holding.turn(now, wall)
+
+    def alerts(self, nodes: int) -> list[Alert]:
+        """All of them; where most of so many nodes are lost at once, no node of these is a cause."""
+        alerts = list(self.holding.alerts.values())
+        lost = sorted(
+            (a for a in alerts if a.code == "node_lost" and a.state == "firing"), key=lambda a: a.first
+        )
+        if len(lost) < SEVERAL or len(lost) * 2 <= nodes or lost[-1].first - lost[0].first > TOGETHER_S:
+            return alerts
+        ids = {alert.id for alert in lost}
+        return [structs.replace(a, role="hint") if a.id in ids else a for a in alerts]
 
     def _due(self, nodes: list[Node], now: float) -> Iterator[Node]:
         if not nodes:

@@ -1,0 +1,90 @@
+"""What followed errors: ranks that went on, lines that nodes answered, and incidents that ended by it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from gpuwatch.diagnose.alerts.reported import ReportedAlerts
+from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, own_files, place_of
+from gpuwatch.diagnose.error_outcome.consequence import with_reported_outcome
+from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack, may_recover, with_outcomes
+from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
+from gpuwatch.diagnose.incidents.resolution import (
+    Attempt,
+    Resolution,
+    attempts,
+    closings,
+    with_closing,
+    with_ends,
+)
+from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
+from gpuwatch.diagnose.job_end.planned_end import with_interruption
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
+from gpuwatch.fleet.fleet import Fleet
+
+
+class Outcomes:
+    """The newest steps, attempts and answered lines, applied to the alerts of each judgement."""
+
+    def __init__(self, reported: ReportedAlerts, ended: EndedJobsWatch) -> None:
+        self.unsettled: tuple[Alert, ...] = ()
+        """Errors in log files, of which the lines below them may make less."""
+        self.lines = AnsweredLines()
+        self._reported = reported
+        self._ended = ended
+        self._tracks: list[StepTrack] = []
+        self._running: dict[str, Attempt] = {}
+        self._closings: dict[str, Resolution] = {}
+        """Incident's id -> why it is over."""
+        self._own_files: dict[str, frozenset[str]] = {}
+        """Node -> its log files that belong to one rank alone, as of the judgement that is made."""
+
+    def look(
+        self,
+        alerts: Collection[Alert],
+        incidents: Iterable[Incident],
+        fleet: Fleet,
+        now: float,
+        wall: float,
+    ) -> bool:
+        """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
+        errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
+        self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
+        self._running = attempts(fleet, now, wall)
+        if self._closed(incidents, wall).keys() != self._closings.keys():
+            return True
+        open_errors = [alert for alert in errors if not alert.recovered]
+        return any(alert.recovered for alert in self._with_steps(open_errors))
+
+    def begin(self, fleet: Fleet) -> None:
+        """Take what the judgement that begins needs of the fleet."""
+        self._own_files = own_files(fleet.nodes.values())
+
+    def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint]) -> list[Alert]:
+        """The alerts, with what followed each of them."""
+        return with_interruption(with_ends(known, self._with_lines(self._with_steps(known), checkpoints)))
+
+    def closed(self, incidents: Sequence[Incident], wall: float) -> list[Incident]:
+        """The incidents, those closed that a later attempt of their job has ended."""
+        self._closings = self._closed(incidents, wall)
+        return [with_closing(each, self._closings.get(each.id)) for each in incidents]
+
+    def _with_steps(self, alerts: Sequence[Alert]) -> list[Alert]:
+        return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places.ranks))
+
+    def _with_lines(self, alerts: list[Alert], checkpoints: Iterable[Checkpoint]) -> list[Alert]:
+        """The alerts, errors softened that their program outlived by the lines that nodes answered."""
+        found = self.lines.recoveries(alerts, self._own_files, self._tracks)
+        candidates = [alert for alert in unsettled(alerts) if place_of(alert) is not None]
+        self.lines.keep_only({place_of(alert) for alert in candidates})
+        self.unsettled = tuple(alert for alert in candidates if alert.id not in found)
+        saves = [each.at for each in checkpoints if each.at is not None]
+        return with_reported_outcome(with_recoveries(alerts, found), self.lines.goes_on, saves)
+
+    def _closed(self, incidents: Iterable[Incident], wall: float) -> dict[str, Resolution]:
+        last = self._ended.last_attempts
+        return closings(incidents, self._running, self._reported.places, self._closings, wall, last)
