@@ -15,7 +15,8 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     softened,
 )
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
-from gpuwatch.diagnose.job_end.job_end import JobEnd, main_tracks, rank_ends
+from gpuwatch.diagnose.job_end.job_end import JobEnd
+from gpuwatch.diagnose.job_end.training_tracks import main_tracks, rank_ends
 from gpuwatch.diagnose.model.alert import Alert
 
 SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
-from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stride_of
+from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.stopped_ranks import APART_STEPS
+from gpuwatch.diagnose.job_end.training_tracks import stride_of
 from gpuwatch.diagnose.model.alert import Alert
 
 GRAVEST = ("stopped", "unknown", "running", "finished")

@@ -11,7 +11,8 @@ from msgspec import structs
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import Mark, StepTrack
 from gpuwatch.diagnose.incidents.grouping import GAP_S
 from gpuwatch.diagnose.job_end.closing import LogEnd
-from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, stop_alerts
+from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
+from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.timing import attempt_of_path
 from gpuwatch.fleet.fleet import Fleet

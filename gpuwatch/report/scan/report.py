@@ -19,10 +19,12 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, with_out
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
 from gpuwatch.diagnose.job_end.completed_run import with_completed_run, without_teardown
-from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end, main_tracks, stop_alerts
+from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.jobs_apart import NamedEnd, ends_by_job
 from gpuwatch.diagnose.job_end.log_tracks import closings_of, is_growing, is_settled, last_lines_of, tracks_of
 from gpuwatch.diagnose.job_end.planned_end import with_planned_ends
+from gpuwatch.diagnose.job_end.stop_alerts import stop_alerts
+from gpuwatch.diagnose.job_end.training_tracks import main_tracks
 from gpuwatch.diagnose.job_end.unfinished import unfinished_alerts
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED

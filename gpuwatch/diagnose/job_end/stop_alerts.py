@@ -1,0 +1,110 @@
+"""The alert of a job that stopped before its announced end without a line that shows why. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alerts.unexplained import quoted
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
+from gpuwatch.diagnose.job_end.closing import (
+    NUMBER,
+    ON_PURPOSE,
+    LogEnd,
+    below_steps,
+    ends_with_failure,
+    is_failed_end,
+)
+from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
+from gpuwatch.diagnose.job_end.training_tracks import is_run, main_tracks
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import SCHEDULER
+from gpuwatch.diagnose.model.incident import UNKNOWN
+from gpuwatch.diagnose.model.text import ranks_text
+
+_WORD = re.compile(r"[^\W\d_]{3}")
+
+
+def stop_alerts(
+    end: JobEnd, tracks: Sequence[StepTrack], alerts: Iterable[Alert], closings: Mapping[str, LogEnd]
+) -> list[Alert]:
+    """What a job that stopped before its announced end states by this alone; nothing where a line shows why.
+
+    The rank that stopped first is a hang without a line. Where no rank stands out, the cause is unknown.
+
+    Args:
+        end: How the job ended.
+        tracks: The steps of its ranks.
+        alerts: What its lines state.
+        closings: File -> how its log ends.
+    """
+    alerts = list(alerts)
+    reported = any(
+        alert.code in SCHEDULER
+        or alert.code == "proc.sigterm"
+        or (is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor states is no cause
+        for alert in alerts
+    )
+    if end.state != "stopped" or reported or len(end.behind) > 1:
+        return []
+    if end.behind:
+        (rank,) = end.behind
+        track = next(
+            each for each in tracks if each.rank == rank and each.marks[-1].step == _step_of(end, rank)
+        )
+        settle = f"the last lines of rank {rank}, and its node's kernel log"
+        code = UNKNOWN if end.finished else HANG
+        return [_stop(end, track, closings, code, rank, "A rank stopped first", settle)]
+    main = main_tracks(tracks)
+    if not main:
+        return []
+    stopped = [each for each in main if each.node in dict(end.nodes)] or main
+    closing = below_steps(stopped, closings)
+    if any(ON_PURPOSE.search(line) and not is_failed_end(line) for line in closing):
+        return []
+    track = max(stopped, key=lambda each: each.marks[-1].step)
+    settle = "the scheduler's record of the job, and the kernel logs of its nodes"
+    found = _stop(end, track, closings, UNKNOWN, None, "The log ends before the announced last step", settle)
+    # A few lines may be an excerpt of a job that went on; no peer is lost in one.
+    sure = is_run(main) or ends_with_failure(main, closings) or any(map(is_failure, alerts))
+    return [found if sure else structs.replace(found, severity="warning")]
+
+
+def _stop(
+    end: JobEnd,
+    track: StepTrack,
+    closings: Mapping[str, LogEnd],
+    code: str,
+    rank: int | None,
+    title: str,
+    settle: str,
+) -> Alert:
+    mark = track.marks[-1]
+    at = closings[track.file].at if mark.at is None else mark.at
+    words = last_words(closings[track.file].lines, mark.step)
+    did = end.text.removeprefix(f"{ranks_text(end.behind)} ") if end.finished else end.text
+    text = f"{did}; no line says why" if words is None else f"{did}; then {quoted(words)}"
+    below = tuple(below_steps([track], closings)[1:])
+    proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text, *below))
+    return Alert(
+        id=f"{code}@{track.file}:{rank}", code=code, severity="error", title=title, text=text,
+        proof=(proof,), role="root", node=None if rank is None else track.node, rank=rank, job=track.job,
+        first=at, last=at, timed=mark.at is not None,
+        fields={"confidence": "medium", "settle": settle},
+    )  # fmt: skip
+
+
+def last_words(lines: Sequence[str], step: int) -> str | None:
+    """The last line of a log, where it has words and stands below the line of the last step; else None."""
+    line = next((each for each in reversed(lines) if each.strip()), "")
+    numbers = {number.replace(",", "") for number in NUMBER.findall(line)}
+    reported = str(step) not in numbers or is_failed_end(line)
+    return line if reported and _WORD.search(line) else None
+
+
+def _step_of(end: JobEnd, rank: int) -> int:
+    return next(each.step for each in end.ranks if each.rank == rank)

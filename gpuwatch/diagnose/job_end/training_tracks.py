@@ -1,0 +1,93 @@
+"""Which steps are those of a job's training, how far each rank came, and whether they are a run. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.job_end.closing import LogEnd
+from gpuwatch.diagnose.job_end.epoch_end import SHORT_STEPS, has_several_epochs
+
+RUN_STEPS, RUN_BYTES = 100, 16 << 10
+"""So many logged steps, or steps over so much of a file, are a run; less may be a pasted excerpt."""
+RANK_STEPS = 20
+"""The same of each of several ranks with files of their own."""
+PEERS, BEHIND_STEPS = 3, 2
+"""A rank that ended so many logged steps before at least so many others, all at the same step, is behind."""
+MAX_BEHIND_SHARE = 0.125
+"""More ranks than this share (or than one) do not count as behind: they log at other moments."""
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """The last step that a rank logged."""
+
+    rank: int
+    step: int
+    at: float | None
+    """Unix seconds; None: undated."""
+
+
+def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
+    """The tracks of the training: not the bars of single epochs, nor those of another length."""
+    whole = [track for track in tracks if track.marks and not track.per_epoch]
+    totals = [track.total_steps for track in whole if track.total_steps is not None]
+    if not totals:
+        return whole
+    counts = Counter(totals)
+    total = max(counts, key=lambda each: (counts[each], each))
+    return [track for track in whole if track.total_steps in (None, total)]
+
+
+def rank_ends(tracks: Iterable[StepTrack]) -> tuple[RankEnd, ...]:
+    """The last step of each rank."""
+    found: dict[int, RankEnd] = {}
+    for track in tracks:
+        mark = track.marks[-1]
+        if track.rank is not None and (track.rank not in found or found[track.rank].step < mark.step):
+            found[track.rank] = RankEnd(track.rank, mark.step, mark.at)
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def ranks_behind(
+    tracks: Iterable[StepTrack], ranks: Sequence[RankEnd], least: int = BEHIND_STEPS
+) -> tuple[int, ...]:
+    """The ranks that ended at least `least` logged steps before the others, which ended together."""
+    furthest = max((each.step for each in ranks), default=0)
+    stride = min((stride_of(track) for track in tracks), default=1)
+    behind = [each for each in ranks if furthest - each.step >= least * stride]
+    others = [each for each in ranks if furthest - each.step < least * stride]
+    together = len(others) >= PEERS and all(furthest - each.step < stride for each in others)
+    return (
+        tuple(each.rank for each in behind)
+        if together and len(behind) <= max(1, int(MAX_BEHIND_SHARE * len(ranks)))
+        else ()
+    )
+
+
+def stride_of(track: StepTrack) -> int:
+    """How many steps lie between two logged ones, at least."""
+    gaps = [later.step - before.step for before, later in pairwise(track.marks) if later.step > before.step]
+    return min(gaps, default=1)
+
+
+def is_run(tracks: Sequence[StepTrack]) -> bool:
+    """Whether these are the steps of a run, and not an excerpt of a few lines."""
+    of_ranks = {track.rank for track in tracks if len(track.marks) >= RANK_STEPS} - {None}
+    return len(of_ranks) > 1 or any(
+        len(track.marks) >= RUN_STEPS
+        or (track.marks[-1].offset or 0) - (track.marks[0].offset or 0) >= RUN_BYTES
+        for track in tracks
+    )
+
+
+def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
+    """Whether these are the steps of a log from its start: tens of lines with a total or epochs."""
+    return any(
+        (track.total_steps is not None or has_several_epochs(closings.get(track.file)))
+        and len(track.marks) >= SHORT_STEPS
+        for track in tracks
+    )
