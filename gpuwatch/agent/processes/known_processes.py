@@ -1,0 +1,203 @@
+"""What is remembered of every process: environment, details, place in the tree; read again when due."""
+
+import os
+import time
+
+from ..base.background import TimedCalls
+from ..base.procfs import read_bytes
+from ..base.rank_environment import identity, variables
+from .launchers import PIPE_READERS
+from .process_details import Details
+from .process_table import MAX_DEPTH, boot_time, pids, read_stat
+from .rank_owners import place_of
+from .spawned_ranks import has_library, is_distributed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable, Iterator  # noqa: F401 - used in type comments
+
+    from .process_table import Stat  # noqa: F401 - used in type comments
+
+YOUNG_S = 10.0
+"""A process this young may still be between fork and exec: its environment is read again."""
+RECHECK_S = 60.0
+"""Every process is looked at anew this often: a pid is used again, a shell becomes python."""
+DETAILS_EVERY_S = 30.0
+"""Log files come and go while a process lives."""
+MAX_ENVIRON = 1 << 20
+
+
+class KnownProcess(object):
+    """What is remembered of one process."""
+
+    __slots__ = (
+        "checked",
+        "cpu",
+        "details",
+        "details_due",
+        "distributed",
+        "name",
+        "parent",
+        "start",
+        "start_ticks",
+        "trains",
+        "variables",
+    )
+
+    def __init__(self, found, checked, start):
+        # type: (Stat, float, float | None) -> None
+        self.name = found.name
+        self.parent = found.parent
+        self.start_ticks = found.start_ticks
+        self.start = start
+        self.checked = checked
+        self.variables = None  # type: dict[str, str] | None
+        self.details = None  # type: Details | None
+        self.details_due = 0.0
+        self.distributed = False
+        self.trains = None  # type: bool | None
+        self.cpu = None  # type: tuple[float, int] | None
+
+
+class KnownProcesses(object):
+    """All processes by pid."""
+
+    def __init__(self, proc, clock=time.time):
+        # type: (str, Callable[[], float]) -> None
+        self.by_pid = {}  # type: dict[int, KnownProcess]
+        self.ticks_per_s = float(os.sysconf("SC_CLK_TCK"))
+        self._proc = proc
+        self._clock = clock
+        self._users = {}  # type: dict[int, str]
+        self._calls = TimedCalls()
+        self._boot = boot_time(proc)
+
+    @property
+    def stuck(self):
+        # type: () -> list[int]
+        """Processes that /proc does not answer about."""
+        return self._calls.stuck
+
+    def scan(self, now):
+        # type: (float) -> None
+        """Forget who is gone, meet who is new, and look again at a part of the others."""
+        present = set(pids(self._proc))
+        for pid in set(self.by_pid).difference(present):
+            del self.by_pid[pid]
+        self._meet([pid for pid in present if self._is_due(pid, now)], now)
+
+    def meet_strangers(self, found, now):
+        # type: (dict[int, Stat | None], float) -> None
+        """Read the environment of those that are new, or took over a pid."""
+        self._meet([pid for pid, line in found.items() if self._is_stranger(pid, line)], now)
+
+    def _is_stranger(self, pid, found):
+        # type: (int, Stat | None) -> bool
+        one = self.by_pid.get(pid)
+        return found is not None and (one is None or one.start_ticks != found.start_ticks)
+
+    def _is_due(self, pid, now):
+        # type: (int, float) -> bool
+        return pid not in self.by_pid or self.by_pid[pid].checked <= now - RECHECK_S
+
+    def _meet(self, strangers, now):
+        # type: (list[int], float) -> None
+        asked = []  # type: list[int]
+        for pid in strangers:
+            found = read_stat(self._proc, pid)
+            if found is None:
+                self.by_pid.pop(pid, None)
+                continue
+            one = self.by_pid.get(pid)
+            if one is None or one.start_ticks != found.start_ticks:
+                one = self.by_pid[pid] = KnownProcess(found, now - RECHECK_S, self._started(found))
+            one.name, one.parent = found.name, found.parent
+            if found.is_kernel_thread:
+                one.checked = now
+            else:
+                asked.append(pid)
+        for pid, answer in self._calls.ask({pid: self._environ_of(pid) for pid in asked}).items():
+            if isinstance(answer, dict):
+                one = self.by_pid[pid]
+                one.variables = answer
+                one.checked = now - RECHECK_S if self._is_young(one) else now
+
+    def _is_young(self, one):
+        # type: (KnownProcess) -> bool
+        return one.start is not None and self._clock() - one.start < YOUNG_S
+
+    def _environ_of(self, pid):
+        # type: (int) -> Callable[[], dict[str, str]]
+        path = os.path.join(self._proc, str(pid), "environ")
+        return lambda: variables(read_bytes(path, MAX_ENVIRON) or b"")
+
+    def learn_details(self, present, now):
+        # type: (list[int], float) -> None
+        """Read the details of these processes where they are due."""
+        due = [pid for pid in present if pid in self.by_pid and self.by_pid[pid].details_due <= now]
+        for pid, answer in self._calls.ask({pid: self._details_of(pid) for pid in due}).items():
+            if isinstance(answer, Details):
+                self.by_pid[pid].details = answer
+                self.by_pid[pid].details_due = now + DETAILS_EVERY_S
+
+    def details(self, wanted):
+        # type: (Iterable[int]) -> list[Details]
+        """What is known of these, where anything is."""
+        found = (self.by_pid[pid].details for pid in wanted if pid in self.by_pid)
+        return [one for one in found if one is not None]
+
+    def _details_of(self, pid):
+        # type: (int) -> Callable[[], Details]
+        all_files = self.by_pid[pid].name in PIPE_READERS
+        return lambda: Details(self._proc, pid, self._users, all_files)
+
+    def _started(self, found):
+        # type: (Stat) -> float | None
+        return None if self._boot is None else self._boot + found.start_ticks / self.ticks_per_s
+
+    def ancestors(self, pid):
+        # type: (int) -> Iterator[int]
+        """The processes above one, the nearest first."""
+        for _ in range(MAX_DEPTH):
+            one = self.by_pid.get(pid)
+            if one is None or one.parent <= 0:
+                return
+            pid = one.parent
+            yield pid
+
+    def launcher(self, pid):
+        # type: (int) -> int | None
+        """The nearest process above a rank that has another rank's variables, or none."""
+        if pid not in self.by_pid:
+            return None
+        place = place_of(identity(self.inherited(pid)))
+        for above in self.ancestors(pid) if place[0] is not None else ():
+            if above in self.by_pid and place_of(identity(self.inherited(above))) != place:
+                return above
+        return None
+
+    def inherited(self, pid):
+        # type: (int) -> dict[str, str]
+        """The variables of a process, completed from the processes above it: the nearest wins."""
+        merged = dict(self.by_pid[pid].variables or {})
+        for above in self.ancestors(pid):
+            one = self.by_pid.get(above)
+            for key, value in (one.variables or {}).items() if one is not None else ():
+                merged.setdefault(key, value)
+        return merged
+
+    def has_library(self, pid):
+        # type: (int) -> bool
+        """As `spawned_ranks.has_library`: asked again of a process that may still be loading."""
+        one = self.by_pid[pid]
+        if one.trains is None or (not one.trains and self._is_young(one)):
+            one.trains = has_library(self._proc, pid)
+        return one.trains
+
+    def is_distributed(self, pid):
+        # type: (int) -> bool
+        """As `spawned_ranks.is_distributed`: once it is, it stays so."""
+        one = self.by_pid[pid]
+        if not one.distributed:
+            one.distributed = is_distributed(self._proc, pid)
+        return one.distributed
