@@ -99,7 +99,7 @@ def test_lines_without_an_end_are_skipped_where_no_rule_is_to_blame(
                 pass
             super().__init__(chunk, start, end, local_ranks)
 
-    monkeypatch.setattr("gpuwatch.agent.logs.scanning.scanner.CandidateLine", Endless)
+    monkeypatch.setattr("gpuwatch.agent.logs.scanning.line_findings.CandidateLine", Endless)
     (tmp_path / "a.log").write_text("".join(f"BOOM code={n}\n" for n in (1, 2, 3, 2, 4)))
     found = scanned(tmp_path)
     assert codes(found) == ["1", "3", "4"]

@@ -1,0 +1,200 @@
+"""What the rules state about one line: an explanation, an exception, an error without one, a recovery."""
+
+from ..lines.levels import is_fatal
+from ..lines.programs import is_about
+from ..lines.timestamps import time_of
+from ..matching.candidate import CandidateLine
+from ..matching.event_form import is_continuing, is_quoted_above
+from ..matching.finding import described, whose
+from ..matching.matcher import SEARCHED_CHARS
+from ..matching.record_rank import read_around
+from ..matching.ruleset import Phrase
+from .dedup import report
+from .repeats import Repeats
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from ..matching.chunk import Chunk  # noqa: F401 - used in type comments
+    from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
+    from ..matching.ruleset import CompiledRule, RuleSet  # noqa: F401 - used in type comments
+    from .dedup import Gatherer  # noqa: F401 - used in type comments
+    from .open_blocks import OpenBlocks  # noqa: F401 - used in type comments
+
+MAX_PLAIN_SHAPES = 4000
+"""Shapes of lines without a match that are remembered: a training log states the same with other numbers."""
+_ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
+
+
+class LineFindings(object):
+    """Of one file: searches the lines in which words of rules stand, and gathers what is found."""
+
+    def __init__(self, ruleset, file, search, speaker, gather, blocks):
+        # type: (RuleSet, str, LineMatcher, Any, Gatherer, OpenBlocks) -> None
+        self.local_ranks = False
+        """Whether the numbers of this file's ranks are those of its node."""
+        self.backlog = False
+        """Whether the lines stood there before the file was followed."""
+        self.raised = Phrase({"text": "Traceback"})
+        """Leads to the rules that may know the exception at the end of a traceback."""
+        self.raised.rules = [rule for rule in ruleset.rules if rule.raised is not None or rule.fallback]
+        self._file = file
+        self._search = search
+        self._speaker = speaker
+        self._gather = gather
+        self._blocks = blocks
+        self._reported = set()  # type: set[tuple[int, str]]
+        self._plain_shapes = set()  # type: set[int]
+        self._shape_searched = None  # type: int | None
+        self._steady = {}  # type: dict[Phrase, bool]
+        self._repeats = Repeats()
+
+    def seam(self):
+        # type: () -> None
+        """The file was truncated or replaced: the same bytes may be others now."""
+        self._reported.clear()
+
+    def forget_before(self, offset):
+        # type: (int) -> None
+        """Lines before this byte do not come again."""
+        self._reported = {each for each in self._reported if each[0] >= offset}
+
+    def take(self, chunk, span, hit, phrases, arrived, out, raised=None):
+        # type: (Chunk, tuple[int, int], int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
+        """Search the line of a span, in which these phrases stand, the first at `hit`.
+
+        `raised` is the exception where a traceback ends with it.
+        """
+        start, end = span
+        shape = self._shape(chunk.clean[start:end], phrases)
+        if shape is not None and shape in self._plain_shapes:
+            return
+        again = self._repeats.match(shape, chunk.clean[start:end], chunk.offset_of(start), arrived)
+        if again is not None:
+            self._count(again, arrived, out)
+            return
+        self._search.matched = False
+        self._shape_searched = shape
+        line = CandidateLine(chunk, start, end, self.local_ranks)
+        self.local_ranks = self.local_ranks or line.proof
+        self._search_line(chunk, line, hit, phrases, arrived, out, raised)
+        if shape is not None and not self._search.matched and not line.parts:
+            if len(self._plain_shapes) >= MAX_PLAIN_SHAPES:
+                self._plain_shapes.clear()
+            self._plain_shapes.add(shape)
+
+    def _count(self, again, arrived, out):
+        # type: (tuple[CompiledRule, dict[str, Any], str], float, list[dict[str, Any]]) -> None
+        """One more error line of a shape that is known."""
+        known = self._gather.add(*again)
+        if known is not None:
+            out.append(report(known, arrived))
+
+    def _shape(self, line, phrases):
+        # type: (bytes, list[Phrase]) -> int | None
+        """Equal for lines that differ in their digits only, where that makes no difference to the rules."""
+        for phrase in phrases:
+            if phrase is self.raised:
+                return None
+            steady = self._steady.get(phrase)
+            if steady is None:
+                steady = self._steady[phrase] = phrase.steady()
+            if not steady:
+                return None
+        return hash(line.translate(_ONE_DIGIT))
+
+    def _search_line(self, chunk, line, hit, phrases, arrived, out, raised=None):
+        # type: (Chunk, CandidateLine, int, list[Phrase], float, list[dict[str, Any]], str | None) -> None
+        """Search a line; `raised` is the exception where a traceback ends with it."""
+        if not line.stated:
+            return
+        rules = []  # type: list[CompiledRule]
+        for phrase in phrases:
+            rules.extend(rule for rule in phrase.rules if rule not in rules)
+            for rule in phrase.recoveries:
+                self._recovery(rule, line, arrived, out)
+        named = [rule for rule in rules if not rule.fallback]
+        explaining = [rule for rule in named if self._explains(rule, False, chunk, line, hit, arrived, out)]
+        explained = bool(explaining)
+        if not any(rule.is_specific for rule in explaining):
+            for rule in named:
+                explained |= bool(rule.general) and self._explains(rule, True, chunk, line, hit, arrived, out)
+        if not explained and (raised is None or not self._exception(chunk, line, raised, arrived, out)):
+            fallback = [rule for rule in rules if rule.fallback]
+            self._unexplained(fallback, chunk, line, raised, arrived, out)
+
+    def _explains(self, rule, general, chunk, line, hit, arrived, out):
+        # type: (CompiledRule, bool, Chunk, CandidateLine, int, float, list[dict[str, Any]]) -> bool
+        """Whether a rule explains the line, by its patterns in general words or by the others.
+
+        Reported if so.
+        """
+        for index, (text, by) in enumerate(line.stated):
+            fields = self._search.fields(rule, text, hit - line.start, general)
+            if fields is None or not is_about(rule.programs, by.program):
+                continue
+            if self._search.after(rule, chunk, line.start, fields, line.stated[:index]):
+                if rule.exact or not is_quoted_above(chunk, line.start, text, line.raw(chunk)):
+                    self._found(rule, chunk, line, (text, by), fields, arrived, out)
+                return True
+        return False
+
+    def _exception(self, chunk, line, raised, arrived, out):
+        # type: (Chunk, CandidateLine, str, float, list[dict[str, Any]]) -> bool
+        """Whether a rule knows the exception that ends a traceback, whatever its name."""
+        by = line.stated[-1][1]
+        for rule in self.raised.rules:
+            fields = self._search.raised(rule, raised) if is_about(rule.programs, by.program) else None
+            if fields is not None:
+                if not is_quoted_above(chunk, line.start, raised, line.raw(chunk)):
+                    self._found(rule, chunk, line, (raised, by), fields, arrived, out)
+                return True
+        return False
+
+    def _unexplained(self, rules, chunk, line, raised, arrived, out):
+        # type: (list[CompiledRule], Chunk, CandidateLine, str | None, float, list[dict[str, Any]]) -> None
+        """The first message that calls itself an error, where no other rule knows the line."""
+        for rule in rules:
+            for text, by in line.stated if raised is None else [(raised, line.stated[-1][1])]:
+                about = is_about(rule.programs, by.program)
+                if about and self._search.is_error(rule, text, chunk, line, raised is not None):
+                    fields = {"goes_on": "yes"} if is_continuing(text) else {}
+                    if not fields and is_fatal(text[:SEARCHED_CHARS], line.raw(chunk)[:SEARCHED_CHARS]):
+                        fields = {"level": "critical"}
+                    finding = self._found(rule, chunk, line, (text, by), fields, arrived, out)
+                    if finding is not None:
+                        raw = chunk.clean[line.start : line.end]
+                        self._repeats.add(self._shape_searched, raw, rule, finding, text)
+                    return
+
+    def _recovery(self, rule, line, arrived, out):
+        # type: (CompiledRule, CandidateLine, float, list[dict[str, Any]]) -> None
+        for text, _ in line.stated:
+            fields = self._search.recovery(rule, text)
+            if fields is not None:
+                at = time_of(text, arrived)
+                out.extend(self._gather.close(rule, fields, arrived if at is None else at))
+
+    def _found(self, rule, chunk, line, stated, fields, arrived, out):
+        # type: (CompiledRule, Chunk, CandidateLine, tuple[str, Speaker], dict[str, Any], float, list[dict[str, Any]]) -> Any
+        """Take a match in: its finding; None where it was taken before."""
+        text, by = stated
+        offset = chunk.offset_of(line.start)
+        again = any((chunk.offset_of(each), rule.id) in self._reported for each in [line.start] + line.parts)
+        self._reported.add((offset, rule.id))
+        if again:  # an unterminated line that was looked at before, or another part of a broken record
+            return None
+        finding = described(rule, chunk, line, text, by, fields, arrived, self.backlog)
+        finding["file"] = self._file
+        known = self._speaker() if self._speaker is not None else {}
+        finding.update(whose(by, finding["fields"], known, read_around(chunk, line, text, by)))
+        opened = self._gather.add(rule, finding, text)
+        if opened is None:
+            return finding
+        if rule.block or rule.until is not None:
+            self._blocks.open(opened, rule, by, chunk, line.end, arrived, out)
+        else:
+            out.append(report(opened, arrived))
+        return finding

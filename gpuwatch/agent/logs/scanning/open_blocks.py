@@ -1,0 +1,71 @@
+"""Findings that wait for the lines below them."""
+
+from ...base.secret_phrases import masked_lines
+from .dedup import report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+    from ..lines.prefixes import Speaker  # noqa: F401 - used in type comments
+    from ..matching.chunk import Chunk  # noqa: F401 - used in type comments
+    from ..matching.matcher import LineMatcher  # noqa: F401 - used in type comments
+    from ..matching.ruleset import CompiledRule  # noqa: F401 - used in type comments
+    from .dedup import Open  # noqa: F401 - used in type comments
+
+MAX_BLOCK = 60
+
+
+class OpenBlocks(object):
+    """Of one file: each block is reported once it is full, or ends."""
+
+    def __init__(self, search):
+        # type: (LineMatcher) -> None
+        self._search = search
+        self._waiting = []  # type: list[tuple[Open, CompiledRule]]
+
+    def open(self, opened, rule, by, chunk, end, arrived, out):
+        # type: (Open, CompiledRule, Speaker, Chunk, int, float, list[dict[str, Any]]) -> None
+        """Begin with the lines below `end`."""
+        opened.waiting = [min(rule.block or MAX_BLOCK, MAX_BLOCK), by]
+        self._waiting += self._filled([(opened, rule)], chunk, end, arrived, out)
+
+    def fill(self, chunk, arrived, out):
+        # type: (Chunk, float, list[dict[str, Any]]) -> None
+        """Go on with the lines of the next chunk."""
+        if self._waiting:
+            self._waiting = self._filled(self._waiting, chunk, 0, arrived, out)
+
+    def report(self, now, out):
+        # type: (float, list[dict[str, Any]]) -> None
+        """Report all of them as they are."""
+        for known, _ in self._waiting:
+            out.append(report(known, now))
+        self._waiting = []
+
+    def searched_to(self, offset):
+        # type: (int) -> int
+        """All before this byte is reported, where all before `offset` is searched."""
+        for known, _ in self._waiting:
+            offset = min(offset, known.finding["offset"])
+        return offset
+
+    def _filled(self, waiting, chunk, end, arrived, out):
+        # type: (list[tuple[Open, CompiledRule]], Chunk, int, float, list[dict[str, Any]]) -> list[tuple[Open, CompiledRule]]
+        """Blocks with the lines below `end` added; the ones that still wait for more."""
+        still = []  # type: list[tuple[Open, CompiledRule]]
+        for known, rule in waiting:
+            left, by = known.waiting
+            done = False
+            for text in chunk.texts_below(end, left, by):
+                known.finding["lines"].append(masked_lines([known.finding["lines"][-1], text])[-1])
+                left -= 1
+                if self._search.ends_block(rule, text):
+                    done = True
+                    break
+            if done or not left:
+                out.append(report(known, arrived))
+            else:
+                known.waiting = [left, by]
+                still.append((known, rule))
+        return still
