@@ -18,7 +18,6 @@ from textual.message import Message
 from gpuwatch.tui.logs.data.buffer import Buffer
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.merge import Merge
-from gpuwatch.tui.logs.data.sources import file_of
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.widgets.line_painter import (
     CLOCK_CELLS,
@@ -32,7 +31,7 @@ from gpuwatch.tui.logs.widgets.line_painter import (
     on_ground,
     text_segments,
 )
-from gpuwatch.tui.logs.widgets.pane_header import file_words, merged_words
+from gpuwatch.tui.logs.widgets.pane_header import header
 from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
 from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
@@ -218,73 +217,13 @@ class LogPane(LineView, can_focus=True):
     # ---- the header
 
     def _header(self, width: int) -> Row:
-        view = self.view
-        if view is None:
-            return self._on_ground([Segment(" no log yet")], width)
-        right = [*self._trouble(view), *self._state(view)]
-        room = width - sum(segment.cell_length for segment in right) - 1
-        left = merged_words(view, self.workspace, self.look) if view.merged else self._file_words(view, room)
-        out: list[Segment] = []
-        for segment in left:
-            if room <= 3:
-                break
-            text = fit(segment.text, min(room, cell_len(segment.text)))
-            out.append(Segment(text, segment.style))
-            room -= cell_len(text)
-        return self._on_ground([*out, Segment(" " * max(0, room)), *right], width)
-
-    def _on_ground(self, row: list[Segment], width: int) -> Row:
         """The header that has the keys is bright, the others' are dim."""
         ground = self.look.cursor if self.has_focus else self.look.heat(0.0)
+        if self.view is None:
+            return on_ground((Segment(" no log yet"),), width, ground)
+        last = self._shown[-1].fold.last if self._shown else None
+        row = header(self.view, self.workspace, self.view_state, self.look, last, width)
         return on_ground(tuple(row), width, ground)
-
-    def _file_words(self, view: View, room: int) -> list[Segment]:
-        buffer, look = view.buffers[0], self.look
-        file = file_of(self.view_state.fleet, buffer.source)
-        return file_words(buffer, file, self._age(buffer), self.view_state.now, look, room)
-
-    def _age(self, buffer: Buffer) -> float | None:
-        """Seconds since the newest line came; None: not known."""
-        file = file_of(self.view_state.fleet, buffer.source)
-        grown = None if file is None else file.grown_at
-        if buffer.live and buffer.times and buffer.times[-1] != UNKNOWN:
-            grown = buffer.times[-1] if grown is None else max(grown, buffer.times[-1])
-        return None if grown is None else max(0.0, self.view_state.wall() - (grown - buffer.offset_s))
-
-    def _trouble(self, view: View) -> list[Segment]:
-        """What keeps lines from being shown."""
-        look, buffer = self.look, view.buffers[0]
-        if view.merged:
-            failed = sum(bool(each.error) for each in view.buffers)
-            return [Segment(f" {failed} not read ", look.badge["warning"])] if failed else []
-        file = file_of(self.view_state.fleet, buffer.source)
-        if file is not None and file.state in ("unreadable", "gone"):
-            words = file.reason or (
-                "deleted; waiting for a new file" if file.state == "gone" else "unreadable"
-            )
-            return [Segment(f" {clean(words)} ", look.badge["warning"])]
-        if buffer.error:
-            return [Segment(f" {clean(buffer.error)} ", look.badge["warning"])]
-        return []
-
-    def _state(self, view: View) -> list[Segment]:
-        """Following, or how far back, and what is on its way."""
-        look, feed = self.look, view.feed
-        out: list[Segment] = []
-        if view.sheet.narrowed:
-            counts = f" {view.sheet.kept:,} of {feed.end - feed.base:,} lines "
-            out.append(Segment(counts, look.severity["warning"]))
-        if feed.reading:
-            return [*out, Segment(" reading... ", look.severity["warning"])]
-        if view.following:
-            return [*out, Segment(" following ", look.title)]
-        words = " paused "
-        if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
-            words += f"{min(100, 100 * line.end // feed.size)}% "
-        if feed.live and self._shown:
-            newer = feed.end - 1 - self._shown[-1].fold.last
-            words += f"{newer:,} below " if newer > 0 else ""
-        return [*out, Segment(words, look.severity["warning"])]
 
     # ---- gestures
 

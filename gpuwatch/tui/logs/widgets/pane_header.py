@@ -1,4 +1,4 @@
-"""The words of a log pane's header: whose log it is, where, how old, how fast, and how that is known."""
+"""The header of a log pane: whose log it is, where, how old, how fast, what keeps lines from being shown."""
 
 from __future__ import annotations
 
@@ -8,20 +8,89 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.tui.logs.data.buffer import Buffer
-from gpuwatch.tui.logs.data.sources import HOW, folded
+from gpuwatch.tui.logs.data.line_window import UNKNOWN
+from gpuwatch.tui.logs.data.sources import HOW, file_of, folded
 from gpuwatch.tui.logs.data.viewport import View
 from gpuwatch.tui.logs.widgets.line_painter import fit_list
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
-from gpuwatch.tui.toolkit.styles import StyleSet, clean
+from gpuwatch.tui.model.view_state import ViewState
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text
 from gpuwatch.wire import KERNEL_LOG, LogFile
 
 
-def file_words(
-    buffer: Buffer, file: LogFile | None, age: float | None, now: float, look: StyleSet, room: int
+def header(
+    view: View, workspace: LogWorkspace, view_state: ViewState, look: StyleSet, last: int | None, width: int
 ) -> list[Segment]:
+    """What is shown on the left, its trouble and state on the right.
+
+    Args:
+        view: What the pane looks at.
+        workspace: What is open.
+        view_state: What is known of the files.
+        look: How to paint it.
+        last: The last line that is seen; None: none is.
+        width: Cells of the header.
+    """
+    right = [*_trouble(view, view_state, look), *_state(view, look, last)]
+    room = width - sum(segment.cell_length for segment in right) - 1
+    left = merged_words(view, workspace, look) if view.merged else file_words(view, view_state, look, room)
+    out: list[Segment] = []
+    for segment in left:
+        if room <= 3:
+            break
+        text = fit(segment.text, min(room, cell_len(segment.text)))
+        out.append(Segment(text, segment.style))
+        room -= cell_len(text)
+    return [*out, Segment(" " * max(0, room)), *right]
+
+
+def _age(buffer: Buffer, file: LogFile | None, wall: float) -> float | None:
+    """Seconds since the newest line came; None: not known."""
+    grown = None if file is None else file.grown_at
+    if buffer.live and buffer.times and buffer.times[-1] != UNKNOWN:
+        grown = buffer.times[-1] if grown is None else max(grown, buffer.times[-1])
+    return None if grown is None else max(0.0, wall - (grown - buffer.offset_s))
+
+
+def _trouble(view: View, view_state: ViewState, look: StyleSet) -> list[Segment]:
+    """What keeps lines from being shown."""
+    buffer = view.buffers[0]
+    if view.merged:
+        failed = sum(bool(each.error) for each in view.buffers)
+        return [Segment(f" {failed} not read ", look.badge["warning"])] if failed else []
+    file = file_of(view_state.fleet, buffer.source)
+    if file is not None and file.state in ("unreadable", "gone"):
+        words = file.reason or ("deleted; waiting for a new file" if file.state == "gone" else "unreadable")
+        return [Segment(f" {clean(words)} ", look.badge["warning"])]
+    return [Segment(f" {clean(buffer.error)} ", look.badge["warning"])] if buffer.error else []
+
+
+def _state(view: View, look: StyleSet, last: int | None) -> list[Segment]:
+    """Following, or how far back, and what is on its way."""
+    feed = view.feed
+    out: list[Segment] = []
+    if view.sheet.narrowed:
+        counts = f" {view.sheet.kept:,} of {feed.end - feed.base:,} lines "
+        out.append(Segment(counts, look.severity["warning"]))
+    if feed.reading:
+        return [*out, Segment(" reading... ", look.severity["warning"])]
+    if view.following:
+        return [*out, Segment(" following ", look.title)]
+    words = " paused "
+    if isinstance(feed, Buffer) and feed.size and (line := view.line()) is not None:
+        words += f"{min(100, 100 * line.end // feed.size)}% "
+    if feed.live and last is not None:
+        newer = feed.end - 1 - last
+        words += f"{newer:,} below " if newer > 0 else ""
+    return [*out, Segment(words, look.severity["warning"])]
+
+
+def file_words(view: View, view_state: ViewState, look: StyleSet, room: int) -> list[Segment]:
     """Rank, node, GPU, age, pace, file and how the rank is known; what matters most stands first."""
-    source = buffer.source
+    buffer = view.buffers[0]
+    source, file = buffer.source, file_of(view_state.fleet, buffer.source)
+    age = _age(buffer, file, view_state.wall())
     named = (
         f" {'kernel log' if source.file == KERNEL_LOG else 'log'} "
         if source.rank is None
@@ -29,7 +98,7 @@ def file_words(
     )
     place = source.node if source.gpu is None else f"{source.node} GPU {source.gpu}"
     quiet = "no line yet" if age is None else f"{age_text(age)} ago"
-    rate = buffer.rate(now)
+    rate = buffer.rate(view_state.now)
     pace = f" {rate:,.{0 if rate >= 10 else 1}f}/s" if rate else ""
     out = [
         Segment(named, look.title),
