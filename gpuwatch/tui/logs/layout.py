@@ -1,0 +1,156 @@
+"""The parts of the logs screen: which views they show, and how they share the room."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.chrome.key_hints import KeysLine
+from gpuwatch.tui.chrome.status_bar import StatusLine
+from gpuwatch.tui.logs.data.sources import LogSource
+from gpuwatch.tui.logs.data.viewport import View
+from gpuwatch.tui.logs.empty_state import why_empty
+from gpuwatch.tui.logs.widgets.grid import LogGrid
+from gpuwatch.tui.logs.widgets.pane import LogPane
+from gpuwatch.tui.logs.widgets.prompt import LogPrompt
+from gpuwatch.tui.logs.widgets.results import LogResults
+from gpuwatch.tui.logs.widgets.toolbar import LogBar
+from gpuwatch.tui.logs.workspace.workspace import LogWorkspace, OpenRequest
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+
+FRAME_LINES = 4
+"""Status (2), the line about the choice, footer."""
+
+
+class LogsLayout(LiveScreen):
+    """Panes with the logs of the workspace, under the choice, over a list."""
+
+    kind = "logs"
+
+    def __init__(
+        self, workspace: LogWorkspace, wanted: OpenRequest | None = None, about: Incident | None = None
+    ) -> None:
+        """Show the workspace.
+
+        Args:
+            workspace: What was chosen before; it survives this screen.
+            wanted: What to open on it first.
+            about: The incident that was shown on the screen before.
+        """
+        super().__init__()
+        self.workspace = workspace
+        self.opened = workspace.opened
+        self.bar = LogBar(workspace)
+        self.grid = LogGrid(workspace)
+        self.results = LogResults(workspace)
+        self.prompt = LogPrompt()
+        self._wanted, self._about = wanted, about
+        self._last = self.grid.panes[0]
+
+    def compose(self) -> ComposeResult:
+        """Status, choice, prompt, panes, results, footer."""
+        yield StatusLine(id="status")
+        yield self.bar
+        yield self.prompt
+        yield self.grid
+        yield self.results
+        yield KeysLine(self.kind)
+
+    def on_mount(self) -> None:
+        """Open what was asked for, else what was chosen last, else what failed."""
+        self.prompt.display = self.results.display = False
+        for pane in self.grid.panes:
+            pane.empty = self._why_empty
+        if self._wanted is not None:
+            self.workspace.open(self._wanted)
+        else:
+            self.workspace.look_again(self._about)
+        self.arrange_parts()
+        self.grid.panes[0].focus()
+
+    def lead(self, wanted: OpenRequest) -> None:
+        """Open something else on the same screen."""
+        if not self.is_mounted:
+            self._wanted = wanted
+            return
+        self.workspace.open(wanted)
+        self.grid.zoomed = self.results.display = self.prompt.display = False
+        self._last = self.grid.panes[0]
+        self.grid.panes[0].focus()
+        self.pull()
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        self.workspace.leave()
+
+    def _why_empty(self) -> list[str]:
+        return why_empty(self.cockpit.view_state.fleet, self.cockpit.view_state.now)
+
+    # ---- once a frame
+
+    def arrange_parts(self) -> None:
+        """Take in what came, and give every pane its view."""
+        workspace = self.workspace
+        workspace.pull()
+        if not workspace.sources:
+            workspace.choose_for_them()
+        if workspace.mode == "panes":
+            height = self.size.height - FRAME_LINES - bool(self.prompt.display)
+            height -= self.size.height // 3 if self.results.display else 0
+            self.grid.one_by_one(self.size.width, height, self.focused)
+            self.bar.shown = self.grid.shown
+        else:
+            self.grid.merged()
+        if self.focused is not None and not self.focused.display:
+            self.grid.panes[0].focus()
+
+    @property
+    def pane(self) -> LogPane:
+        """The pane that has the keys, or had them last."""
+        if isinstance(self.focused, LogPane):
+            self._last = self.focused
+        return self._last if self._last.display else self.grid.panes[0]
+
+    @property
+    def view(self) -> View | None:
+        """What that pane looks at."""
+        return self.pane.view
+
+    def node_name(self) -> str | None:
+        """The node whose log the cursor is in."""
+        view = self.view
+        if view is None or not view.feed.base <= view.cursor < view.feed.end:
+            return None
+        return view.feed.place(view.cursor)[0].node
+
+    def copy_text(self) -> str:
+        """The line under the cursor."""
+        return self.results.copy_text() if self.focused is self.results else self.pane.copy_text()
+
+    def show_line(self, source: LogSource, offset: int) -> None:
+        """Go to a line: in its pane, which is opened where it is not shown."""
+        workspace = self.workspace
+        if workspace.mode != "panes":
+            workspace.set_mode("panes")
+        known = next((s for s in workspace.sources if (s.node, s.file) == (source.node, source.file)), None)
+        if known is None:
+            known = workspace.add(source)
+        if known not in workspace.panes(self.grid.room):
+            workspace.first = workspace.sources.index(known) // self.grid.room * self.grid.room
+        view = self.opened.view_of(known)
+        view.go(offset=offset)
+        self.arrange_parts()
+        pane = next(
+            (pane for pane in self.grid.panes if pane.display and pane.view is view), self.grid.panes[0]
+        )
+        self._last = pane
+        if self.focused is not self.results:
+            pane.focus()
+        self.pull()
+
+    def show_list(self, *, of_bookmarks: bool) -> None:
+        """Show the bookmarks, or what the search found."""
+        self.results.of_bookmarks = of_bookmarks
+        self.results.at = 0
+        self.results.display = True
+        self.call_after_refresh(self.results.focus)
