@@ -17,6 +17,7 @@ from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
 from gpuwatch.fleet.logs.twins import Twins
 from gpuwatch.fleet.nodes.last_ranks import LastRanks
 from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.fleet.nodes.node_frames import reboot_event, take_hello, take_sample
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.fleet.progress_sources import ProgressSources
 from gpuwatch.fleet.rank_changes import RankChanges, TooManyError
@@ -26,9 +27,7 @@ from gpuwatch.wire import (
     Bye,
     Event,
     Finding,
-    GpuSample,
     Hello,
-    HostSample,
     Lines,
     LogFile,
     Logs,
@@ -141,21 +140,34 @@ class Fleet:
         node.received_at = at
         match what:
             case Sample():
-                self._take_sample(node, what, at)
+                take_sample(node, what, at)
             case Hello():
-                self._note_reboot(node, what, at)
-                self._take_hello(node, what)
+                self._take_hello(node, what, at)
             case Ranks():
                 self._rank_changes.register(node.name, what.processes, at)
                 node.processes_partial, node.processes_at = what.partial, at
                 self._take_processes(node, what.processes)
             case Event():
-                node.events.append(what)
-                self.events.append(NodeEvent(node.name, at, what))
+                self._take_event(node, what, at)
             case Bye():
                 node.bye = what.reason
             case Finding() | Lines() | Logs() | Progress() | Reply():
                 self._take_log(what, node, at)
+
+    def _take_event(self, node: Node, event: Event, at: float) -> None:
+        node.events.append(event)
+        self.events.append(NodeEvent(node.name, at, event))
+
+    def _take_hello(self, node: Node, hello: Hello, at: float) -> None:
+        if reboot := reboot_event(node, hello):
+            self._take_event(node, reboot, at)
+        listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
+        if listed > MOST_GPUS:
+            raise TooManyError(f"{listed} GPUs on one node")
+        take_hello(node, hello)
+        for name, host in own_hosts(self.nodes.values()).items():
+            self.nodes[name].own_host = host
+        node.taken_host = taken_host(node, self.nodes.values())
 
     def _take_log(self, what: Finding | Lines | Logs | Progress | Reply, node: Node, at: float) -> None:
         match what:
@@ -298,78 +310,3 @@ class Fleet:
         self.findings_version += 1
         self.logs_version += 1
         self.version += 1
-
-    def _note_reboot(self, node: Node, hello: Hello, at: float) -> None:
-        """An ssh node with another boot id than before; a pod of the same name may be on another machine."""
-        before = node.hello
-        if before is None or node.spec.link != "ssh" or None in (before.boot_id, hello.boot_id):
-            return
-        if before.boot_id != hello.boot_id and before.host == hello.host:
-            booted, seen = hello.booted_at, 0.0 if node.host is None else node.host.t
-            if booted is None or booted < seen:
-                booted = hello.t  # a container's boot time is that of its machine
-            event = Event(t=booted, seq=hello.seq, event="reboot", title="Node rebooted", severity="error")
-            node.events.append(event)
-            self.events.append(NodeEvent(node.name, at, event))
-
-    def _take_hello(self, node: Node, hello: Hello) -> None:
-        listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
-        if listed > MOST_GPUS:
-            raise TooManyError(f"{listed} GPUs on one node")
-        node.hello, node.interval_s, node.bye = hello, hello.interval_s, None
-        for name, host in own_hosts(self.nodes.values()).items():
-            self.nodes[name].own_host = host
-        node.taken_host = taken_host(node, self.nodes.values())
-        for info in hello.gpus:
-            known = node.gpus.get(info.uuid)
-            if known is None:
-                node.gpus[info.uuid] = Gpu(info, node.name)
-            else:
-                known.info = info
-        present = {info.uuid for info in hello.gpus}
-        for gpu in [gpu for gpu in node.gpus.values() if not gpu.info.identified]:
-            if gpu.info.uuid not in present:
-                del node.gpus[gpu.info.uuid]  # it has stated who it is
-        for uuid, gpu in node.gpus.items():
-            if uuid not in present and gpu.state != "lost":
-                gpu.state, gpu.reason = "lost", "no longer listed by the driver"
-                gpu.version += 1
-
-    def _take_sample(self, node: Node, sample: Sample, at: float) -> None:
-        node.events_held = sample.events_held
-        if sample.agent is not None:
-            before = None if node.cost is None else node.cost.dropped
-            if sample.agent.dropped and sample.agent.dropped != before:
-                node.dropped_at = at
-            node.cost = sample.agent
-        if sample.host is not None:
-            self._take_host(node, sample.host, at - max(0.0, sample.t - sample.host.t))
-        for reading in sample.gpus:
-            gpu = node.gpus.get(reading.uuid)
-            if gpu is not None:
-                self._take_gpu(gpu, reading, node.interval_s, sample.t, at)
-
-    @staticmethod
-    def _take_host(node: Node, host: HostSample, at: float) -> None:
-        """Disks come in every 30th sample or so: the last ones are kept, with their own age."""
-        if host.disks is not None:
-            node.disks_at = at
-        elif node.host is not None and node.host.disks is not None:
-            host = structs.replace(host, disks=node.host.disks)
-        node.host, node.host_at = host, at
-        node.host_history.add(at, host, node.interval_s)
-
-    @staticmethod
-    def _take_gpu(gpu: Gpu, reading: GpuSample, interval_s: float, sent: float, at: float) -> None:
-        gpu.version += 1
-        gpu.state, gpu.reason, gpu.stuck_in = reading.state, reading.reason, reading.stuck_in
-        gpu.stuck_at = None if reading.stuck_s is None else at - reading.stuck_s
-        if reading.missing is not None:
-            gpu.missing = reading.missing
-        if reading.fast is not None:
-            gpu.fast, gpu.fast_at = reading.fast, at - max(0.0, sent - reading.fast.t)
-            gpu.history.add(gpu.fast_at, reading.fast, interval_s)
-        if reading.medium is not None:
-            gpu.medium, gpu.medium_at = reading.medium, at - max(0.0, sent - reading.medium.t)
-        if reading.slow is not None:
-            gpu.slow, gpu.slow_at = reading.slow, at - max(0.0, sent - reading.slow.t)
