@@ -15,12 +15,11 @@ from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
 from gpuwatch.fleet.logs.twins import Twins
+from gpuwatch.fleet.node_limits import NodeLimits
 from gpuwatch.fleet.nodes.last_ranks import LastRanks
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.node_frames import reboot_event, take_hello, take_sample
 from gpuwatch.fleet.pending_request import Asked
-from gpuwatch.fleet.progress_sources import ProgressSources
-from gpuwatch.fleet.rank_changes import RankChanges, TooManyError
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import (
@@ -42,8 +41,6 @@ KEPT_EVENTS = 2_000
 KEPT_FINDINGS = 20_000
 KEPT_CHARACTERS = 8_000_000
 """Of the lines of one node's findings; the oldest go first."""
-MOST_GPUS = 1024
-"""Of a node, those that it listed earlier included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +99,7 @@ class Fleet:
         self._listed: dict[str, list[LogFile]] = {}
         """Node -> its log files as its agent reported them."""
         self._twins = Twins()
-        self._rank_changes = RankChanges()
-        self._progress_sources = ProgressSources()
+        self._limits = NodeLimits()
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -144,7 +140,7 @@ class Fleet:
             case Hello():
                 self._take_hello(node, what, at)
             case Ranks():
-                self._rank_changes.register(node.name, what.processes, at)
+                self._limits.take_processes(node.name, what.processes, at)
                 node.processes_partial, node.processes_at = what.partial, at
                 self._take_processes(node, what.processes)
             case Event():
@@ -161,9 +157,7 @@ class Fleet:
     def _take_hello(self, node: Node, hello: Hello, at: float) -> None:
         if reboot := reboot_event(node, hello):
             self._take_event(node, reboot, at)
-        listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
-        if listed > MOST_GPUS:
-            raise TooManyError(f"{listed} GPUs on one node")
+        self._limits.check_gpus(node, hello)
         take_hello(node, hello)
         for name, host in own_hosts(self.nodes.values()).items():
             self.nodes[name].own_host = host
@@ -184,7 +178,7 @@ class Fleet:
                 self._name_files(node)
                 self.logs_version += 1
             case Progress():
-                self._progress_sources.register(node.name, what, at)
+                self._limits.take_progress(node.name, what, at)
                 job = self.jobs.of_line(node.name, what.file, what.job)
                 reported = what if job == what.job else structs.replace(what, job=job)
                 self.progress.take(node.name, reported, what.t, at)

@@ -8,7 +8,7 @@ from time import monotonic, thread_time
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.rank_changes import TooManyError
+from gpuwatch.fleet.node_limits import TooManyError
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.plain import plain

@@ -9,10 +9,10 @@ import pytest
 
 from gpuwatch.diagnose.health import sweep
 from gpuwatch.diagnose.health.conditions import node_conditions
-from gpuwatch.fleet.fleet import KEPT_CHARACTERS, MOST_GPUS, Fleet
+from gpuwatch.fleet.fleet import KEPT_CHARACTERS, Fleet
 from gpuwatch.fleet.jobs.rank_places import KEPT_ENDED, places_of
+from gpuwatch.fleet.node_limits import MOST_GPUS, MOST_PROCESSES
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.fleet.rank_changes import MOST_PROCESSES
 from gpuwatch.hosts.load import parse_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus

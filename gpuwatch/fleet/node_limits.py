@@ -1,0 +1,99 @@
+"""How much one node may report: GPUs, processes, changes of ranks, files and jobs with progress."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.link.stream.limits import TokenBucket
+from gpuwatch.wire import Hello, Process, Progress
+
+MOST_GPUS = 1024
+"""Of a node, those that it listed earlier included."""
+MOST_PROCESSES = 1024
+"""In one list of a node: agents list no more."""
+RANKS_PER_S, RANKS_BURST = 100.0, 8.0 * MOST_PROCESSES
+"""Of a node, in lists whose ranks changed; eight ranks that start anew every second stay far below."""
+FILES_PER_S, FILES_BURST = 2.0, 1024.0
+"""New files of a node: an agent follows at most 512, and all of them may begin anew."""
+JOBS_PER_S, JOBS_BURST = 1.0, 512.0
+"""New jobs of a node: at most one in each followed file."""
+KEPT_NAMES = 4_096
+"""Of each kind and node; a name that is dropped counts as new when it comes again."""
+
+RankKey: TypeAlias = tuple[int, int, str | None, str | None]
+"""Pid, rank, job and rendezvous of a process."""
+
+
+class TooManyError(Exception):
+    """A node reports more than any machine has."""
+
+
+class NodeLimits:
+    """Counts what each node reports, over all its connections: too much costs the whole fleet time."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[str, set[RankKey]] = {}
+        self._rank_changes: dict[str, TokenBucket] = {}
+        self._files: dict[str, _NewNames] = {}
+        self._jobs: dict[str, _NewNames] = {}
+
+    def check_gpus(self, node: Node, hello: Hello) -> None:
+        """Count the GPUs that a node lists, or listed earlier.
+
+        Raises:
+            TooManyError: they are more than any machine has.
+        """
+        listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
+        if listed > MOST_GPUS:
+            raise TooManyError(f"{listed} GPUs on one node")
+
+    def take_processes(self, node: str, processes: Sequence[Process], at: float) -> None:
+        """Count one list, which arrived at `at` (monotonic seconds), and the ranks that it changes.
+
+        A list whose ranks differ from those of the one before names jobs, places and files anew.
+
+        Raises:
+            TooManyError: the list is longer than any agent's, or ranks change faster than any job's.
+        """
+        if len(processes) > MOST_PROCESSES:
+            raise TooManyError(f"{len(processes)} processes in one list, of at most {MOST_PROCESSES}")
+        ranks = {(each.pid, each.rank, each.job, each.master) for each in processes if each.rank is not None}
+        before, self._ranks[node] = self._ranks.get(node, set()), ranks
+        allowance = self._rank_changes.setdefault(node, TokenBucket(RANKS_PER_S, RANKS_BURST))
+        if ranks != before and not allowance.spend(len(ranks | before), at):
+            raise TooManyError(f"lists of ranks change by more than {RANKS_PER_S:g} ranks a second")
+
+    def take_progress(self, node: str, progress: Progress, at: float) -> None:
+        """Count the files and jobs that progress names first; it arrived at `at` (monotonic seconds).
+
+        Each job is judged and shown on its own. Ranks are not counted here: the log of a launcher may name
+        all ranks of a large job.
+
+        Raises:
+            TooManyError: the node names more files or jobs than any agent follows.
+        """
+        files = self._files.setdefault(node, _NewNames("files", FILES_PER_S, FILES_BURST))
+        files.register(progress.file, at)
+        if progress.job is not None:
+            jobs = self._jobs.setdefault(node, _NewNames("jobs", JOBS_PER_S, JOBS_BURST))
+            jobs.register(progress.job, at)
+
+
+class _NewNames:
+    """The names of one kind that a node has used, and how many new ones it may use yet."""
+
+    def __init__(self, kind: str, per_s: float, burst: float) -> None:
+        self._excess = f"training progress of more than {burst:g} {kind}, over {per_s:g} new ones a second"
+        self._allowance = TokenBucket(per_s, burst)
+        self._names: OrderedDict[str, None] = OrderedDict()
+
+    def register(self, name: str, at: float) -> None:
+        if name not in self._names and not self._allowance.spend(1.0, at):
+            raise TooManyError(self._excess)
+        self._names[name] = None
+        self._names.move_to_end(name)
+        if len(self._names) > KEPT_NAMES:
+            self._names.popitem(last=False)
