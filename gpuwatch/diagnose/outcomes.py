@@ -8,8 +8,9 @@ from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, own_files, place_of
 from gpuwatch.diagnose.error_outcome.consequence import with_reported_outcome
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack, may_recover, with_outcomes
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import may_recover, with_outcomes
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,
     Resolution,

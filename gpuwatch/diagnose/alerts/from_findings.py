@@ -11,8 +11,8 @@ from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS
 from gpuwatch.diagnose.alerts.deduplication import joined
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, gpu_index, place_of
 from gpuwatch.diagnose.alerts.unexplained import quoted
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
 from gpuwatch.diagnose.error_outcome.repeated import outlived_repeats
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, RulePacks

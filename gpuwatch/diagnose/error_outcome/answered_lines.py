@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeAlias
 from gpuwatch.agent.logs.lines.splitter import shown
 from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import last_offset, outlived, recoveries
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery, StepTrack
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.runs.files.around import ABOVE_BYTES, BELOW_BYTES, LAST_BYTES, LINE_CHARS, Around

@@ -11,7 +11,8 @@ from pathlib import PurePath
 
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import LEAVING_S, StepTrack
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import LEAVING_S
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON
 

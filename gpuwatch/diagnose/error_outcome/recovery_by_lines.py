@@ -11,11 +11,11 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     BUFFER_BYTES,
     PROOF_STEPS,
     Recovery,
-    StepTrack,
     ends_process,
     may_recover,
     softened,
 )
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.runs.files.around import Around

@@ -6,7 +6,6 @@ Pure functions over alerts and the steps that ranks logged. `scan` and the live 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from msgspec import structs
 
 from gpuwatch.agent.logs.matching.event_form import has_given_up
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
+from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.wire import Severity
@@ -42,39 +42,6 @@ COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
 """The job went on, but something was not written: a warning remains."""
 
 
-class Mark(NamedTuple):
-    """One logged step."""
-
-    step: int
-    at: float | None
-    """Unix seconds on our clock; None: the line carries no time."""
-    offset: int | None
-    """Of its line in the file (bytes)."""
-    finite: bool = True
-    """False: its loss or gradient norm is NaN or Inf."""
-
-
-@dataclass(frozen=True)
-class StepTrack:
-    """The steps that one rank logged in one file, in the order of the file."""
-
-    node: str | None
-    file: str
-    rank: int | None
-    job: str | None
-    marks: Sequence[Mark]
-    total_steps: int | None = None
-    alone: bool = True
-    """No other rank writes to the file, as far as is known."""
-    per_epoch: bool = False
-    """Its steps begin anew with every epoch."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the announced last step was reached."""
-        return bool(self.marks) and not self.per_epoch and reached(self.marks[-1].step, self.total_steps)
-
-
 class Recovery(NamedTuple):
     """How the rank, the file or the job of an error went on."""
 
@@ -83,11 +50,6 @@ class Recovery(NamedTuple):
     step: int | None
     """The first later step; None: the job finished without logging one."""
     finished: bool
-
-
-def reached(step: int, total: int | None) -> bool:
-    """Whether `step` is the last one of `total`; loops count from 0 or from 1."""
-    return total is not None and total > 0 and step >= total - 1
 
 
 def with_outcomes(
@@ -159,7 +121,7 @@ def recovery_of(
         if not _steps_on(alert, later):
             continue
         finished = end is not None or (track.complete and track.marks[-1] is later[-1])
-        proves = _begins_anew(track, later) or _proves(alert, later, deaths)
+        proves = _counts_anew(track, later) or _proves(alert, later, deaths)
         if finished or (proves and not _ended_somebody(alert, track)):
             return Recovery(later[0].at, later[0].step, finished)
     if end is not None and not any(_kills(each, alert, end) for each in deaths):
@@ -222,10 +184,10 @@ def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
     return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step
 
 
-def _begins_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
+def _counts_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
     """Whether the steps go back below an error: another process counts them."""
     above = [mark for mark in track.marks if mark.offset is not None and mark.offset < (later[0].offset or 0)]
-    return bool(above) and not track.per_epoch and track.rank is not None and later[0].step < above[-1].step
+    return not track.per_epoch and track.rank is not None and begins_anew([*above[-1:], later[0]])
 
 
 def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> bool:

@@ -6,7 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import Mark, Recovery, StepTrack, may_recover, softened
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery, may_recover, softened
+from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 
 

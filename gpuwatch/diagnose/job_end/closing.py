@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.runs.placement.epochs import EPOCH_OF, EpochSpan
 
 NUMBER = re.compile(r"\d[\d,]*")

@@ -6,14 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
-    FINISHED,
-    Recovery,
-    StepTrack,
-    may_recover,
-    reached,
-    softened,
-)
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, Recovery, may_recover, softened
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks, rank_ends

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.job_end.closing import ON_PURPOSE, LogEnd, is_failed_end
 from gpuwatch.runs.placement.epochs import EPOCH_OF
 

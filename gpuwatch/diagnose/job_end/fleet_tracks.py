@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import Mark, StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress

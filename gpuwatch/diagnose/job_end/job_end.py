@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, StepTrack, reached
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.job_end.closing import (
     LogEnd,
     ends_with_failure,

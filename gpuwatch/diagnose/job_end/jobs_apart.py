@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.job_end import JobEnd, job_end
 from gpuwatch.diagnose.job_end.stopped_ranks import APART_STEPS

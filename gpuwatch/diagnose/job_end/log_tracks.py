@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import Mark, StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.model.last_activity import Activity, last_line, shortened
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries

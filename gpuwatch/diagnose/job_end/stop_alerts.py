@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.unexplained import quoted
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (

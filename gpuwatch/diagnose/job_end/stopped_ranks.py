@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack, begins_anew
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 
 LEAST_MARKS = 20
@@ -71,7 +71,7 @@ def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
     """
     furthest: dict[int, StepTrack] = {}
     for track in tracks:
-        if track.rank is None or track.total_steps is None or not track.alone or _begins_anew(track):
+        if track.rank is None or track.total_steps is None or not track.alone or begins_anew(track.marks):
             continue
         known = furthest.setdefault(track.rank, track)
         if known.marks[-1].step < track.marks[-1].step:
@@ -136,8 +136,8 @@ def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, Lo
         and furthest - last.step > far
         and gap <= SPARSER * _gap(whole, last.step if len(short.marks) > 1 else furthest)
         and abs(short.marks[0].step - whole.marks[0].step) <= gap
-        and not _begins_anew(short)
-        and not _begins_anew(whole)
+        and not begins_anew(short.marks)
+        and not begins_anew(whole.marks)
         and _breaks_off(short, closings)
         and not _pauses(whole, last.step)
     )
@@ -177,10 +177,6 @@ def _breaks_off(track: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
         return False
     leaving = (line for line in lines[1:] if not is_failed_end(line))
     return not any(ON_PURPOSE.search(line) or RESIZED.search(line) for line in leaving)
-
-
-def _begins_anew(track: StepTrack) -> bool:
-    return any(later.step < before.step for before, later in pairwise(track.marks))
 
 
 def _pauses(track: StepTrack, step: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.epoch_end import SHORT_STEPS, has_several_epochs
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import reached
+from gpuwatch.diagnose.error_outcome.step_track import reached
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, Mark, StepTrack, with_outcomes
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, with_outcomes
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
+from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.wire import Severity

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpuwatch.cli.analysis.scan import scan
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import Mark, StepTrack
+from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.job_end.job_end import job_end
 
 BASE, FEW, MANY = 4, 40, 240

@@ -1,0 +1,51 @@
+"""The steps that one rank logged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """One logged step."""
+
+    step: int
+    at: float | None
+    """Unix seconds on our clock; None: the line carries no time."""
+    offset: int | None
+    """Of its line in the file (bytes)."""
+    finite: bool = True
+    """False: its loss or gradient norm is NaN or Inf."""
+
+
+@dataclass(frozen=True)
+class StepTrack:
+    """The steps that one rank logged in one file, in the order of the file."""
+
+    node: str | None
+    file: str
+    rank: int | None
+    job: str | None
+    marks: Sequence[Mark]
+    total_steps: int | None = None
+    alone: bool = True
+    """No other rank writes to the file, as far as is known."""
+    per_epoch: bool = False
+    """Its steps begin anew with every epoch."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the announced last step was reached."""
+        return bool(self.marks) and not self.per_epoch and reached(self.marks[-1].step, self.total_steps)
+
+
+def reached(step: int, total: int | None) -> bool:
+    """Whether `step` is the last one of `total`; loops count from 0 or from 1."""
+    return total is not None and total > 0 and step >= total - 1
+
+
+def begins_anew(marks: Sequence[Mark]) -> bool:
+    """Whether a step is followed by an earlier one: another process, or another attempt, counts them."""
+    return any(later.step < before.step for before, later in pairwise(marks))
