@@ -9,8 +9,8 @@ from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import job_text, plural
 from gpuwatch.fleet.nodes.node import Node
 
-SILENT_S = 120.0
-"""Two of a hang's windows: trainings report a step more often."""
+SILENT_WINDOWS = 2
+"""Windows of a hang (`Thresholds.hang_s`): trainings report a step more often."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,14 @@ class SilentJob:
         return f"{job_text(self.job)}: {plural(self.ranks, 'rank')}, and no line in their logs for {silent}"
 
 
-def silent_jobs(nodes: Iterable[Node], wall: float) -> list[SilentJob]:
-    """Of several ranks, all of whose known logs are older than `SILENT_S`. `wall`: unix seconds now."""
+def silent_jobs(nodes: Iterable[Node], hang_s: float, wall: float) -> list[SilentJob]:
+    """Jobs of several ranks, all of whose known logs are older than `SILENT_WINDOWS`.
+
+    Args:
+        nodes: Where their ranks run.
+        hang_s: One window, in seconds.
+        wall: Unix seconds now.
+    """
     ranks: dict[str | None, int] = {}
     places: dict[str | None, dict[str, None]] = {}
     ages: dict[str | None, list[float]] = {}
@@ -49,5 +55,5 @@ def silent_jobs(nodes: Iterable[Node], wall: float) -> list[SilentJob]:
     return [
         SilentJob(job, count, tuple(places[job]), min(ages[job]))
         for job, count in ranks.items()
-        if count > 1 and ages[job] and min(ages[job]) > SILENT_S
+        if count > 1 and ages[job] and min(ages[job]) > SILENT_WINDOWS * hang_s
     ]

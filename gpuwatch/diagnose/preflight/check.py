@@ -68,6 +68,8 @@ class PreflightData:
     ranks: Sequence[PreflightRank]
     alerts: Sequence[Alert]
     incidents: Sequence[Incident]
+    hang_s: float
+    """`Thresholds.hang_s`."""
     now: float
     wall: float
     """Unix seconds of that moment."""

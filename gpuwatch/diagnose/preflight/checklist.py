@@ -47,7 +47,16 @@ def checklist(
     ]
     ranks = [rank for node in live for rank in ranks_of(node, reported.get(node.name))]
     case = PreflightData(
-        live, silent, reported, conditions, ranks, tuple(alerts), tuple(incidents), now, wall
+        live,
+        silent,
+        reported,
+        conditions,
+        ranks,
+        tuple(alerts),
+        tuple(incidents),
+        fleet.plan.thresholds.hang_s,
+        now,
+        wall,
     )
     return [*job(case), *software(case), *hardware(case)]
 

@@ -127,7 +127,7 @@ def in_step(case: PreflightData) -> Check:
         one for one in case.incidents if not one.over and any(word in one.code for word in OUT_OF_STEP)
     ]
     if not reported:
-        if still := silent_jobs(case.nodes, case.wall):
+        if still := silent_jobs(case.nodes, case.hang_s, case.wall):
             nodes = tuple(dict.fromkeys(node for each in still for node in each.nodes))
             remedy = "If the ranks wait, gpuwatch stacks SOURCE finds the rank they wait for."
             return Check(id_, "WARN", listed(each.text for each in still), nodes, remedy)

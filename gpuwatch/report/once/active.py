@@ -63,7 +63,7 @@ def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
         tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
         tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
-        tuple(silent_jobs(fleet.nodes.values(), wall)),
+        tuple(silent_jobs(fleet.nodes.values(), fleet.plan.thresholds.hang_s, wall)),
         book.checkpoints,
         book.ended_jobs,
         tuple(each for each in book.incidents if each.job in {job.name for job in book.ended_jobs}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -12,7 +13,7 @@ from gpuwatch.diagnose.preflight.check import Check
 from gpuwatch.diagnose.preflight.checklist import checklist
 from gpuwatch.diagnose.preflight.links import links
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import ProbedNode, Results
@@ -97,6 +98,14 @@ def test_a_job_that_writes_nothing_is_not_told_to_be_in_step(sentences: Sentence
     check = cluster.check({})["ranks.in_step"]
     assert check.status == "WARN"
     sentences(check.detail)
+
+
+@pytest.mark.parametrize(("hang_s", "status"), [(30.0, "WARN"), (600.0, "PASS")])
+def test_a_silent_job_is_out_of_step_by_the_window_of_the_hosts_file(hang_s: float, status: str) -> None:
+    cluster = Cluster(2)
+    cluster.fleet.plan = replace(cluster.fleet.plan, thresholds=Thresholds(hang_s=hang_s))
+    cluster.ranks(world=2, wrote_s=100.0)
+    assert cluster.check({})["ranks.in_step"].status == status
 
 
 def test_devices_and_places_may_have_other_names_but_not_be_missing() -> None:

@@ -233,6 +233,16 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well(sentences: Sente
     assert standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME).silent == ()
 
 
+@pytest.mark.parametrize(("hang_s", "silent"), [(30.0, 1), (60.0, 0), (600.0, 0)])
+def test_a_job_is_silent_after_two_windows_of_the_hosts_file(hang_s: float, silent: int) -> None:
+    fleet = healthy_fleet(gpus=2)
+    fleet.plan = replace(fleet.plan, thresholds=Thresholds(hang_s=hang_s))
+    node = fleet.nodes["gpu-001"]
+    node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
+    node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 100)]
+    assert len(standing(AlertBook(load_packs(), fleet.plan.thresholds), fleet, NODE_TIME).silent) == silent
+
+
 @pytest.mark.parametrize("severity", ["critical", "error", "warning"])
 def test_an_alert_outside_all_incidents_is_no_all_clear(severity: Severity) -> None:
     fleet = healthy_fleet()
