@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import yaml
@@ -97,15 +97,18 @@ class Text(Shape):
 
 
 class Keyword(Shape):
-    """One of a few words."""
+    """One of a few words; one that was renamed is read under its old name, too."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
+        """`renamed`: old words -> the new ones."""
         self.words = tuple(words)
+        self._renamed = renamed or {}
         self.what = " or ".join(words)
 
     def read(self, node: yaml.Node, problems: Problems) -> str | None:
         """The word."""
         text = scalar(node)
+        text = self._renamed.get(text or "", text)
         if text in self.words:
             return text
         hint = did_you_mean(text or "", self.words)

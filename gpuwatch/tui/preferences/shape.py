@@ -30,13 +30,16 @@ USUAL = {
 """Table -> the columns that it shows where nobody chose."""
 SORTS = {"nodes": node_columns.SORTS, "ranks": ("worst", *rank_columns.SORTS)}
 """Table -> what orders it."""
+RENAMED = {"told": "step_age"}
+"""Old names of columns, which settings files may hold, with the new ones."""
 _KEY_TEXT = Text(
     "a key such as f5, x or ctrl+x, or several with commas between them", r"[^\s,]+(?:,[^\s,]+)*"
 )
 
 
 def _sort(names: Iterable[str]) -> Keyword:
-    shape = Keyword([way + name for name in names for way in ("", "-")])
+    renamed = {way + old: way + new for old, new in RENAMED.items() for way in ("", "-")}
+    shape = Keyword([way + name for name in names for way in ("", "-")], renamed)
     shape.what = "the name of a column, with - before it the other way round"
     return shape
 
@@ -61,7 +64,7 @@ FILE = Record(
             Record(
                 "columns",
                 [
-                    Key(table, ListOf(Keyword(names), "a list of columns"), f"Of the {table}.")
+                    Key(table, ListOf(Keyword(names, RENAMED), "a list of columns"), f"Of the {table}.")
                     for table, names in COLUMNS.items()
                 ],
             ),

@@ -74,7 +74,7 @@ COLUMNS = (
     RankColumn("temp", "temp", 4, 86, lambda r, _: r.temperature_c, q.CELSIUS.text, "gpu", "temperature_c"),
     RankColumn("throttle", "throt", 5, 92, lambda r, _: r.throttle_pct, q.PERCENT.text, "gpu", "throttle"),
     RankColumn("log", "log age", 7, 96, lambda r, n: _age(r.wrote_at, n), age_text, "age", "log"),
-    RankColumn("told", "step age", 8, 40, lambda r, n: _age(r.reported_at, n), age_text, "age"),
+    RankColumn("step_age", "step age", 8, 40, lambda r, n: _age(r.reported_at, n), age_text, "age"),
     RankColumn("gpu_age", "GPU age", 7, 30, lambda r, n: _age(r.gpu_at, n), age_text, "age"),
 )  # fmt: skip
 """In the order of the screen."""

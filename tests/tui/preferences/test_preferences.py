@@ -51,6 +51,13 @@ def test_a_file_is_read_and_variables_lie_over_it(tmp_path: Path) -> None:
     )
 
 
+def test_a_column_is_read_under_its_old_name(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("columns: {ranks: [step, told]}\nsort: {ranks: -told}\n")
+    found = load(file, {}).values
+    assert (found.columns["ranks"], found.sort["ranks"]) == (["step", "step_age"], "-step_age")
+
+
 @pytest.mark.parametrize(
     ("text", "place", "hint"),
     [
