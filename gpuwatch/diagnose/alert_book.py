@@ -24,6 +24,7 @@ from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
 from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch
 from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import HangCheck, Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
@@ -85,9 +86,11 @@ class AlertBook:
         """Of the newest update (unix seconds)."""
         self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
-        self._settle_at = 0.0
         self._outcomes = Outcomes(self._reported, self._ended)
-        self._outcomes_at = float("-inf")
+        self._outcomes_interval, self._settle_interval = (
+            CheckInterval(OUTCOMES_EVERY_S),
+            CheckInterval(SETTLE_EVERY_S),
+        )
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> what it reports about its own processes and files, as of the judgement that is made."""
 
@@ -156,14 +159,12 @@ class AlertBook:
         for watch in self._watches:
             self._dirty |= watch.go(fleet, now, wall)
         self._dirty |= self._end_order.go(fleet, now, wall)
-        if now >= self._outcomes_at + OUTCOMES_EVERY_S:
-            self._outcomes_at = now
+        if self._outcomes_interval.is_due(now):
             self._dirty |= self._outcomes.look(self.alerts.values(), self.incidents, fleet, now, wall)
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
             self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
-        if now >= self._settle_at:
-            self._settle_at = now + SETTLE_EVERY_S
+        if self._settle_interval.is_due(now):
             self._dirty |= self._reported.settle(wall, self.lasts_s)
             self._dirty |= self._marks.expire(wall)
         self._joiner.fold(FOLDED_AT_ONCE)
@@ -236,7 +237,7 @@ class AlertBook:
 
     def judge_now(self) -> None:
         """Judge all that is known by now with the next updates: a report cannot wait for the next look."""
-        self._outcomes_at = float("-inf")
+        self._outcomes_interval.hurry()
         self._mark_now()
 
     def _mark_now(self) -> None:

@@ -24,6 +24,7 @@ from gpuwatch.diagnose.hang.hang_threshold import (
 )
 from gpuwatch.diagnose.hang.rank_signs import RankSigns, jobs_of
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
@@ -104,7 +105,7 @@ class HangWatch:
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._jobs: dict[str, JobState] = {}
-        self._at = float("-inf")
+        self._interval = CheckInterval(CHECK_EVERY_S)
         self.alerts: dict[str, Alert] = {}
         self.suspected: set[str] = set()
         """Jobs that may hang: silent for a window, with signs of it, until they move; they may be asked."""
@@ -113,13 +114,12 @@ class HangWatch:
         """Take in what the ranks of a suspected job answered; the next look refines its verdict."""
         if job in self.suspected:
             self._jobs[job].answer = answer
-            self._at = float("-inf")
+            self._interval.hurry()
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired, changed or ended."""
-        if now - self._at < CHECK_EVERY_S:
+        if not self._interval.is_due(now):
             return False
-        self._at = now
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
 
     def see(self, jobs: Mapping[str, Sequence[RankSigns]], usual: Usual, now: float, wall: float) -> bool:

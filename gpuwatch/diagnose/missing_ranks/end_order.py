@@ -18,6 +18,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
     was_done,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.fleet.fleet import Fleet
@@ -52,14 +53,13 @@ class EndOrderWatch:
 
     def __init__(self) -> None:
         self._seen: dict[RankKey, ListedRank] = {}
-        self._at = float("-inf")
+        self._interval = CheckInterval(EVERY_S)
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an order was found. `now`: monotonic, `wall`: unix seconds."""
-        if now - self._at < EVERY_S:
+        if not self._interval.is_due(now):
             return False
-        self._at = now
         listed = {
             name: wall - (now - (node.processes_at or now))
             for name, node in fleet.nodes.items()

@@ -16,6 +16,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import (
     vanished_alert,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import Severity
 
@@ -27,16 +28,15 @@ class MissingWatch:
     """Remembers since when a rank is missing; a rank that was seen is `VanishedWatch`'s."""
 
     def __init__(self) -> None:
-        self._at = float("-inf")
+        self._interval = CheckInterval(EVERY_S)
         self._seen: set[RankKey] = set()
         self._since: dict[RankKey, float] = {}
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
-        if now - self._at < EVERY_S:
+        if not self._interval.is_due(now):
             return False
-        self._at = now
         running = running_ranks(fleet.nodes.values())
         self._seen.update(running)
         absent = {(one.job, one.rank): one for one in missing_ranks(fleet, now)}

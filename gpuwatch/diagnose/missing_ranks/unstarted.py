@@ -14,6 +14,7 @@ from msgspec import structs
 from gpuwatch.diagnose.missing_ranks.missing import Member, age_s, members_by_job, seen_whole
 from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, names_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import plural, ranks_text
 from gpuwatch.fleet.fleet import Fleet
@@ -104,14 +105,13 @@ class UnstartedWatch:
     """An alert for each job that waits for ranks which no watched node runs."""
 
     def __init__(self) -> None:
-        self._at = float("-inf")
+        self._interval = CheckInterval(EVERY_S)
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
-        if now - self._at < EVERY_S:
+        if not self._interval.is_due(now):
             return False
-        self._at = now
         waiting = {f"{CODE}@{one.job}": one for one in unstarted_ranks(fleet, now)}
         before = {name for name, alert in self.alerts.items() if alert.state == "firing"}
         for name in before - waiting.keys():

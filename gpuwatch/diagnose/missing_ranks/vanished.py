@@ -10,6 +10,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.step_track import reached
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import FleetProgress
@@ -44,14 +45,13 @@ class VanishedWatch:
 
     def __init__(self) -> None:
         self._seen: dict[RankKey, Seen] = {}
-        self._at = float("-inf")
+        self._interval = CheckInterval(EVERY_S)
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
-        if now - self._at < EVERY_S:
+        if not self._interval.is_due(now):
             return False
-        self._at = now
         nodes = {name: node for name, node in fleet.nodes.items() if names_ranks(node, now)}
         running = running_ranks(nodes.values())
         for key, (node, process) in running.items():

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.straggler.alerts import Suspect, alert_of, cpu_alert
 from gpuwatch.diagnose.straggler.compute import idle, power, slow_clocks
 from gpuwatch.diagnose.straggler.cpu import cpu_stragglers, cpu_workers
@@ -34,7 +35,7 @@ class StragglerWatch:
         self._thresholds = thresholds
         self._window_s = max(EVERY_S, min(LONGEST_WINDOW_S, thresholds.hold_s))
         """What must last is a mean over so long: no moment inside of a step is taken for all of it."""
-        self._at = float("-inf")
+        self._interval = CheckInterval(EVERY_S)
         self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)
         self._stepping = Stepping()
         self._reading: Loads | None = None
@@ -47,9 +48,9 @@ class StragglerWatch:
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended."""
         if self._reading is None:
-            if now - self._at < EVERY_S:
+            if not self._interval.is_due(now):
                 return False
-            self._at, self._reading = now, Loads(fleet, self._window_s)
+            self._reading = Loads(fleet, self._window_s)
         if not self._reading.read(NODES_AT_ONCE, now):
             return False
         groups, self._reading = self._reading.groups, None

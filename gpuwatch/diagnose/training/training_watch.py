@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.symptom import Sign
@@ -52,7 +53,7 @@ class TrainingWatch:
     """Looks at the writer of every job that stepped lately."""
 
     def __init__(self, thresholds: Thresholds) -> None:
-        self._at = float("-inf")
+        self._interval = CheckInterval(EVERY_S)
         self._slow_step_s = thresholds.slow_step_s
         self._lasting = DurationTracker(thresholds.clear_s)
 
@@ -63,9 +64,8 @@ class TrainingWatch:
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
         """Look, if it is time; True when an alert fired or ended."""
-        if now - self._at < EVERY_S:
+        if not self._interval.is_due(now):
             return False
-        self._at = now
         moved = False
         for job, writer in of_possible_jobs(speakers(fleet, now), lambda writer: writer.node).items():
             for sign in (*numerics(writer), *pace(writer, busy(fleet, job), self._slow_step_s)):
