@@ -17,9 +17,8 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, problem_text, severity_shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.model.severity import Severity
-from gpuwatch.tui.toolkit.item_page import hanging
+from gpuwatch.tui.toolkit.item_page import MultiLinePage, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, highlighted, note, text_of, wrapped
-from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, event_title, evidence_text
 
@@ -66,7 +65,7 @@ def _gpu_of(view: NodeView, index: int | None) -> Gpu | None:
     return next((gpu for gpu in view.gpus if gpu.info.index == index), None)
 
 
-class ActiveProblems(RebuiltPage):
+class ActiveProblems(MultiLinePage):
     """Conditions over events; the cursor walks over both."""
 
     DEFAULT_CSS: ClassVar[str] = "ActiveProblems { height: 1fr; }"
@@ -74,9 +73,6 @@ class ActiveProblems(RebuiltPage):
     def __init__(self) -> None:
         super().__init__(id="situation")
         self.entries: list[ProblemItem] = []
-        self._starts: list[int] = []
-        self._on: Hashable = None
-        self._made_for: Hashable = None
 
     # ---- what is listed
 
@@ -178,22 +174,14 @@ class ActiveProblems(RebuiltPage):
 
     # ---- painting
 
-    def prepare(self) -> None:
-        """Make the lines when something was added or went; once a second for ages and numbers."""
+    def made_for(self) -> Hashable:
+        """What was added or went."""
         totals, reported = self.cockpit.totals, self.view_state.fleet.events
-        made_for = (
+        return (
             id(self.view_state.snapshot),
             (totals.criticals, totals.warnings, len(totals.worst), tuple(totals.states.values())),
             (len(reported), reported[-1] if reported else None),
-            int(self.view_state.now),
-            self.columns,
-            id(self.look),
-            self.at,
-            self.has_focus,
         )
-        if made_for != self._made_for:
-            self._made_for = made_for
-            super().prepare()
 
     def build(self, width: int) -> list[Row]:
         """All lines."""
@@ -280,15 +268,6 @@ class ActiveProblems(RebuiltPage):
         """Conditions and events."""
         return len(self.entries)
 
-    def first_line(self, item: int) -> int:
-        """Where one begins."""
-        return self._starts[item] if item < len(self._starts) else 0
-
-    def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
-        """The one that a line belongs to."""
-        found = [item for item, start in enumerate(self._starts) if start <= line]
-        return found[-1] if found else None
-
     def go(self, item: int) -> None:
         """Put the cursor on one and remember which."""
         item = max(0, min(item, len(self.entries) - 1))
@@ -299,14 +278,6 @@ class ActiveProblems(RebuiltPage):
     def chosen(self) -> ProblemItem | None:
         """What the cursor is on."""
         return self.entries[self.at] if self.at < len(self.entries) else None
-
-    def key(self, line: int) -> Hashable:
-        """A line depends on what it states: the cursor is painted into it."""
-        return self._rows[line]
-
-    def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
-        """A line."""
-        return self._rows[line]
 
     def copy_text(self) -> str:
         """All of it in one line."""

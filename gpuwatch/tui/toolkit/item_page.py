@@ -50,19 +50,16 @@ def command_things(
         yield PageItem((key, number), rows, text=clean(command))
 
 
-class ItemPage(RebuiltPage):
-    """Subclasses report their lines and things; the cursor stays on its thing while others come and go."""
+class MultiLinePage(RebuiltPage):
+    """A page whose items have one or more lines each; it is made anew when something moved."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
-        self.things: list[PageItem] = []
         self._starts: list[int] = []
+        """The first line of each item."""
         self._on: Hashable = None
+        """The key of the item that the cursor is on."""
         self._made_for: Hashable = None
-
-    def parts(self, width: int) -> Iterable[Row | PageItem]:
-        """All lines and things, from top to bottom."""
-        raise NotImplementedError
 
     def made_for(self) -> Hashable:
         """What the lines depend on but for the width, the look and the second."""
@@ -81,6 +78,34 @@ class ItemPage(RebuiltPage):
         if made_for != self._made_for:
             self._made_for = made_for
             super().prepare()
+
+    def first_line(self, item: int) -> int:
+        """Where one begins."""
+        return self._starts[item] if item < len(self._starts) else 0
+
+    def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
+        """The one that a line belongs to."""
+        return next((i for i, start in reversed(list(enumerate(self._starts))) if start <= line), None)
+
+    def key(self, line: int) -> Hashable:
+        """A line depends on what it states: the cursor is painted into it."""
+        return self._rows[line]
+
+    def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
+        """A line."""
+        return self._rows[line]
+
+
+class ItemPage(MultiLinePage):
+    """Subclasses report their lines and things; the cursor stays on its thing while others come and go."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.things: list[PageItem] = []
+
+    def parts(self, width: int) -> Iterable[Row | PageItem]:
+        """All lines and things, from top to bottom."""
+        raise NotImplementedError
 
     def build(self, width: int) -> list[Row]:
         """All lines, the cursor's thing on its background."""
@@ -110,14 +135,6 @@ class ItemPage(RebuiltPage):
         """How many things there are."""
         return len(self.things)
 
-    def first_line(self, item: int) -> int:
-        """Where one begins."""
-        return self._starts[item] if item < len(self._starts) else 0
-
-    def item_at(self, line: int, x: int) -> int | None:  # noqa: ARG002 - the whole line belongs to it
-        """The one that a line belongs to."""
-        return next((i for i, start in reversed(list(enumerate(self._starts))) if start <= line), None)
-
     def go(self, item: int) -> None:
         """Put the cursor on one, remember which, and show all of it; with the first one what is above it."""
         if not self.things:
@@ -139,14 +156,6 @@ class ItemPage(RebuiltPage):
     def chosen(self) -> PageItem | None:
         """What the cursor is on."""
         return self.things[self.at] if self.at < len(self.things) else None
-
-    def key(self, line: int) -> Hashable:
-        """A line depends on what it states: the cursor is painted into it."""
-        return self._rows[line]
-
-    def row(self, line: int, width: int) -> Row:  # noqa: ARG002 - made for this width already
-        """A line."""
-        return self._rows[line]
 
     def copy_text(self) -> str:
         """What the thing under the cursor states."""
