@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.rules.model.checkpoint_lines import BEGUN, SAVED
-from gpuwatch.runs.files.files import Skipped, reason, system_logs
+from gpuwatch.runs.files.files import Skipped, reason
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.packing import is_section
 from gpuwatch.runs.files.samples import sampled
@@ -29,6 +30,9 @@ from gpuwatch.runs.scan.dating import rows_of
 from gpuwatch.runs.scan.result import Engine, LogScan, Scan, ScanFinding
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 from gpuwatch.wire import Finding
+
+FIRST_USER_ID = 1000
+"""User ids below are the system's (UID_MIN of login.defs)."""
 
 
 def whole(
@@ -180,3 +184,21 @@ def log_scan(
         tuple(line for read in file.in_order() for line in read.last_lines),
         epochs,
     )
+
+
+def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset[str]:
+    """Names of those that belong to the system or the person, and to no account that owns other files here.
+
+    Of a folder that one account wrote or copied nobody can determine who wrote which file.
+
+    Args:
+        logs: All that are scanned.
+        evidence: Names of the kernel's logs and outputs of tools among them.
+    """
+    writers = {log.owner for log in logs if log.name not in evidence}
+    return frozenset(log.name for log in logs if log.name in evidence and _is_trusted(log.owner, writers))
+
+
+def _is_trusted(owner: int, writers: Collection[int]) -> bool:
+    is_own = 0 <= owner < FIRST_USER_ID or owner == os.geteuid()
+    return is_own and owner not in writers

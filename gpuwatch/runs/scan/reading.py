@@ -18,7 +18,8 @@ from gpuwatch.agent.logs.scanning.scanner import Scanner
 from gpuwatch.agent.logs.scanning.table_reader import TableReader
 from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
 from gpuwatch.runs.files.encodings import is_unknown_encoding
-from gpuwatch.runs.files.files import reason, unpacked_name
+from gpuwatch.runs.files.file_kinds import unpacked_name
+from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents

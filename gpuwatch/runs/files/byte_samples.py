@@ -1,0 +1,61 @@
+"""The beginning and the end of a file: whether they are text, how they are packed, what time they state."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.timestamps import time_of
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
+
+SAMPLE_BYTES = 32_768
+MOST_CONTROL = 0.05
+"""Share of control characters over which bytes are no text: random ones have a tenth, logs under 2 %."""
+YEAR = re.compile(
+    rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}"
+    rb"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} 20\d\d\]"
+)
+LOOK_TIMES = 20
+DAY_S = 86_400.0
+CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
+
+
+def last_year_time(sample: bytes, mtime: float) -> float | None:
+    """The last time with a year in these bytes that is not after the file's own."""
+    for line in reversed(YEAR.findall(sample)[-LOOK_TIMES:]):
+        at = time_of(shown(line), mtime)
+        if at is not None and at <= mtime + DAY_S:
+            return at
+    return None
+
+
+def looked_into(path: Path, size: int) -> tuple[str | None, bytes]:
+    """How the file is packed, and what it begins and (where that can be had at once) ends with.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open_file(path) as file:
+        head = file.read(SAMPLE_BYTES)
+        packing = packing_of(head)
+        if packing is None:
+            if size > 2 * SAMPLE_BYTES:
+                file.seek(size - SAMPLE_BYTES)
+                head += file.read(SAMPLE_BYTES)
+            return None, head
+    first = b""
+    if packing is not None:
+        contents = Contents(path, packing)
+        first = next(contents.pieces(), b"")[: min(SAMPLE_BYTES, READ_BYTES)]
+    return packing, first
+
+
+def is_text(sample: bytes) -> bool:
+    """Whether bytes look like a log; NUL bytes do not count: a log truncated in place has them."""
+    sample = sample.replace(b"\0", b"")
+    if not sample:
+        return True
+    control = len(sample) - len(sample.translate(None, CONTROL))
+    return control <= MOST_CONTROL * len(sample)

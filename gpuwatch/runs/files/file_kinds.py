@@ -1,0 +1,124 @@
+"""Which files are logs, by their names and by how they begin."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES, table_of
+from gpuwatch.agent.logs.scanning.table_sieve import is_table_name
+from gpuwatch.runs.files.byte_samples import is_text, looked_into
+from gpuwatch.runs.files.json_documents import holds_records
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.saved_outputs.sections import BEGIN_BYTES, begins_with_tool_output
+
+KINDS: dict[str, str] = {
+    "picture": "png jpg jpeg gif bmp svg webp pdf mp4 wav mp3",
+    "checkpoint or weights": "pt pth bin safetensors ckpt onnx gguf distcp h5 hdf5 pkl pickle joblib",
+    "data": "npy npz parquet arrow tfrecord mdb lmdb db sqlite idx csv tsv wandb tok",
+    "trace or profile": "nsys-rep qdrep prof cpuprofile pprof",
+    "archive": "zip tar tgz tbz2 whl jar 7z",
+    "program": "so o a pyc pyd exe dll cubin ptx fatbin",
+    "source or settings": "py pyi ipynb c cc cpp cu cuh h hpp js ts css html md rst yaml yml toml ini cfg "
+    "lock sh sbatch slurm proto",
+}
+"""Kind -> name endings of files in a folder that are no logs; one named itself is read all the same."""
+BINARY = {"picture", "checkpoint or weights", "program"}
+TEXT_ALL_THE_SAME = (".svg", ".pdf", ".ptx")
+"""Of these kinds, what is text and no log."""
+PASTED_INTO = {"data", "source or settings"}
+"""Kinds of files that people save a tool's output as."""
+ENDINGS = {f".{ending}": kind for kind, endings in KINDS.items() for ending in endings.split()}
+PACKED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".lzma", ".z")
+"""Also of packings that are not read."""
+LOG_SUFFIXES = (".log", ".out", ".err")
+"""A file of this name that is no text is one that could not be read; others are reported as skipped."""
+JSON_BEGINS = (b"{", b"[", b'"')
+JSON_LOGS = {"error.json"}
+"""What torchrun leaves of an exception; other .json files are settings and traces."""
+RECORDS = re.compile(
+    rb'\s{0,8}\{[^\n]{0,8000}"(?:MESSAGE|message|msg|log|textPayload|body|event)"\s?:[^\n]{0,8000}\}\s{0,4}\n\s{0,8}\{'
+)
+"""How a log of one JSON object a line begins, whatever its name."""
+RECORD_BYTES = 16_384
+NO_NUMBERS = re.compile(rb"(?i)[^\d\s,;.+\-enaif]")
+"""What stands in no row of numbers, NaN and infinity among them."""
+TENSORBOARD = re.compile(r"events\.out\.tfevents\.")
+
+
+def unpacked_name(name: str) -> str:
+    """The name in lower case without the endings of packers."""
+    name = name.lower()
+    for ending in PACKED_ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def kind_of_name(name: str) -> str | None:
+    """Why a file of this name is no log; None: it may be one."""
+    plain = unpacked_name(name)
+    if TENSORBOARD.match(plain):
+        return "data"
+    if plain.endswith(".json") and plain not in JSON_LOGS:
+        return "trace or profile" if "trace" in plain else "source or settings"
+    return ENDINGS.get(os.path.splitext(plain)[1])  # noqa: PTH122  a Path of a name alone says no more
+
+
+def may_be_log(path: Path, kind: str, columns: Mapping[str, str]) -> bool:
+    """Whether a file is a log in spite of its name, by how it begins.
+
+    PBS, LSF and many scripts call a job's output `task2.o`; what `journalctl -o json` and structured loggers
+    write is saved as `.json`; a tool's output is pasted into notes.
+    """
+    try:
+        with open_file(path) as file:
+            head = file.read(max(BEGIN_BYTES, RECORD_BYTES))
+    except OSError:
+        return False
+    if path.name.lower().endswith((".o", ".e")):
+        return b"\0" not in head and is_text(head)
+    if path.name.lower().endswith(".json") and is_text(head) and not head.lstrip().startswith(JSON_BEGINS):
+        return True
+    if kind in BINARY and not path.name.lower().endswith(TEXT_ALL_THE_SAME) and is_plain_text(head):
+        return True  # no such file is text: whoever wrote it chose the name
+    records = RECORDS.match(head) is not None or holds_records(head, columns)
+    return kind in PASTED_INTO and (records or begins_with_tool_output(head[:BEGIN_BYTES]))
+
+
+def is_metrics_table(path: Path, columns: Mapping[str, str]) -> bool:
+    """Whether a file is a table of the metrics of a training, by its name and its header."""
+    if not columns or not is_table_name(unpacked_name(path.name)):
+        return False
+    try:
+        _, sample = looked_into(path, path.stat().st_size)
+    except OSError:
+        return False
+    return is_text(sample) and table_of(sample[:HEADER_BYTES], dict(columns)) is not None
+
+
+def is_table_of_numbers(path: Path, sample: bytes, columns: Mapping[str, str]) -> bool:
+    """Whether a table holds numbers alone that are no metrics of a training: no line of it could be wrong."""
+    rows = [line for line in sample[:HEADER_BYTES].splitlines()[1:-1] if line.strip()]
+    named = is_table_name(unpacked_name(path.name)) and bool(columns) and bool(rows)
+    return (
+        named
+        and not any(NO_NUMBERS.search(row) for row in rows)
+        and table_of(sample[:HEADER_BYTES], dict(columns)) is None
+    )
+
+
+def is_plain_text(head: bytes) -> bool:
+    """Whether a file begins with lines of UTF-8."""
+    lines = head[: head.rfind(b"\n") + 1]
+    return bool(lines.strip()) and b"\0" not in head and is_text(head) and is_utf8(lines)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8 text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
