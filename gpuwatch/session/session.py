@@ -239,7 +239,7 @@ class Session:
         return self._ask(node, request)
 
     def drop(self, stream: LogStream) -> None:
-        """End a tail, a read or a search: nobody looks at it any more."""
+        """End a tail, a read or a search that is not shown any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._report(stream.node, Cancel(id=self._number(), of=stream.id))
 
@@ -265,7 +265,7 @@ class Session:
 
         def give_way() -> None:
             for each in earlier:
-                each.close()  # its ranks are kept for retests no more: they would look like somebody's job
+                each.close()  # its ranks are kept for retests no more: they would look like a job
 
         conductor = Conductor(lines, request, baseline=baseline)
         self.probes.append(conductor)

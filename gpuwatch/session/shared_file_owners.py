@@ -9,7 +9,7 @@ from gpuwatch.fleet.logs.twins import TWIN
 from gpuwatch.wire import AnyRequest, LeaveFiles, LogFile, SearchFolders
 
 SHARING = 0
-"""The id of these requests: nobody waits for an answer."""
+"""The id of these requests, whose answers are not waited for."""
 
 
 def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) -> dict[str, str]:

@@ -267,7 +267,7 @@ def _states(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
 
 
 def _chained(reported: Sequence[Alert]) -> Alert:
-    """The exception at the end of a chain is the one that nobody caught; the first is where it came from."""
+    """The exception at the end of a chain was not caught; the first is where it came from."""
     first, last = reported[0].fields.get("exception"), reported[-1]
     if first is None or first == last.fields.get("exception"):
         return last

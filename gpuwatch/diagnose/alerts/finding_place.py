@@ -225,8 +225,8 @@ def _rank_place(
     finding = found.finding
     job, fields = finding.job, finding.fields
     if finding.rank is not None:
-        nobodys = job is None and where.reach(found.node, finding.file) == "nobody"
-        place = None if nobodys else where.of(finding.rank, job, at)
+        unwritten = job is None and where.reach(found.node, finding.file) == "none"
+        place = None if unwritten else where.of(finding.rank, job, at)
         return place or RankPlace(finding.rank, node or "", job), finding.rank_from
     if finding.gpu is not None:
         return where.by(node, "uuid", finding.gpu, job, _dated(finding, at)), "process"

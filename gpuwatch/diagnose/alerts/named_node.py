@@ -73,7 +73,7 @@ class NamedNode(NamedTuple):
 
 
 def named_node(line: str) -> NamedNode | None:
-    """The only node that a line names, where the line says that the fault is there; else None.
+    """The only node that a line names, where the line states that the fault is there; else None.
 
     A name counts where it has the form of a host's (`gpu-b03`): no rank, file, device or bare word.
     """

@@ -123,7 +123,7 @@ def uncaught(around: Around) -> str | None:
 
 
 def from_main(around: Around) -> bool:
-    """Whether a traceback begins in the main program: nobody caught it, and the process ended."""
+    """Whether a traceback begins in the main program: the exception was not caught, and the process ended."""
     lines = around.above[-MAX_TRACEBACK_LINES:]
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     return (

@@ -135,7 +135,7 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
 
 
 def _died(alert: Alert, around: Around, *, stopped: bool) -> bool:
-    """Whether an error ended its process, as the lines of its file show whatever a status below them says."""
+    """Whether an error ended its process, by the lines of its file, whatever a status below them states."""
     ended = stopped or _ends_work(alert) or later_lines.from_main(around)
     return ended and not later_lines.works_on(around, None) and not later_lines.reports_end(around)
 

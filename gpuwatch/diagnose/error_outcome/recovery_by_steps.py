@@ -236,7 +236,7 @@ def _same_file_or_rank(one: Alert, other: Alert) -> bool:
 
 
 def _may_be_one_job(alert: Alert, end: Alert) -> bool:
-    """Whether nothing tells the jobs apart; a job that is not known counts as any of its own node."""
+    """Whether nothing distinguishes the jobs; an unknown job counts as any of its own node."""
     if alert.job == end.job:
         return True
     unknown = None in (alert.job, end.job) and None in (alert.rank, end.rank)

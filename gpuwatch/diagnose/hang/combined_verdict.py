@@ -101,7 +101,7 @@ class HangReport:
     ras_trouble: Mapping[str, str]
     """Node -> why its NCCL logged nothing."""
     dumps: FlightEvidence | None = None
-    """None: nobody asked for dumps, or they are not judged yet."""
+    """None: no dumps were requested, or they are not judged yet."""
     do: tuple[tuple[str, str], ...] = ()
     """What to do: what it does, and the command to copy; the gentlest first."""
 

@@ -56,7 +56,7 @@ class JobState:
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     usual_w: dict[str, float] = field(default_factory=dict)
     trains: bool = False
-    """Whether it has reported a step: a server that nobody asks anything is silent, too."""
+    """Whether it has reported a step: a server without requests is silent, too."""
     since: float | None = None
     """Start of the unbroken period in which the signs indicate a hang; None: they do not."""
     answer: HangAnswer | None = None

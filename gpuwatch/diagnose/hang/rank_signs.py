@@ -13,7 +13,7 @@ from gpuwatch.wire import Process
 ENDED = "Z"
 """State of a process that has ended, also where nothing of it is left."""
 SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdeploy")
-"""Inference engines spin in collectives while nobody asks them anything: they are silent and well."""
+"""Inference engines without requests spin in collectives: they are silent and well."""
 
 
 @dataclass(frozen=True, slots=True)

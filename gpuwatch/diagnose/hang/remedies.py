@@ -77,7 +77,7 @@ def commands(
 
 
 def _slurm_job(fleet: Fleet, job: str | None) -> str | None:
-    """The id that all ranks of the job carry; a rank with another one may name somebody else's job."""
+    """The id that all ranks of the job carry; a rank with another one may name the job of another user."""
     carried = {
         process.variables.get("SLURM_JOB_ID")
         for node in fleet.nodes.values()
@@ -88,7 +88,7 @@ def _slurm_job(fleet: Fleet, job: str | None) -> str | None:
 
 
 def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:
-    """What does no harm: let go on what somebody stopped, else look."""
+    """What does no harm: continue a stopped process, else look."""
     main = None if received is None else kernel_thread(received)
     stopped = [] if main is None or main.state not in STOPPED else [process.pid]
     below = [] if received is None else held_children(received)

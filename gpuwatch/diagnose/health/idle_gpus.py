@@ -1,4 +1,4 @@
-"""A GPU that a process holds and nobody uses."""
+"""GPUs that a process holds and no process uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuwatch.fleet.nodes.node import Node
 
 IDLE_PCT = 1.0
 HELD_BYTES = 1 << 30
-"""A process that holds less keeps nobody from using the GPU."""
+"""A process that holds less leaves the GPU to other processes."""
 
 
 def idle_conditions(node: Node, now: float) -> Iterator[Condition]:

@@ -19,7 +19,7 @@ EQUAL_PCT = 20.0
 USED_S = 180
 """Utilisation is compared over so long: a checkpoint or an evaluation of one rank is mostly shorter."""
 PARTLY_PCT, ALWAYS_PCT = 5.0, 90.0
-"""A GPU under the first stands idle, for nobody or for another job; one over the second always works."""
+"""A GPU under the first is idle or serves another job; one over the second always works."""
 ALONE_POWER_FACTOR = 1.3
 """Who draws so many times its peers' power does more than they do: a rank that evaluates alone, while they
 spin in a collective, is hotter and, under its power limit, slower than they, and well."""

@@ -56,8 +56,8 @@ REMEDIES: dict[str, str] = {
     "host_memory": "Find the largest process before the kernel's OOM killer does.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",
-    "job.hang": "Before anything is killed, ask whom the ranks wait for (`gpuwatch stacks SOURCE`, or D "
-    "here); then end the job and start it again without the suspect's node.",
+    "job.hang": "Before anything is killed, find the rank that the others wait for "
+    "(`gpuwatch stacks SOURCE`, or D here); then end the job and start it again without the suspect's node.",
     "num.nan_loss": "Stop it and go back to the last good checkpoint; the same GPU twice speaks for "
     "hardware.",
     "num.grad_nan": "Look at the loss scale and the batch of these steps; if it goes on, go back a "

@@ -142,7 +142,7 @@ def _root_cause(
     found, stuck = verdict(believed), hang(believed, where, job)
     found.named = tuple(rank for rank in found.named if where.may_be_rank(rank, job))
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
-        # seen from outside nobody stood out; time-outs that came since may show who did not take part
+        # seen from outside no rank stood out; time-outs that came since may show who did not take part
         found = found if stuck is None or not stuck.suspects else RootCause()
     return found, stuck
 

@@ -96,7 +96,7 @@ def _confidence(cause: Alert, named: Sequence[int], alerts: Sequence[Alert]) -> 
     if cause.code == HANG:
         return _reported_with(cause), "based on GPU and process state; no log line shows it"
     if cause.code == UNKNOWN:
-        return _reported_with(cause), "the logs end early; no line says why"
+        return _reported_with(cause), "the logs end early; no line states why"
     if cause.kernel and not cause.doubt:
         return _confidence_of_kernel(cause)
     if cause.code in EXITS or cause.code in GENERIC_EXCEPTIONS:

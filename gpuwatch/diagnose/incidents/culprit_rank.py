@@ -56,7 +56,7 @@ def rank_of_cause(
 
 
 def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, str] | None:
-    """Give the rank that the others state they lost, or the only one of the job that lost nobody."""
+    """Give the rank that the others state they lost, or the only one of the job that lost no peer."""
     later = [
         alert
         for alert in alerts

@@ -110,7 +110,7 @@ def _job(alert: Alert, where: RankIndex) -> str | None:
     line = _is_line(alert)
     if alert.job is not None:
         return alert.job
-    if line and _reach(alert, where) == "nobody":
+    if line and _reach(alert, where) == "none":
         return None
     if alert.rank is not None and not alert.kernel:
         place = where.of(alert.rank, None, alert.first)
@@ -161,7 +161,7 @@ def _likely(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex)
     if not _is_line(alert):
         return jobs[0] if len(reported) == 1 else None
     reach = _reach(alert, where)
-    if reach == "nobody" or not where.may_have(jobs[0], alert.rank):
+    if reach == "none" or not where.may_have(jobs[0], alert.rank):
         return None
     ran = where.running(alert.first, alert.node if reach == "node" and where.on(alert.node) else None)
     others = [job for job in ran if job != jobs[0] and where.may_have(job, alert.rank)]

@@ -1,4 +1,4 @@
-"""Why an incident is over although its alerts still stand: the job runs again, or nobody is left to hang."""
+"""Why an incident is over although its alerts still stand: the job runs again, or no rank is left to hang."""
 
 from __future__ import annotations
 

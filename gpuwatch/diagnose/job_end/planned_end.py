@@ -1,4 +1,4 @@
-"""Ends that somebody asked for, and before which the state was saved: nothing is lost. Pure."""
+"""Ends that were requested, and before which the state was saved: nothing is lost. Pure."""
 
 from __future__ import annotations
 

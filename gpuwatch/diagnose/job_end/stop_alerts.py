@@ -87,7 +87,7 @@ def _stop(
     at = closings[track.file].at if mark.at is None else mark.at
     words = last_words(closings[track.file].lines, mark.step)
     did = end.text.removeprefix(f"{ranks_text(end.behind)} ") if end.finished else end.text
-    text = f"{did}; no line says why" if words is None else f"{did}; then {quoted(words)}"
+    text = f"{did}; no line states why" if words is None else f"{did}; then {quoted(words)}"
     below = tuple(below_steps([track], closings)[1:])
     proof = Proof("line", text, at, mark.at is not None, track.node, track.file, mark.offset, (text, *below))
     return Alert(

@@ -1,4 +1,4 @@
-"""Alerts of ranks that ended before gpuwatch came: their siblings live on, or nobody has collected them."""
+"""Alerts of ranks that ended before gpuwatch came: siblings live on, or the parent has not collected them."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def was_done(progress: FleetProgress, job: str, rank: int) -> bool:
 
 
 def how_ended(node: Node | None, job: str, rank: int) -> str:
-    """By the status of a process that nobody has collected yet."""
+    """State how a rank ended, by the status of its process that its parent has not collected yet."""
     every = [] if node is None else [each for each in node.processes if (each.job, each.rank) == (job, rank)]
     status = next((each.exit_status for each in every if each.exit_status is not None), None)
     if status is None:

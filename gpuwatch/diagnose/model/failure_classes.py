@@ -29,7 +29,7 @@ TIMEOUTS = frozenset(
         "horovod.stall",
     )
 )
-"""Who prints one of these waited for somebody else: a victim."""
+"""A rank that prints one of these waited for another rank: a victim."""
 
 TOOK_PART = TIMEOUTS | {"nccl.watchdog_teardown", "nccl.comm_aborted", "nccl.flight_recorder_dump"}
 """Who prints one of these waited in the collective, or watched over it."""
@@ -83,7 +83,7 @@ LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.",
     "ray.node_dead",
     "node_lost",
 }
-"""Reported by somebody else, some time after it happened."""
+"""Reported by another process, some time after it happened."""
 
 PEER_CONNECTION_ERRORS = frozenset(
     (
@@ -124,7 +124,7 @@ NODE_NAMING = frozenset(
         "rank.abort",
     )
 )
-"""The line may name the node that it is about; it stands in somebody else's log."""
+"""The line may name the node that it is about; it stands in the log of another one."""
 
 SCHEDULER = frozenset(
     ("slurm.time_limit", "slurm.preempted", "slurm.cancelled", "slurm.kill_timeout", "launch.agent_signalled")

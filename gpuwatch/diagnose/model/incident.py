@@ -86,9 +86,9 @@ class Incident(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint | None = None
     """The last one of its job; None: no line reports one."""
     hang_check: HangCheck | None = None
-    """None: nobody has asked the ranks."""
+    """None: the ranks were not queried."""
     over: bool = False
-    """Every alert of it was resolved, or it was closed; what somebody acknowledged still stands."""
+    """Every alert of it was resolved, or it was closed; an acknowledged one still stands."""
     closed: str | None = None
     """Why it is over while lines of it still stand: the job runs again, or a hang has no rank left."""
     acknowledged: bool = False

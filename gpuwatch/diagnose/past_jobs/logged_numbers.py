@@ -156,7 +156,7 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
 
 
 def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
-    """A sign as an alert. What lasted to the end of the log is an error: nobody stopped the run."""
+    """A sign as an alert. What lasted to the end of the log is an error: the run was not stopped."""
     point = of.point(sign.step)
     at = point.at if point.at is not None else of.file.last_time or of.file.mtime
     fields: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}

@@ -249,7 +249,7 @@ def master(case: PreflightData) -> Check:
 
 
 def port(case: PreflightData) -> Check:
-    """The port that torchrun takes when none is named is not taken by somebody else."""
+    """The port that torchrun takes when none is named is not taken by another process."""
     id_ = "net.port"
     reported = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.reported.items() if one.listens}
     if not reported:

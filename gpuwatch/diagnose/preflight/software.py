@@ -225,7 +225,7 @@ def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mappin
 
 
 def settings_that_slow(case: PreflightData) -> Check:
-    """Debugging settings that somebody forgot."""
+    """Debugging settings that were left switched on."""
     id_ = "env.sane"
     reported = [(rank, rank.reported.variables) for rank in case.ranks if rank.reported]
     if not reported:

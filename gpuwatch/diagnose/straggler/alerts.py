@@ -23,7 +23,7 @@ ODD: dict[Sign, tuple[str, str, Severity]] = {
     "nvlink_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
     "pcie_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
 }
-"""Sign of one that is odd and slows nobody, as far as it shows -> code, title, severity."""
+"""Sign of a rank that is odd and slows no other one, as far as it shows -> code, title, severity."""
 
 
 @dataclass(frozen=True, slots=True)

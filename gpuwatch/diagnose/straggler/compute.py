@@ -70,7 +70,7 @@ def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
         yield Outlier(
             "spins", each.rank, len(equal) - 1, "power", f"{own:.0f} W", f"{usual:.0f} W",
             f"at {own / usual:.2f}x power and full utilization", None,
-            "it spins in a collective: it waits or has less to do, and slows nobody", each,
+            "it spins in a collective: it waits or has less to do, and slows no rank", each,
         )  # fmt: skip
     high = lowest(equal, lambda each: 1.0 / each.power_w if each.power_w else None, power_pct / 100.0)
     if high is not None:

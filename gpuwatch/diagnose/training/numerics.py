@@ -1,7 +1,7 @@
 """Losses, gradients and loss scales that are not as they should be. Pure functions over reported steps.
 
 Windows are of reported steps, so a log that prints every hundredth step is judged by what it prints. The
-factors are ours: far over what healthy public runs show from step to step, and in nobody's way on a quiet
+factors are ours: far over what healthy public runs show from step to step, and harmless on a quiet
 one.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Reach: TypeAlias = Literal["node", "fleet", "nobody"]
+Reach: TypeAlias = Literal["node", "fleet", "none"]
 """Of a job on the node; on a shared file system, of any job; of none: what writes it is no rank of a job."""
 
 

@@ -122,13 +122,13 @@ def _loose(
                 reach: Reach = "node" if file.identity is None else "fleet"
                 here = {node.name} if reach == "node" else ranked
                 elsewhere = bool(ranked & here) and not silent & here
-                found[node.name, file.path] = "nobody" if elsewhere else reach
+                found[node.name, file.path] = "none" if elsewhere else reach
         for process in node.processes:
             if process.rank is None and process.job is None:
-                found.update(((node.name, path), "nobody") for path in process.logs)
+                found.update(((node.name, path), "none") for path in process.logs)
     # what wrote a file may have ended: that it was no rank stays true
     for key, reach in (before or {}).items():
-        if reach == "nobody" and key in found:
+        if reach == "none" and key in found:
             found[key] = reach
     return found
 

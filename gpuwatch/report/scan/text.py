@@ -18,7 +18,9 @@ from gpuwatch.runs.files.files import Skipped
 from gpuwatch.runs.scan.result import Scan
 
 EMPTY = ReportLine("")
-NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {"stopped": "no line says why"}
+NOTHING = dict.fromkeys(("finished", "running", "unknown"), "nothing found") | {
+    "stopped": "no line states why"
+}
 
 
 def print_scan(report: ScanReport, out: TextIO, *, verbose: bool) -> None:

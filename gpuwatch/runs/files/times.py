@@ -1,4 +1,4 @@
-"""When lines were written that carry no time of their own, in files that nobody watched growing.
+"""When lines were written that carry no time of their own, in files that were not followed.
 
 Such a line is no older than the last time above it, and no younger than the next one below it, than the
 file's own stamp and than the last line of the whole job. Where a file was copied its stamp is the copy's.
@@ -18,7 +18,7 @@ from gpuwatch.wire import TimeBound
 
 LOOK_LINES = 400
 COPIED_S = 60.0
-"""A file that was changed so long after the job's last line was copied, or somebody else wrote to it."""
+"""A file that was changed so long after the job's last line was copied, or another job wrote to it."""
 TALKATIVE_S = 3600.0
 """A line is dated by the line above it when the job went on for no longer than this: failures are mostly
 printed right after a line, and the other ranks then wait for 30 minutes at most, by default."""

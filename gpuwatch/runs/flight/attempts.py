@@ -8,7 +8,7 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 MIN_ATTEMPT_DUMPS = 3
-"""A single dump that somebody copied, or that another job left, does not outweigh so many."""
+"""A single dump that was copied, or that another job left, does not outweigh so many."""
 GAP_S = 120.0
 """More than clocks of one cluster differ, less than a restart after a timeout takes."""
 
@@ -45,7 +45,7 @@ def of_the_last_attempt(dumps: Sequence[RankDump]) -> tuple[list[RankDump], list
 
     A single dump beside `MIN_ATTEMPT_DUMPS` older ones is itself left out. A dump is an earlier attempt's
     where its rank was beyond a collective that another rank came to only minutes after the dump's last entry:
-    nobody gets past a collective alone.
+    no rank gets past a collective alone.
     """
     begun = {id(dump): _began_s(dump) for dump in dumps if not dump.wrapped}
     last = max(

@@ -203,5 +203,5 @@ def _read(task: _Task, dial: Dial) -> RankDump | str:
         return str(error)
     except MemoryError:
         return Closed("asks for more memory than a dump needs: refused")
-    except Exception as error:  # one file of a shape that nobody foresaw must not hide the others
+    except Exception as error:  # one file of an unforeseen shape must not hide the others
         return Closed(f"cannot be read: {type(error).__name__}: {plain(str(error))[:120]}")

@@ -1,6 +1,6 @@
 """Lines that state where a rank runs or that it saved, as rules of our own, found together with the failures.
 
-Kept apart from the packs because they are no findings: nobody is shown them.
+Kept apart from the packs because they are no findings: they are not shown.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def class_of(state: str, exit_code: str) -> str | None:
 
 
 def severity_of(rule: str) -> Severity:
-    """Of a job's end by its class: a cancellation is what somebody asked for."""
+    """Of a job's end by its class: a cancellation was requested."""
     return "warning" if rule == "slurm.cancelled" else "error"
 
 

@@ -189,7 +189,7 @@ def log_scan(
 def system_logs(logs: Sequence[LogPath], evidence: Collection[str]) -> frozenset[str]:
     """Names of those that belong to the system or the person, and to no account that owns other files here.
 
-    Of a folder that one account wrote or copied nobody can determine who wrote which file.
+    In a folder that one account wrote or copied, the writer of each file is unknown.
 
     Args:
         logs: All that are scanned.

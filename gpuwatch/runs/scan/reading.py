@@ -286,7 +286,7 @@ def fed(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
 def plain_part(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
     """A part of a plain file with some of what is around it; no piece reaches over the part's borders.
 
-    What is written behind the size that the file had when it was listed is left out: `has_grown` tells of it.
+    What is written behind the size that the file had when it was listed is left out: `has_grown` states it.
     """
     at = max(0, part.start - AROUND_BYTES)
     size = part.log.size

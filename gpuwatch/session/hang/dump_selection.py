@@ -114,7 +114,7 @@ def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: fl
 
 
 def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> None:
-    """Why there is no dump of this rank: whether it left none, or nobody could look."""
+    """Why there is no dump of this rank: whether it left none, or the node could not be searched."""
     if key is None:
         if listed.whole and not listed.silent:
             case.none[rank] = NOWHERE
@@ -137,7 +137,7 @@ def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> N
     trouble = next((place for place in places if place.error or place.left_out), None)
     if shared is not None:
         named = ", ".join(str(each) for each in sorted(_jobs(node, shared, listed), key=str))
-        case.unread[rank] = f"jobs {named} write to the same {shared.prefix}: nobody can tell whose they are"
+        case.unread[rank] = f"jobs {named} write to the same {shared.prefix}: which job wrote them is unknown"
     elif trouble is not None:
         why = trouble.error or f"{trouble.left_out} files too many lie there"
         case.unread[rank] = f"{node}: {trouble.prefix}: {why}"

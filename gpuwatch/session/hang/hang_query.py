@@ -59,7 +59,7 @@ class HangQuery:
             py_spy: Its path on the nodes; empty: where it is found; None: without it.
             ras: Also ask NCCL's RAS.
             dumps: Also fetch the dumps that flight recorders have left; none is written for it.
-            silent_job: Only the ranks of this job, for nobody pressed a key: no dumps, no py-spy is lent, and
+            silent_job: Only the ranks of this job, for no key was pressed: no dumps, no py-spy is lent, and
                 no debug socket of a rank is used. None: of all jobs.
             longest_s: A node that has not answered by then is given up.
             clock: Monotonic seconds.

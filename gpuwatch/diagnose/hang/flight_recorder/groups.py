@@ -144,7 +144,7 @@ def _process_group(
 def _fill(process_group: ProcessGroup, dumps: Sequence[RankDump]) -> None:
     """Put in the histories of the members; who may have joined all of it, but kept no entry, is left out.
 
-    `dumps` are those of the members; where nobody states who they are, all of them.
+    `dumps` are those of the members; where no dump states who they are, all of them.
     """
     reported = bool(process_group.members)
     for dump in dumps:

@@ -96,7 +96,7 @@ class IsolatedAnalysis:
             return f"the process that reads the dumps ended with status {self._process.returncode}"
 
     def close(self) -> None:
-        """End it; that also happens by itself when nobody wants its answer any more."""
+        """End it; it also ends by itself once its answer is not wanted any more."""
         self._end()
 
 

@@ -54,7 +54,7 @@ def judge_ras(
         if not any(ras.counted for ras in answers):
             sentence = "NCCL's RAS counts the collectives of no rank, so it settles nothing"
             return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence))
-        sentence = "NCCL's RAS finds nobody behind: all ranks have launched the same collectives"
+        sentence = "NCCL's RAS finds no rank behind: all ranks have launched the same collectives"
         settle = ("a kernel or the network that stands looks like this too: " + LAUNCHES,)
         return SourceVerdict("ras", wrong=False, sentence=sentence, evidence=tuple(evidence), settle=settle)
     charges.sort(key=lambda charge: (charge.weight, len(charge.peers), -(charge.communicator.size or 0)))
@@ -84,7 +84,7 @@ def _charges(each: Communicator) -> list[_Charge]:
     charge(0, each.dead, "is dead to the others: its process cannot be reached", "high")
     charge(1, each.silent, "does not answer: its process is stopped, or its node is out of reach", "medium")
     for words in dict.fromkeys(words for _, words in each.failed):
-        noticed = words == REMOTE  # its own process is well: it met somebody else's end
+        noticed = words == REMOTE  # its own process is well: it met the end of another process
         weight = 5 if noticed else 2
         confidence: Confidence = "low" if noticed else "medium"
         charge(
@@ -119,7 +119,7 @@ def _charges(each: Communicator) -> list[_Charge]:
 
 
 def _stands_apart(buckets: Sequence[Bucket]) -> bool:
-    """Whether all others are together: then nobody is merely a little ahead of the snapshot."""
+    """Whether all others are together: then no rank is merely a little ahead of the snapshot."""
     return len(buckets) == 2
 
 

@@ -92,7 +92,7 @@ def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> N
 
 
 def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:
-    """More than the peak is a wrong size of the model, or of the peak: such a number helps nobody."""
+    """More than the peak is a wrong size of the model, or of the peak: such a number is not shown."""
     if value <= 1.0:
         made.facts["mfu"] = Fact(value, at, computed=True)
     else:
