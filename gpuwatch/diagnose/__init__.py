@@ -1,1 +1,1 @@
-"""What the facts mean: conditions, alerts and incidents; `alert_book` alone keeps a state."""
+"""What the facts mean: conditions, alerts and incidents; `alert_book` and its watches keep state."""
