@@ -13,7 +13,7 @@ SHARING = 0
 
 
 def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) -> dict[str, str]:
-    """Who follows each file that more than one node sees: the file's identity -> the node's name.
+    """The node that follows each file that several nodes see: the file's identity -> the node's name.
 
     The node that writes it wins, else the one that followed it before, else the first in the plan's order.
 

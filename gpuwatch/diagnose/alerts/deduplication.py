@@ -295,7 +295,7 @@ def _times(reported: Sequence[Alert]) -> int:
 
 
 def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
-    """Where the last one stands in the file of a proof."""
+    """The offset of the last repeat in the file of a proof."""
     offsets = [
         offset
         for alert in reported

@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.alert import Alert
 
 
 class DurationTracker:
-    """By the ids of alerts. `alerts` are those that fire, and those that did."""
+    """Keeps durations by alert id. `alerts` are those that fire, and those that did."""
 
     def __init__(self, clear_s: float, skipped_s: float = inf) -> None:
         """Remember nothing yet.
@@ -26,7 +26,7 @@ class DurationTracker:
         self.alerts: dict[str, Alert] = {}
 
     def seen(self, name: str, now: float) -> float:
-        """It is seen now; for how many seconds it has been."""
+        """Note that an alert is seen now; returns for how many seconds it has been."""
         first, last = self._since.get(name, (now, now))
         first = now if now - last > self._skipped_s else first
         self._since[name] = first, now

@@ -158,7 +158,7 @@ def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
 
 
 def _mark(text: str) -> str:
-    """So that a file that was truncated and written anew does not report the old thing again."""
+    """A checksum of a line, by which a file that is written anew reports no old finding again."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 

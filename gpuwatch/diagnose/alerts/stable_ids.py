@@ -11,7 +11,7 @@ from gpuwatch.diagnose.model.incident import HangCheck, Incident
 
 
 class LastingIds:
-    """Who was who at the last judgement; every judgement is instructed to it once."""
+    """The ids of alerts and incidents at the last judgement, which the next one takes over."""
 
     def __init__(self) -> None:
         self._alerts: dict[str, str] = {}

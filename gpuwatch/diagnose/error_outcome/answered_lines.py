@@ -23,7 +23,7 @@ MemoKey: TypeAlias = tuple[str, int | None, int, bool, bool]
 
 
 class Place(NamedTuple):
-    """Where an error stands."""
+    """The place of an error: its file and offset."""
 
     node: str
     """Whose agent reads the file."""
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 def place_of(alert: Alert) -> Place | None:
-    """Where to ask for lines; None: it is no line of a log, or several nodes report it."""
+    """The place whose lines to request; None: the alert is no line of a log, or several nodes report it."""
     proof = alert.proof[0] if alert.proof else None
     if proof is None or proof.node is None or proof.file in (None, KERNEL_LOG) or proof.offset is None:
         return None

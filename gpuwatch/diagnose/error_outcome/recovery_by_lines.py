@@ -89,7 +89,7 @@ def with_recoveries(alerts: Sequence[Alert], found: Mapping[str, Recovery]) -> l
 
 
 def unsettled(alerts: Sequence[Alert]) -> list[Alert]:
-    """Those of which the lines below them may make less; none where there are too many errors."""
+    """The errors that the lines below them may turn into notes; none where there are too many errors."""
     grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
     if len(grave) > MAX_ERRORS:
         return []
@@ -180,7 +180,7 @@ def _read(alerts: Iterable[Alert], read: Reader) -> Iterable[tuple[Alert, Around
 
 
 def last_offset(alert: Alert) -> int:
-    """Where the newest line of an alert begins in the file of its first proof (bytes)."""
+    """The offset of an alert's newest line in the file of its first proof (bytes)."""
     return max(alert.proof[0].offset or 0, alert.last_offset or 0)
 
 

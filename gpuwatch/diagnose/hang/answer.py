@@ -25,7 +25,7 @@ PAUSING = re.compile(
 
 @dataclass(frozen=True)
 class HangAnswer:
-    """Of the ranks of one silent job, asked once."""
+    """The answer of the ranks of one silent job to one query."""
 
     hang_check: HangCheck
     """As the incident keeps it."""

@@ -1,4 +1,4 @@
-"""Who is everyone waiting for: what the sources of a hang state, put together into one sentence."""
+"""The rank that the others wait for: the verdicts of all sources of a hang in one sentence."""
 
 from __future__ import annotations
 

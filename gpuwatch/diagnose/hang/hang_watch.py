@@ -78,7 +78,7 @@ class JobState:
         return median(self.gaps) if len(self.gaps) >= LEAST_GAPS else None
 
     def wake(self, at: float) -> None:
-        """It moved at that time (monotonic), after a gap."""
+        """Note that the job moved at that time (monotonic), after a gap."""
         gap_s = at - self.moved
         self.gaps.append(gap_s)
         self.longest_s = max(self.longest_s, gap_s)

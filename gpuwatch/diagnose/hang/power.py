@@ -17,7 +17,7 @@ NVIDIA/nccl#968, 250 W and more while it trains)."""
 
 
 def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """At least two of: busy, under half of its usual power, no tensor work; busy is always one of them."""
+    """Whether a GPU spins: busy, and under half of its usual power or without tensor work."""
     if rank.busy_pct is None or rank.busy_pct < BUSY_PCT:
         return False
     usual = usual_w.get(rank.uuid or "")

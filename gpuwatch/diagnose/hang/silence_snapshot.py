@@ -15,7 +15,7 @@ SILENT_WINDOWS = 2
 
 @dataclass(frozen=True)
 class SilentJob:
-    """It may hang, or its trainer writes seldom."""
+    """A job that may hang, or whose trainer writes seldom."""
 
     job: str | None
     """None: ranks that name no job."""

@@ -59,6 +59,6 @@ def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterabl
 
 
 def _event_age(node: Node, event: Event, now: float) -> float | None:
-    """By the node's own clock."""
+    """The age of an event in seconds, by the node's own clock."""
     own_time = node.own_time(now)
     return None if own_time is None else max(0.0, own_time - event.t)

@@ -38,7 +38,7 @@ class HealthSweep:
         self._slow: dict[str, tuple[GpuSlow, list[Condition]]] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """As many nodes as are due since the last call; True when an alert fired, changed or ended."""
+        """Check the nodes that are due since the last call; True when an alert fired, changed or ended."""
         nodes = list(fleet.nodes.values())
         for node in self._due(nodes, now):
             state = node.state(now)

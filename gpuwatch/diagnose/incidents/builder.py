@@ -1,4 +1,4 @@
-"""From alerts to incidents: one true sentence for each, its evidence, how sure it is and what to do. Pure."""
+"""Incidents from alerts: the sentence of each, its evidence, its confidence and the next steps. Pure."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from gpuwatch.diagnose.model.text import plural
 
 @dataclass(frozen=True)
 class CulpritChoice:
-    """Who is to blame, as far as anything reports."""
+    """The culprit of an incident, as far as the evidence names one."""
 
     rank: int | None = None
     node: str | None = None
@@ -203,7 +203,7 @@ def _by_address(
 
 
 def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """Those that waited state it; to blame is the one node or rank that is known and does not."""
+    """The one known node or rank that reports no wait while the others do is the culprit."""
     came = [alert for alert in alerts if alert.code == cause.code]
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
     ranks = where.world(job) - {alert.rank for alert in came}
@@ -256,7 +256,7 @@ def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, jo
 
 
 def _among_suspects(stuck: Hang, where: RankIndex, job: str | None) -> CulpritChoice:
-    """Those that did not take part in what the others timed out in."""
+    """The ranks that did not take part in the operation in which the others timed out."""
     suspects = stuck.suspects
     if stuck.listed:
         blame = _at(suspects[0], where, job) if len(suspects) == 1 else CulpritChoice()

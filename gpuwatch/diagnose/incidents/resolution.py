@@ -48,7 +48,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Resolution:
-    """That an incident is over, and why."""
+    """The end of an incident, and its reason."""
 
     at: float
     """Unix seconds; what the incident gets after it opens it again."""

@@ -291,7 +291,7 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
 
 
 def _slack(best: Alert, later: Alert) -> float:
-    """So much later may a stronger alert be reported and still be the older thing."""
+    """The delay (seconds) within which a stronger alert may be reported and still be the older event."""
     error = best.error_s + later.error_s
     if later.code in LAUNCHER:
         return PEERS_SOONER_S + error

@@ -1,4 +1,4 @@
-"""Who is to blame when the logs hold only victims: the ranks that did not take part."""
+"""The suspects where the logs hold only victims: the ranks that did not take part."""
 
 from __future__ import annotations
 

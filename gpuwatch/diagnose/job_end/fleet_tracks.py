@@ -35,7 +35,7 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
 
 
 def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
-    """Where the last step has no offset, it stands no lower than the newest line."""
+    """The steps of one writer; a last step without an offset stands no lower than the newest line."""
     newest = writer.curve()[-KEPT_STEPS:]
     marks = [Mark(step.step, _wall(step, offset_s), step.offset, _is_finite(step)) for step in newest]
     if marks[-1].offset is None:

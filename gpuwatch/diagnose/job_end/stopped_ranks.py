@@ -156,7 +156,7 @@ def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
 
 
 def _folder(track: StepTrack) -> PurePath:
-    """Of all logs of an attempt: torchrun makes one in it for each rank (`attempt_0/3/stdout.log`)."""
+    """The folder of all logs of an attempt: torchrun makes one for each rank (`attempt_0/3/stdout.log`)."""
     folder = PurePath(track.file).parent
     return folder.parent / PurePath(track.file).name if folder.name.isdecimal() else folder
 

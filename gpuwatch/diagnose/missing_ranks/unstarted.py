@@ -95,7 +95,7 @@ def _idle(members: Collection[Member]) -> bool:
 
 
 def _sleeps(process: Process) -> bool:
-    """By its share of a core, which the first list of a node does not have yet, or by its state there."""
+    """Whether a process sleeps: by its share of a core, else (in the first list of a node) by its state."""
     if process.cpu_pct is None:
         return process.state == "S"
     return process.cpu_pct <= IDLE_CPU_PCT

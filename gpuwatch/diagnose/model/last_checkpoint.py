@@ -59,7 +59,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
-    """Of all that the ranks of one job have reported; None: no line states that one was written."""
+    """The last checkpoint that the ranks of one job reported; None: no line states that one was written."""
     reported = list(saved)
     done = [each for each in reported if each.done]
     if not done:

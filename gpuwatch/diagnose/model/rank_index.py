@@ -1,4 +1,4 @@
-"""Where a thing happened: rank, process, GPU address or host name to rank, GPU and node, looked up fast."""
+"""The place of an event: rank, process, GPU address or host name to rank, GPU and node, looked up fast."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RankIndex:
             self.sizes[place.job] = max(self.sizes.get(place.job, 0), place.world_size)
 
     def of(self, rank: int, job: str | None = None, at: float | None = None) -> RankPlace | None:
-        """Where a rank runs; None where two jobs could be meant."""
+        """The place of a rank; None where two jobs could be meant."""
         found = self._rank.get(rank, ())
         if job is None and len(self.jobs) > 1:
             able = {each for each in self.running(at) if self.may_have(each, rank)}
@@ -118,7 +118,7 @@ class RankIndex:
         return _only([place for place in found if place.node == node] or found, job)
 
     def reach(self, node: str | None, file: str | None) -> Reach:
-        """Whose a log file may be of which no job is known."""
+        """The jobs that may write a log file whose job is unknown."""
         return self.places.loose.get((node or "", file or ""), "node")
 
     def running(self, at: float | None, node: str | None = None) -> set[str]:

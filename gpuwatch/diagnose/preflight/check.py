@@ -105,7 +105,7 @@ def differing(values: Mapping[str, str]) -> str:
 
 
 def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Whose value is not the most common one."""
+    """The nodes whose value is not the most common one."""
     counts: dict[str, int] = {}
     for value in values.values():
         counts[value] = counts.get(value, 0) + 1

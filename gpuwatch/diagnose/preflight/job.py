@@ -47,7 +47,7 @@ def job(case: PreflightData) -> Iterator[Check]:
 
 
 def initialised(case: PreflightData) -> Check:
-    """As many ranks as the job states that it has."""
+    """Whether the job has as many ranks as it states."""
     id_ = "ranks.initialised"
     if not case.ranks:
         return skipped(id_, NO_RANK_SEEN)

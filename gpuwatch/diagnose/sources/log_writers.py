@@ -1,4 +1,4 @@
-"""Whose words a log holds that another node than the reading one may have written."""
+"""The node of the lines of a log that another node than the reading one may have written."""
 
 from __future__ import annotations
 

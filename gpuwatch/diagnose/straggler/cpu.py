@@ -33,7 +33,7 @@ class CpuWorker:
 
     @property
     def starved(self) -> bool:
-        """It would compute, and the machine does not let it."""
+        """Whether the worker is ready to compute and the machine gives it too little CPU."""
         return self.ready and STARVED_PCT <= self.cpu_pct < COMPUTES_PCT
 
 

@@ -39,7 +39,7 @@ class GpuLoad:
 
     @property
     def pcie_rate(self) -> float | None:
-        """Of its link, in GT/s times lanes; an idle GPU narrows its link on purpose, so None for one."""
+        """The rate of its PCIe link in GT/s times lanes; None for an idle GPU, which narrows its link."""
         if self.medium is None or self.busy_pct is None or self.busy_pct < WORKING_PCT:
             return None
         return LANE_GT.get(self.medium.pcie_gen or 0, 0.0) * (self.medium.pcie_width or 0) or None
@@ -68,7 +68,7 @@ class Usual:
 
     @classmethod
     def of(cls, group: Sequence[GpuLoad]) -> Usual:
-        """Of all ranks of one job and GPU model."""
+        """The usual figures of all ranks of one job and GPU model."""
         return cls(
             middle(each.busy_pct for each in group),
             middle(each.clock_mhz for each in group),
@@ -94,7 +94,7 @@ class Loads:
         self._found: dict[Group, dict[str, GpuLoad]] = {}
 
     def read(self, count: int, now: float) -> bool:
-        """So many nodes more; True when all are read. `now` is the fleet's own clock."""
+        """Read so many nodes more; True when all are read. `now` is the fleet's own clock."""
         part, self._nodes = self._nodes[:count], self._nodes[count:]
         for node in part:
             self._read(node, now)

@@ -59,7 +59,7 @@ def few(count: int) -> int:
 
 
 def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -> list[GpuLoad]:
-    """Those that are busy for at least `least_pct`, and within `apart_pct` of the median of these.
+    """The ranks that are busy for at least `least_pct`, and within `apart_pct` of the median of these.
 
     Empty when those are too few to be compared.
     """

@@ -66,7 +66,7 @@ def _of_now(known: Sequence[tuple[float, float]], now: float) -> bool:
 
 
 def slow_ranks(times: Mapping[int, Mapping[str, float]], limit_pct: float) -> Iterator[Outlier]:
-    """Who stands out in any timer by a worthwhile part of the step.
+    """The ranks that stand out in any timer by a worthwhile part of the step.
 
     Args:
         times: Rank -> timer -> seconds, medians of late.

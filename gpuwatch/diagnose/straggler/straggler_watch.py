@@ -42,7 +42,7 @@ class StragglerWatch:
 
     @property
     def alerts(self) -> dict[str, Alert]:
-        """By id: those that fire, and those that did."""
+        """The alerts by id: those that fire, and those that did."""
         return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
@@ -71,7 +71,7 @@ class StragglerWatch:
     def _suspects(
         self, fleet: Fleet, groups: dict[Group, list[GpuLoad]], pace: dict[str, SteppingPace], now: float
     ) -> Iterator[Suspect]:
-        """Who stands out now, and by which figures."""
+        """The ranks that stand out now, and their figures."""
         places = {(job, load.rank): load for (job, _), group in groups.items() for load in group}
         found: dict[tuple[str, int, str | None], tuple[GpuLoad | None, list[Outlier]]] = {}
 
@@ -113,7 +113,7 @@ class StragglerWatch:
 
 
 def unlike_peers(group: Sequence[GpuLoad], limits: Thresholds, *, steps: bool) -> Iterator[Outlier]:
-    """Who stands out among the ranks of one job and GPU model.
+    """The suspects among the ranks of one job and GPU model.
 
     Args:
         group: All of them.

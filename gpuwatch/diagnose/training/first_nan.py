@@ -1,4 +1,4 @@
-"""Whose loss stopped being a number first: ranks share gradients, so one rank's NaN is soon everybody's."""
+"""The rank whose loss was NaN first: ranks share gradients, so that a NaN spreads to all of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FirstNan:
 
 
 def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
-    """By job, of those whose loss is no number now; compared by step, as clocks and logs lag."""
+    """The first rank of each job whose loss is NaN now; compared by step, as clocks and logs lag."""
     jobs: dict[str | None, list[Onset]] = {}
     for writer in writers:
         began = onset(writer)

@@ -210,7 +210,7 @@ def _level(losses: Sequence[float]) -> tuple[float, float]:
 
 
 def skipped(writer: RankProgress) -> Iterator[Sign]:
-    """Of a counter that only grows: a large share of the last steps was skipped."""
+    """The sign of a large share of skipped steps, by a counter that only grows."""
     count, step = writer.value("skipped"), writer.value("step")
     if count is None or not step or count > step or step < MIN_STEPS or count < MIN_STEPS:
         return

@@ -64,7 +64,7 @@ def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
 
 
 def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """Of a run that has ended: from some step on each took at least twice the time that was usual before."""
+    """The sign of an ended run whose steps took at least twice the usual time from some step on."""
     times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
     for step, now, usual in _fallen(times):
         text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (x{now / usual:.1f})"

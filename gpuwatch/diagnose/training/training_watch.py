@@ -59,7 +59,7 @@ class TrainingWatch:
 
     @property
     def alerts(self) -> dict[str, Alert]:
-        """By id: those that fire, and those that did."""
+        """The alerts by id: those that fire, and those that did."""
         return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
@@ -126,7 +126,7 @@ def _better(sign: Sign, before: Alert) -> bool:
 
 
 def stepping_s(writer: RankProgress, since: float) -> float:
-    """For how long it has stepped: a pause confirms nothing of what was reported before it."""
+    """For how long a writer has stepped: a pause confirms nothing that was reported before it."""
     gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in writer.steps)]
     pause = PAUSE_FACTOR * median(gap for gap, _ in gaps[-RECENT_STEPS:]) if gaps else 0.0
     return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)

@@ -109,7 +109,7 @@ def packing_of(head: bytes) -> str | None:
 
 
 def _member_packing(data: bytes) -> str | None:
-    """Of those that are read here; names lie (`dmesg.gz` that a copy has unpacked)."""
+    """The packing of a file by its first bytes; names are unreliable (`dmesg.gz` that was unpacked)."""
     packing = packing_magic.packing_by_magic(data)
     return packing if packing in DECODERS else None
 

@@ -28,7 +28,7 @@ _ENDS = re.compile(rb"[\r\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of the nearest lines that carry a time (unix seconds)."""
+    """The times of the nearest lines that carry one (unix seconds)."""
 
     above: float | None = None
     below: float | None = None

@@ -18,11 +18,11 @@ PICKLE_BEGINS = b"\x80"
 
 
 class NoDumpError(ValueError):
-    """It is no dump; the message states why, in words."""
+    """A file that is no dump; the message states why."""
 
 
 class UnreadableDumpError(NoDumpError):
-    """It may be a dump, of a kind that is not read: its rank may have written one."""
+    """A file that may be a dump of a kind that is not read: its rank may have written one."""
 
 
 class _Plain(pickle.Unpickler):

@@ -107,7 +107,7 @@ class RankDump:
 def signature(
     name: str, inputs: Iterable[Iterable[int]], outputs: Iterable[Iterable[int]], types: tuple[str, ...]
 ) -> Signature:
-    """By what an entry is compared with those of the other ranks.
+    """The key by which an entry is compared with those of the other ranks.
 
     Elements, not shapes: NCCL and gloo count elements. Where ranks may rightly differ (the root of a gather,
     the shares of an all_to_all or of an all_gather of a list) that side is left out.

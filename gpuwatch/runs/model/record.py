@@ -115,7 +115,7 @@ class Recorder:
         return Open(finding, None)
 
     def _renew(self, key: tuple[object, ...], finding: Row) -> Open:
-        """Of a speaker the newest clue of a rule, which replaces the one before."""
+        """Keep the newest clue of a rule for each speaker; it replaces the one before."""
         before = self._renewed.get(key)
         if before is None:
             self._renewed[key] = len(self.clues)

@@ -1,4 +1,4 @@
-"""Whose each log file is and what each line's numbers mean, once the lines of the whole job are known."""
+"""The rank of each log file and the meaning of each line's numbers, from the lines of the whole job."""
 
 from __future__ import annotations
 

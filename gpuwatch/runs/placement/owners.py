@@ -1,4 +1,4 @@
-"""Whose a log file is, by its path: the node that it is named after, and which start of the job it is of.
+"""The owner of a log file by its path: the node that it is named after, and the start of the job.
 
 The rank in a path is read by the code that also runs on the nodes. A node in a path is only a candidate: the
 hosts that the lines themselves name decide (`runs.whereabouts`), because `run-7` looks like a host, too.

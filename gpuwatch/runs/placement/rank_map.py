@@ -1,4 +1,4 @@
-"""Where every rank of an ended job ran, put together from what the logs print and how they are called."""
+"""The place of every rank of an ended job, from the lines and the names of its logs."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class StepRecorder:
 
     @property
     def newest(self) -> StepRecorder:
-        """Where the prefilter hands the lines to."""
+        """The part that takes the prefilter's lines."""
         return self
 
     def take_from(self, backlog: bool) -> None:

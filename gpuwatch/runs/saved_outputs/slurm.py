@@ -139,7 +139,7 @@ def class_of(state: str, exit_code: str) -> str | None:
 
 
 def severity_of(rule: str) -> Severity:
-    """Of a job's end by its class: a cancellation was requested."""
+    """The severity of a job's end by its class: a cancellation was requested."""
     return "warning" if rule == "slurm.cancelled" else "error"
 
 
@@ -152,7 +152,7 @@ def local_time(text: str) -> float | None:
 
 
 def _cells(text: str, widths: list[tuple[int, int]] | None) -> list[str]:
-    """By bars, else by the columns that the dashes below the heading show, else by white space."""
+    """The cells of a line: by bars, else by the dashes below the heading, else by white space."""
     if "|" in text:
         return [cell.strip() for cell in text.split("|")]
     if widths:

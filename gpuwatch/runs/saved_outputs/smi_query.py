@@ -79,7 +79,7 @@ class SmiQuery:
         return True
 
     def findings(self) -> list[ToolFinding]:
-        """Those of all GPUs."""
+        """The findings of all GPUs."""
         found: list[ToolFinding] = []
         indices = self.gpus()
         for gpu in self._gpus:
@@ -92,7 +92,7 @@ class SmiQuery:
         return found
 
     def gpus(self) -> dict[str, int]:
-        """By the place in the list, where it has all GPUs of the machine, else by the minor number."""
+        """The indices by bus id: places in a list of all GPUs of the machine, else minor numbers."""
         if self._attached == len(self._gpus):
             return {gpu.bus_id: place for place, gpu in enumerate(self._gpus)}
         return {gpu.bus_id: gpu.minor for gpu in self._gpus if gpu.minor is not None}

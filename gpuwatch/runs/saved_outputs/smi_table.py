@@ -47,7 +47,7 @@ class SmiTable:
         return list(self._found.values())
 
     def gpus(self) -> dict[str, int]:
-        """Those of all rows."""
+        """The indices of the GPUs in all rows, by bus id."""
         return self._gpus
 
     def _row(self, text: str, line: ToolLine) -> None:

@@ -89,7 +89,7 @@ def parts_of(log: LogPath) -> list[FilePart]:
 
 
 def stored_parts(log: LogPath) -> list[int]:
-    """Where the parts of a plain file begin that hold more than a hole; the first one in any case."""
+    """The offsets of the parts of a plain file that hold more than a hole; the first one in any case."""
     starts = [0]
     try:
         with open_file(log.path) as file:
@@ -149,7 +149,7 @@ def header_of(log: LogPath) -> bytes:
 
 
 def speaker_of(log: LogPath) -> Callable[[], dict[str, Any]] | None:
-    """Who writes the file, as far as its path reports."""
+    """The writer of a file, as far as its path states it."""
     rank, local_rank = ranks_of_path(f"/{log.inner}")
     if rank is None and local_rank is None:
         return None

@@ -149,7 +149,7 @@ def in_this_process(
 
 
 def usable_cores() -> int:
-    """As many as this process may run on."""
+    """The number of cores that this process may run on."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux

@@ -32,7 +32,7 @@ class Dial(Protocol):
     """What a task sees of the others: it counts its bytes, and looks whether to stop."""
 
     def read(self, size: int) -> None:
-        """So many more bytes of the files are done."""
+        """Note that so many more bytes of the files are done."""
 
     @property
     def stopping(self) -> bool:
@@ -47,7 +47,7 @@ class Counter:
         self.stopping = False
 
     def read(self, size: int) -> None:
-        """So many more bytes of the files are done."""
+        """Note that so many more bytes of the files are done."""
         self.bytes += size
 
 
@@ -58,7 +58,7 @@ class SharedDial:
         self._counts, self._stop, self._number = counts, stop, number
 
     def read(self, size: int) -> None:
-        """So many more bytes of the files are done."""
+        """Note that so many more bytes of the files are done."""
         self._counts[self._number] += size
 
     @property

@@ -188,7 +188,7 @@ class DumpCollection:
         self.phase = "fetching"
 
     def _folders(self) -> dict[str | None, Path]:
-        """Where the dumps of each job are kept until they are judged."""
+        """The folders that keep the dumps of each job until they are judged."""
         folders = {}
         try:
             self._spool = tempfile.TemporaryDirectory(prefix="gpuwatch-dumps-")

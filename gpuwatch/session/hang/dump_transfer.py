@@ -52,7 +52,7 @@ class DumpFileTransfer:
 
     @property
     def path(self) -> str:
-        """Where it lies, as its job sees it."""
+        """The path of the dump, as its job sees it."""
         return self.prefix + self.name
 
 
@@ -144,7 +144,7 @@ class DumpTransfer:
             self._end(parcel, None if parcel.taken == parcel.size else "it got shorter while it was read")
 
     def _again(self, parcel: DumpFileTransfer, piece: DumpPiece) -> None:
-        """It was written anew meanwhile: from the beginning, once."""
+        """Read a dump that was written anew meanwhile from the beginning, once."""
         if parcel.attempts:
             self._end(parcel, "it was being written while it was read")
             return

@@ -60,7 +60,7 @@ class UploadRequests(Protocol):
 
 
 class PySpyUpload:
-    """To one node; call `update` after every poll until it is `over`."""
+    """An upload to one node; call `update` after every poll until it is `over`."""
 
     def __init__(
         self, session: UploadRequests, node: str, program: Program, clock: Callable[[], float]

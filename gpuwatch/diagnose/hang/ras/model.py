@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 class RasError(ValueError):
-    """It cannot be read; the message states why."""
+    """An answer of RAS that cannot be read; the message states why."""
 
 
 @dataclass(frozen=True)

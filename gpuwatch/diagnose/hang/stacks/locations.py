@@ -1,4 +1,4 @@
-"""Where in the program a rank is, in words that are the same for all ranks that are there."""
+"""The place in the program where a rank is, in equal words for all ranks that are there."""
 
 from __future__ import annotations
 

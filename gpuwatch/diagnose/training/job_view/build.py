@@ -94,7 +94,7 @@ def _freshness(writer: RankProgress) -> tuple[float, float]:
 
 
 def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
-    """Who states most of those that are about as far as the furthest; of equals the lowest rank."""
+    """The writer with the most numbers among those near the furthest; of equals the lowest rank."""
     stepped = [writer for writer in writers if writer.stepped_at is not None]
     if not stepped:
         return max(writers, key=_freshness, default=None)

@@ -46,7 +46,7 @@ def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> floa
 
 
 def scope_of(dialect: str, reported_by: int, model: Model | None) -> Scope | None:
-    """Whose tokens a second a log reports; None: unknown.
+    """The ranks whose tokens a second a log reports; None: unknown.
 
     Args:
         dialect: That the log is written in.

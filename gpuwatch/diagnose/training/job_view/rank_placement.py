@@ -1,4 +1,4 @@
-"""Where the ranks of every job are, and whose words a writer's are; remembered after the ranks have ended."""
+"""The places of every job's ranks, and the rank of each writer; remembered after the ranks have ended."""
 
 from __future__ import annotations
 
