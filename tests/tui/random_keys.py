@@ -46,6 +46,11 @@ class EndlessApp(GpuwatchApp):
     async def action_quit(self) -> None:
         """Stay."""
 
+    async def action_back_or_quit(self) -> None:
+        """Go back; stay on the fleet's screen, where a click on the key hints would quit, too."""
+        if len(self.screen_stack) > 1:
+            await super().action_back_or_quit()
+
 
 class RandomKeys:
     """One person who presses anything; `history` has the last gestures, for the report of a failure."""
