@@ -22,7 +22,7 @@ def state_folder() -> Path:
 
 
 def make_own(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for nobody but the person, whatever the umask.
+    """Make a folder and those above it that are missing, for the person alone, whatever the umask.
 
     Raises:
         OSError: it cannot be made.

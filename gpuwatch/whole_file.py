@@ -1,4 +1,4 @@
-"""A file of a person's own: written whole or not at all, read only if nobody else can have written it."""
+"""A file of a person's own: written whole or not at all, read only if no other user can have written it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OF_SHELL = (("/", "dev", "fd"), ("/", "proc", "self"))
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file of an existing folder; nobody but its owner may read it.
+    """Replace a file of an existing folder; only its owner may read it.
 
     Raises:
         OSError: it cannot be written; what was there stays.

@@ -33,7 +33,7 @@ _FAREWELL_S = 0.3
 
 
 class Emitter(object):
-    """Sends frames until the cockpit goes, a signal comes, or nobody has asked anything for too long."""
+    """Sends frames until the cockpit goes, a signal comes, or no request came for too long."""
 
     def __init__(self, settings, requests, outlet):
         # type: (Settings, Requests, OutputStream) -> None

@@ -66,7 +66,7 @@ class BackgroundRequests(object):
         reply = {"kind": "reply", "id": number}  # type: dict[str, Any]
         try:
             reply["data"] = self.handlers[command](request)
-        except Exception as error:  # reported, because nobody sees a daemon thread die
+        except Exception as error:  # reported, because the end of a daemon thread is not seen
             reply["error"] = "{}: {}".format(type(error).__name__, str(error)[:300])
         self._busy.discard(command)
         self._replies.append(reply)

@@ -195,7 +195,7 @@ _MEANINGS = {
     "nvlink_errors": "Warn from so many NVLink replays or recoveries between two readings.",
     "slow_step_s": "Warn when a step takes longer, also where it always did; 0: no such limit.",
     "hang_s": "A job may hang when no rank has written a line or made a step for so long.",
-    "idle_held_s": "Tell of a GPU that a process holds and nobody uses after so long.",
+    "idle_held_s": "Report a GPU that a process holds and does not use after so long.",
     "hold_s": "How long a value must be over its limit before the alert fires.",
     "clear_s": "How long a value must be fine before the alert ends.",
     "clear_margin": "How far inside its limit a value must be to count as fine again.",

@@ -66,7 +66,7 @@ class Thresholds:
     """Warn from so many replays or recoveries between two readings; a CRC error counts a hundredth (DCGM's
     health check fails at one replay or recovery, and at 100 CRC errors a second)."""
     idle_held_s: float = 600.0
-    """Report of a GPU that a process holds and nobody uses after so long."""
+    """Report of a GPU that a process holds and does not use after so long."""
     slow_step_s: float = 0.0
     """Warn when a step takes longer, also where it did from the start; 0: no such limit."""
     hang_s: float = 60.0

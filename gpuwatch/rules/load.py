@@ -79,7 +79,7 @@ def own_packs() -> list[Path]:
     """The packs in the person's settings folder, by name.
 
     Raises:
-        RulesError: one of them cannot be read, or somebody else may have written it.
+        RulesError: one of them cannot be read, or another user may have written it.
     """
     packs = sorted((config_folder() / "rules").glob("*.yaml"))
     problems = [f"{pack}: {why}" for pack in packs if (why := _problem(pack))]

@@ -10,7 +10,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 
 class IgnoreWriteErrors:
-    """A file that drops what cannot be written: when the terminal went away nobody reads it anyway.
+    """A file that drops what cannot be written: when the terminal is gone it is not read anyway.
 
     Without it textual's writer thread dies of the first failure, its bounded queue fills up, and the process
     waits for ever, with every connection open.

@@ -12,7 +12,7 @@ class Background(object):
     """Runs `call` in a daemon thread, one at a time.
 
     A dead network mount, a wedged network card or a directory service without an answer blocks that
-    thread and nobody else; while it is blocked no second one is started.
+    thread and no other; while it is blocked no second one is started.
     """
 
     def __init__(self, call, name):

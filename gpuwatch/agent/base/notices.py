@@ -25,7 +25,7 @@ def no_gpu():
 
 def of_init(code, on_bus):
     # type: (int, int | None) -> dict[str, Any]
-    """Why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus, None where nobody knows."""
+    """Why nvmlInit failed. `on_bus`: NVIDIA display devices on the PCI bus, None: unknown."""
     if code == nvml_codes.MISMATCH:
         return _notice(
             "driver_mismatch",
@@ -67,7 +67,7 @@ def starting(call, late=False):
     # type: (str, bool) -> dict[str, Any]
     """Init has not come back yet; no time in the text, so that it does not change at every tick.
 
-    `late`: it lasts longer than a driver needs that nobody holds open.
+    `late`: it lasts longer than a driver needs that no process holds open.
     """
     return _notice(
         "nvml_starting",

@@ -41,7 +41,7 @@ class OutputStream(object):
         """Send one batch; a frame may already be JSON. Only to be called when not `full`.
 
         Raises:
-            OSError: nobody reads any more.
+            OSError: the reader is gone.
         """
         text = _valid(
             "".join([(frame if isinstance(frame, str) else _encode(frame)) + "\n" for frame in frames])
@@ -54,7 +54,7 @@ class OutputStream(object):
         """Write what the pipe takes now.
 
         Raises:
-            OSError: nobody reads any more.
+            OSError: the reader is gone.
         """
         while self._pending:
             try:

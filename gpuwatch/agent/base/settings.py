@@ -34,7 +34,7 @@ class Settings(object):
         self.stuck_s = seconds("stuck_s", 3.0)
         """A call that lasts longer is reported as stuck; slow drivers take up to a second or two."""
         self.cold_s = seconds("cold_s", 20.0)
-        """The first calls of a driver that nobody holds open may last so long, on all GPUs at once."""
+        """The first calls of a driver that no process holds open may last so long, on all GPUs at once."""
         self.proc = str(config.get("proc", "/proc"))
         self.sys = str(config.get("sys", "/sys"))
         self.kmsg = str(config.get("kmsg") or os.environ.get("GPUWATCH_KERNEL_LOG") or "/dev/kmsg")

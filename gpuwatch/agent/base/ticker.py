@@ -12,7 +12,7 @@ KEPT_EVENTS = 500
 
 
 class Ticker(object):
-    """Lets readers go once a tick. A reader that is late misses ticks; nobody waits for it."""
+    """Lets readers go once a tick. A reader that is late misses ticks; it is not waited for."""
 
     def __init__(self, wake, interval_s):
         # type: (Callable[[], None], float) -> None

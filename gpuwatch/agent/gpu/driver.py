@@ -81,7 +81,7 @@ class Driver(object):
     @property
     def late(self):
         # type: () -> bool
-        """Whether init lasts longer than a driver needs that nobody holds open."""
+        """Whether init lasts longer than a driver needs that no process holds open."""
         return not self.opened and time.monotonic() - self._began >= self.settings.cold_s
 
     def static_info(self):

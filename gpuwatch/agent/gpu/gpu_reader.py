@@ -1,4 +1,4 @@
-"""One GPU, read by a thread of its own: whatever blocks there, blocks nobody else."""
+"""One GPU, read by a thread of its own: what blocks there blocks no other GPU."""
 
 import time
 

@@ -2,7 +2,7 @@
 
 torch writes PREFIX RANK, where TORCH_FR_DUMP_TEMP_FILE (older: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) names the
 prefix (torch's DebugInfoWriter). Only files with such a name are ever listed or read, and only those of the
-user whose process names the prefix: what else lies there is nobody's business.
+user whose process names the prefix: no other file there is read.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """What the ranks on this node do at this moment: their Python stacks, or what the kernel knows of them.
 
 py-spy is used where it is installed already, without stopping the process; nothing is installed. A program is
-only run when nobody but root and this user could have written it: ranks belong to other people. Where it
+only run when no user but root and this one could have written it: ranks belong to other people. Where it
 reports nothing, the rank's own debug socket is asked, if its job has one.
 """
 

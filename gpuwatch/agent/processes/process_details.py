@@ -20,7 +20,7 @@ _LOG_NAME = re.compile(r"\.(log|txt|out|err|stdout|stderr|jsonl|ndjson|json|csv)
 _ASSIGNED = re.compile(r"[\w.+-]{1,64}=")
 _DELETED = " (deleted)"
 _NEVER_NAMED = re.compile(r"/#\d+ \(deleted\)$")
-"""A temporary file (O_TMPFILE): it is nobody's log."""
+"""A temporary file (O_TMPFILE): it is no log."""
 _CONTAINERS = (
     (re.compile(r"docker[/-]([0-9a-f]{12,64})"), "docker"),
     (re.compile(r"cri-containerd[:-]([0-9a-f]{12,64})"), "containerd"),

@@ -39,7 +39,7 @@ class Stat(object):
         self.start_ticks = int(fields[19])
         self.rss_pages = int(fields[21])
         self.exit_status = None  # type: int | None
-        """Of a process that failed and that nobody has collected yet: its exit code, or minus a signal."""
+        """Exit code, or minus a signal, of a failed process that its parent has not collected yet."""
         code = int(fields[_EXIT_CODE]) if self.state == ENDED and len(fields) > _EXIT_CODE else 0
         if code:
             self.exit_status = -(code & 0x7F) if code & 0x7F else code >> 8

@@ -18,7 +18,7 @@ MAX_NUMBERS = 16
 class Sibling(object):
     """A process without a rank; `start` in clock ticks since boot, `logs`: the files that it writes.
 
-    `ended`: nobody has collected it yet (a zombie), and nothing but its start is known.
+    `ended`: its parent has not collected it yet (a zombie), and nothing but its start is known.
     """
 
     __slots__ = ("command", "ended", "logs", "parent", "pid", "start")

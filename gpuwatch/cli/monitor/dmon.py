@@ -78,7 +78,7 @@ def follow(session: Session, stream: DmonStream) -> Iterator[list[str]]:
 
 
 def copy_out(batches: Iterator[list[str]]) -> bool:
-    """Print as it comes, until the end or until nobody reads any more; True: to the end."""
+    """Print as it comes, until the end or until the reader is gone; True: to the end."""
     with writing():
         for lines in batches:
             if lines:

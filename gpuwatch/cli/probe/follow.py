@@ -21,7 +21,7 @@ POLL_S = 0.05
 TICK_S = 0.5
 """So often the progress is drawn where nothing changes: its clock goes on."""
 ENDING_S = 3.0
-"""After Ctrl-C everything on the nodes ends within 2 s; nobody is waited for longer than this."""
+"""After Ctrl-C everything on the nodes ends within 2 s; no node is waited for longer than this."""
 
 
 def follow(conductor: Conductor, reached: Callable[[], bool]) -> bool:

@@ -120,11 +120,11 @@ class Call:
             self.hang_up(failure_reasons.silent_for(silent_s))
         elif now >= self._ping_due:
             self._ping_due = now + self._timing.ping_every_s
-            self._ping_id -= 1  # below zero: never the number of somebody else's request
+            self._ping_id -= 1  # below zero: never the number of another request
             self.send(Ping(id=self._ping_id))
 
     def close(self) -> None:
-        """End the call because nobody wants it any more; returns when the carrier is closed."""
+        """End the call because it is not wanted any more; returns when the carrier is closed."""
         self._verdict = Ending("closed")
         self._carrier.close()
 

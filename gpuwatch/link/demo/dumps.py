@@ -1,4 +1,4 @@
-"""The demo's flight recorders: no dump is there until somebody asks for fresh ones."""
+"""The demo's flight recorders: no dump is there until fresh ones are requested."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from gpuwatch.link.stream.link import Link
 
 SEED = 79
 EPOCH = 1_800_000_000.0
-"""Unix time of second 0 where nobody waits for it, so that pictures and tests come out alike."""
+"""Unix time of second 0 where it is not waited for, so that pictures and tests come out alike."""
 STAGGER_S = 0.9
 """The first ticks of the nodes are spread over this long: real nodes do not tick together either."""
 MOST_BEHIND_TICKS = 5

@@ -27,7 +27,7 @@ JOB = "418207"
 MOST_LINES = 500
 """In one frame."""
 STEPS_BEFORE = 200
-"""Of rank 0, reported at once when somebody begins to watch: without them curves would take minutes to
+"""Of rank 0, reported at once when watching begins: without them curves would take minutes to
 grow."""
 SLICE_LINES = 250
 """Lines that a search looks at before others get their turn."""
@@ -42,7 +42,7 @@ def rules() -> tuple[RuleSet, Sieve]:
 
 
 class NodeLogs:
-    """The files of one node from the second in which somebody began to watch."""
+    """The files of one node from the second in which watching began."""
 
     def __init__(self, seed: int, number: int, name: str, nodes: int, epoch: float, began: float) -> None:
         self._seed, self._number, self._epoch = seed, number, epoch

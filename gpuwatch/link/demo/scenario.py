@@ -22,7 +22,7 @@ LOST_GPU = (10, 5)
 STRAGGLE_AT, STRAGGLE_FULL_AT = 20.0, 35.0
 FALL_AT = 45.0
 TIMEOUT_S = 30.0
-"""The process group's timeout; short, so that nobody has to wait ten minutes for the demo."""
+"""The process group's timeout; short, so that the demo takes less than ten minutes."""
 REPORT_SPREAD_S = 0.4
 """The watchdogs of all ranks give up within so long."""
 DEATH_AT, DEATH_SPREAD_S, SIBLINGS_S = 75.6, 3.2, 0.2

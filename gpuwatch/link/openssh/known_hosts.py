@@ -1,6 +1,6 @@
 """Host keys with OpenSSH's meaning of known_hosts.
 
-`KnownHosts.judge` gives a verdict about the key a server showed; nobody is asked, and only `record` accepts.
+`KnownHosts.judge` gives a verdict about the key a server showed; it asks nothing, and only `record` accepts.
 """
 
 from __future__ import annotations

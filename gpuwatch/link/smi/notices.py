@@ -21,7 +21,7 @@ def no_python(python: str | None) -> Notice:
 
 
 def starting() -> Notice:
-    """nvidia-smi has written nothing so far; a driver that nobody holds open takes its time."""
+    """nvidia-smi has written nothing so far; a driver that no process holds open takes its time."""
     return Notice(
         code="nvml_starting",
         severity="info",

@@ -28,7 +28,7 @@ class TooManyPromptsError(paramiko.SSHException):
 
 
 class NeedsAnswersError(CarrierError):
-    """The server asks questions, and there is nobody to answer them any more."""
+    """The server asks questions, and the person cannot be asked any more."""
 
 
 @dataclass(frozen=True)

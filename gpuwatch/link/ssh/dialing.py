@@ -39,7 +39,7 @@ class SshDialing:
         Args:
             specs: the nodes.
             options: what holds for all of them.
-            ask: asks a person; None when there is nobody: jump hosts then wait for the first dial.
+            ask: asks a person; None where no person can be asked: jump hosts then wait for the first dial.
         """
         self._options = options
         self._policy = HostKeyPolicy(options.accept_new_host_keys, options.ssh_config)

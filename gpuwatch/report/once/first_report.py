@@ -17,7 +17,7 @@ from gpuwatch.session import Session
 
 POLL_S = 0.05
 COLD_S = 10.0
-"""A driver that nobody holds open takes so long to start; a report without --wait waits for it."""
+"""A driver that no process holds open takes so long to start; a report without --wait waits for it."""
 PATIENT_S = 15.0
 """Who waits so long wants an answer of nodes that refuse at first, too; a short report states that they
 do."""

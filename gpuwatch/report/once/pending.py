@@ -64,7 +64,7 @@ def pending(nodes: Iterable[Node], now: float) -> list[Pending]:
 
 
 def _without_log(nodes: Iterable[Node]) -> Iterator[Pending]:
-    """Ranks whose output nobody reads: a terminal, /dev/null, a file that is not followed."""
+    """Ranks whose output is not read: a terminal, /dev/null, a file that is not followed."""
     for each in unlogged(nodes):
         text = f"no log followed for {ranks_text(each.ranks)} ({job_text(each.job)})"
         yield Pending(fold(each.nodes), "rank_log", text)

@@ -10,7 +10,7 @@ from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.whole_file import write_whole
 
 _REMOTE_FONT = re.compile(r',\s{0,40}url\("https?://[^"]{1,300}"\) format\("\w{1,20}"\)')
-"""A font that a browser would load from the network when somebody opens the picture."""
+"""A font that a browser would load from the network when the picture is opened."""
 
 
 def save_screen(svg: str, text: str, wall: float) -> list[Path]:

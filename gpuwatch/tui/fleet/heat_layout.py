@@ -112,7 +112,7 @@ def arrange(
 ) -> HeatLayout:
     """The roomiest layout that fits `width` x `height` cells, or the densest one, which then scrolls.
 
-    Its lines become two or three of the screen's where that takes at most `spare`, which nobody else needs.
+    Its lines become two or three of the screen's where that takes at most `spare`, which no other part needs.
 
     Args:
         names: the nodes' names, in order.

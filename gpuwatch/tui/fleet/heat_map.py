@@ -43,7 +43,7 @@ class HeatMap(SelectableLines):
         self.room = 8
         """Lines that the map may take; the screen sets it."""
         self.spare = 0
-        """Lines that it may take for taller cells, for nobody else needs them; the screen sets it."""
+        """Lines that it may take for taller cells, for no other part needs them; the screen sets it."""
         self.place = (0, 0)
         """(node, GPU) of the cursor."""
         self.layout_now: HeatLayout = arrange([], [], 80, 1)

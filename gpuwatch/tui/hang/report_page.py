@@ -109,7 +109,7 @@ class HangReportPage(ItemPage):
         yield from command_things(hang_check.do, width, self.look)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
-        """What was read of the flight recorders, of whom nothing and why, and the choice of fresh ones."""
+        """What was read of the flight recorders, which ranks have none, and the choice of fresh ones."""
         look = self.look
         yield heading("Flight recorders", width, look)
         for number, job in enumerate(dumps.jobs):

@@ -1,4 +1,4 @@
-"""One incident, whole: what happened to whom, what to do, what it rests on, what would settle the doubt."""
+"""One incident, whole: what happened where, what to do, its evidence, and what would settle the doubt."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class IncidentsScreen(LiveScreen):
         self.cockpit.pump()
 
     def action_unhealthy(self) -> None:
-        """Only the alerts that fire, and that nobody looks after."""
+        """Show only alerts that fire and are not acknowledged."""
         self.alerts.only_firing = not self.alerts.only_firing
         self.pull()
 

@@ -23,7 +23,7 @@ class LinkView:
         self.version = 0
         """Moves when anything that is painted did."""
         self.newer = False
-        """The results are newer than the frozen view: nobody looked at them before."""
+        """The results are newer than the frozen view: they were not shown before."""
         self._taken: tuple[int | None, int] | None = None
 
     @property
@@ -58,7 +58,7 @@ class LinkView:
 
 
 def still(results: Results) -> Results:
-    """A copy that nobody writes to. Each list is copied in one step, so the writer needs no lock.
+    """A copy that is not written to. Each list is copied in one step, so the writer needs no lock.
 
     The pairs stay the writer's: there may be 100,000, and the board takes its own copy of what is new.
     """

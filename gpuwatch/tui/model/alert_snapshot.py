@@ -89,7 +89,7 @@ class AlertSnapshot:
 
     @property
     def loudest(self) -> Alert | None:
-        """The worst alert that fires and nobody has taken, of equals the newest; of warnings and worse."""
+        """The worst alert that fires and is not acknowledged, of equals the newest; of warnings and worse."""
         firing = [a for a in self.alerts.values() if standing(a) == "firing" and a.severity != "info"]
         return min(firing, key=lambda alert: (ORDER.index(alert.severity), -alert.last), default=None)
 
@@ -160,7 +160,7 @@ def severity_shown(incident: Incident) -> Severity:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Alerts of one code that stand alike: one line of the list, as long as nobody opens it."""
+    """Alerts of one code that stand alike: one line of the list, until it is opened."""
 
     alerts: tuple[Alert, ...]
     """At least one, the oldest first."""

@@ -27,7 +27,7 @@ USUAL = {
     **COLUMNS,
     "nodes": tuple(column.name for column in node_columns.COLUMNS if not column.optional),
 }
-"""Table -> the columns that it shows where nobody chose."""
+"""Table -> the columns that it shows by default."""
 SORTS = {"nodes": node_columns.SORTS, "ranks": ("worst", *rank_columns.SORTS)}
 """Table -> what orders it."""
 RENAMED = {"told": "step_age"}

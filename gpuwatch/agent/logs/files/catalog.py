@@ -210,7 +210,7 @@ class Catalog(object):
 
     def _make_room(self):
         # type: () -> bool
-        """Forget the file that is gone for longest and that nobody looks at; whether there was one."""
+        """Forget the file that is gone for longest and is not shown; whether there was one."""
         gone = [
             entry
             for entry in self.entries.values()

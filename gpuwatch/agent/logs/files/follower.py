@@ -48,10 +48,10 @@ class Follower(object):
 
     def __init__(self, path, clock, taken=None):
         # type: (str, Callable[[], float], Callable[[tuple[int, int]], bool] | None) -> None
-        """`taken` states whether somebody else follows the file (device, inode)."""
+        """`taken` states whether another follower has the file (device, inode)."""
         self.path = path
         self.merged = False
-        """Our path is a name of a file that somebody else follows; ours has been read to its end."""
+        """Our path is a name of a file that another one follows; ours has been read to its end."""
         self.remote = False
         """On a network file system."""
         self.entered_at = 0.0

@@ -2,7 +2,7 @@
 
 A FIFO or device that takes the place of a file between a check and the opening would hold the reader, or do
 something by being opened. And a link may lead to a file that its owner cannot read, but whoever watches can:
-what nobody but root may read must not come into a report because a user linked to it.
+what only root may read must not come into a report because a user linked to it.
 """
 
 import errno

@@ -39,7 +39,7 @@ def rotated_meanwhile(path, ours, newest):
     # type: (str, os.stat_result, os.stat_result) -> list[tuple[str, int, int]]
     """(path, inode, 0) of the files that came after ours and were rotated away before the newest one came.
 
-    Only where ours has become one of its siblings: what else has such a name may be somebody else's log.
+    Only where ours has become one of its siblings: another file of such a name may be another program's log.
     """
     siblings = _aged(path)
     if ours.st_ino not in [found.st_ino for found, _ in siblings]:

@@ -1,4 +1,4 @@
-"""A file's lines as they come, for somebody who looks at them."""
+"""A file's lines as they come, for a screen that shows them."""
 
 from ..ipc.outbox import BRIM_BYTES, lines_frames
 from ..lines.rows import row

@@ -1,7 +1,7 @@
 """Where the log reader is: written by it before anything that may never end, read by the agent when it hangs.
 
 A pipe of which the reader holds both ends. Nobody reads it while all is well, so that an activity marker
-costs one system call and wakes nobody; when it is full the reader empties it.
+costs one system call and wakes no process; when it is full the reader empties it.
 """
 
 import os

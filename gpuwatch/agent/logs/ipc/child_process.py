@@ -97,7 +97,7 @@ class Child(object):
 
     def receive(self):
         # type: () -> None
-        """It is not silent, or nobody listens to it."""
+        """It is not silent, or its reader is gone."""
         self._received, self._worked = time.monotonic(), cpu_s(self.process.pid)[0]
 
     def hangs(self):

@@ -156,7 +156,7 @@ def crowded(path, most):
 
 def ended(why, status):
     # type: (str, int | None) -> dict[str, Any]
-    """The reader ended by itself with this status, hung (`work`, `wait`), or was `stopped` by somebody."""
+    """The reader ended by itself with this status, hung (`work`, `wait`), or was `stopped` by a signal."""
     what = "was stopped by a signal" if why == "stopped" else "did not come to an end with a request"
     return {
         "code": "log_reader_ended",

@@ -2,7 +2,7 @@
 
 The writer stands in the line's head: before the message, among stamps, levels and logger names, or in a field
 of a structured record. A sentence names a failed rank only in the phrases of the table (`rank 3 died`, `on
-rank 3`); a rank that it names otherwise is somebody else. Linear in the length of a line, which is cut.
+rank 3`); a rank that it names otherwise is another one. Linear in the length of a line, which is cut.
 """
 
 import re
@@ -226,7 +226,7 @@ def _read_sentence(text, at, anonymous):
     # type: (str, int, bool) -> LineRanks
     """The one rank that a sentence states has failed; an empty reading where there is none or more than one.
 
-    `anonymous`: the head names nobody, so that the place of an error (`on rank 3`) counts, too.
+    `anonymous`: the head names no rank, so that the place of an error (`on rank 3`) counts, too.
     """
     failed = {}  # type: dict[tuple[str, int], str | None]
     for found in islice(RANK_NAMED.finditer(text, at), MAX_MENTIONS):

@@ -91,7 +91,7 @@ PEER = re.compile(
     r"[\s:=]{1,3}(?:global |the |process |peer |worker )?[\[(]?)$",
     re.IGNORECASE,
 )
-"""What stands before the rank of somebody else: `waits for rank 5`, `recv from rank 2`."""
+"""What stands before the number of another rank: `waits for rank 5`, `recv from rank 2`."""
 
 FROM = re.compile(
     r"\b(?:error|exception|failure|traceback|abort|signal)s?\s(?:was |raised |received |reported )?from "
@@ -133,7 +133,7 @@ SRUN_TASK = re.compile(r"\bsrun: error: [\w.-]{1,120}: task (?P<n>\d{1,6}): ")
 SUFFIX = re.compile(r"(?:[,;@|]|\s[-\u2013])\s{0,2}(?:on |for )?$")
 """What stands before the rank of the writer at the end of a line: `..., rank 3`, `... @ rank 3`."""
 OTHERS = re.compile(r"\b(?:ranks|peer|remote)\b", re.IGNORECASE)
-"""A word of a line whose last rank may be somebody else."""
+"""A word of a line whose last rank may be another one."""
 LAST_IN_LINE = re.compile(r"[\s\]),.;]{0,3}(?:$|[, ]{1,2}[A-Za-z_]{1,20}=)")
 """What stands behind it."""
 BARE = re.compile(r"\[(?P<n>\d{1,4})(?:/(?P<world>\d{1,5}))?\](?=:? )(?! ?NCCL)")

@@ -1,4 +1,4 @@
-"""Searching files for somebody's pattern, in a process of its own: one that never ends costs nobody else.
+"""Searches files for a person's pattern, in a process of its own: one that never ends stops nothing else.
 
 The process is forked from the log reader, which has one thread, so that it starts at once; it is killed when
 it is cancelled, or when it logs nothing for `STALL_CPU_S` of work.

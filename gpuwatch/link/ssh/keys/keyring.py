@@ -50,7 +50,7 @@ class Keyring:
     def unlock(self, hosts: Iterable[ResolvedHost], ask: Ask | None) -> None:
         """Load every key file that these hosts need, asking once for each that is encrypted and in no agent.
 
-        An encrypted file that nobody configured is asked for only where there is no other key.
+        An encrypted file that is not configured is asked for only where there is no other key.
         """
         held: dict[str | None, dict[bytes, AgentKey]] = {}  # a thousand hosts share one agent
         for host in hosts:

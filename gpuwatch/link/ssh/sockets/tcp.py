@@ -37,7 +37,7 @@ class TcpStream:
         """Connect; `close` from another thread ends it early.
 
         Raises:
-            CarrierError: the name does not resolve or nobody answers there.
+            CarrierError: the name does not resolve or no server answers there.
         """
         failure: OSError | None = None
         for family, protocol, address in _addresses(host):

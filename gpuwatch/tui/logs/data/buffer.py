@@ -104,7 +104,7 @@ class Buffer(Window):
         self._forget_read()
         self._ask("there", time=at + self.offset_s, before=self._page)
         if self._read is not None:
-            self._read.time = None  # nobody goes to a line of it
+            self._read.time = None  # no view goes to a line of it
 
     def earlier(self) -> None:
         """Read the page before what is loaded, unless one is on its way or there is none."""

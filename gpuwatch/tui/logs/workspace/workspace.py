@@ -126,7 +126,7 @@ class LogWorkspace:
         self.show(dict.fromkeys([*own, *about]), lead)
 
     def choose_for_them(self) -> None:
-        """Show what matters most, as nobody has chosen yet."""
+        """Show what matters most, where nothing is chosen yet."""
         self.text, found, self.led = first_choice(self.view_state)
         if found:
             self.show(found)
@@ -195,7 +195,7 @@ class LogWorkspace:
         return self.hunt.version, self.bookmarks.version, self.clocks
 
     def _arrange(self, lead: tuple[LogSource, int] | None = None) -> None:
-        """Open what the mode needs, close what nobody looks at, and go to a line by its offset."""
+        """Open what the mode needs, close what is not shown, and go to a line by its offset."""
         if self.mode == "panes":
             self.opened.keep(self.sources)
             if lead is not None:
