@@ -10,7 +10,7 @@ import os
 import stat
 import zlib
 
-from .regular_file import open_regular
+from .regular_file import NOT_REGULAR, open_regular
 from .rotation import copied_to, rotated_meanwhile, signature
 
 TYPE_CHECKING = False
@@ -196,7 +196,10 @@ class Follower(object):
         # type: (os.stat_result, int) -> Piece | None
         """Another file has our path. Its writer has left ours once it has written there."""
         if not stat.S_ISREG(found.st_mode):
-            return self._more(budget)
+            piece = self._more(budget)
+            if piece is None:
+                raise OSError(0, NOT_REGULAR, self.path)
+            return piece
         if self._taken is not None and self._taken((found.st_dev, found.st_ino)):
             piece = self._more(budget)
             if piece is None:

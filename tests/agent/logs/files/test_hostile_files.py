@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from gpuwatch.wire import Logs, Search, Tail
 from tests.agent.logs.conftest import LogAgent, append, texts, wait_for
 from tests.agent.running import newest
@@ -47,6 +49,33 @@ def test_what_is_no_file_of_lines_is_left_alone(folder: Path, agent_of: Start) -
         one.path for one in listed if one.path.startswith(str(folder))
     ]  # other jobs run on this machine too
     assert own == [str(folder / "z.log")]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_followed_log_that_becomes_no_file_is_unreadable_until_it_is_one_again(
+    folder: Path, agent_of: Start, kind: str
+) -> None:
+    log = folder / "a.log"
+    log.write_text("BOOM code=1\n")
+    agent = agent_of()
+    agent.found()
+    agent.file(log, lambda one: one.state == "following")
+    log.rename(folder / "a.old")
+    with (folder / "a.old").open("a") as writer:
+        writer.write("BOOM code=2\n")
+    match kind:
+        case "pipe":
+            os.mkfifo(log)
+        case "device":
+            log.symlink_to("/dev/zero")
+        case "folder":
+            log.mkdir()
+    agent.found(lambda one: one.fields == {"code": 2})
+    assert agent.file(log, lambda one: one.state == "unreadable").reason
+    log.rmdir() if kind == "folder" else log.unlink()
+    log.write_text("BOOM code=3\n")
+    agent.found(lambda one: one.fields == {"code": 3})
+    agent.file(log, lambda one: one.state == "following")
 
 
 def test_more_files_than_can_be_followed_are_counted(folder: Path, agent_of: Start) -> None:
