@@ -8,6 +8,7 @@ A secret that stands without any of these signs cannot be distinguished from oth
 import re
 
 from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms
+from .secret_names import PASSES, SECRET_KEYS, without_paired
 from .secret_phrases import PHRASE_SIGNS, without_phrases
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "access-key", "accesskey", "auth", "bearer", "://", "private", "credential", "-pass", "_pass",
     "pwd", "-pw", "sig=", "signature=", "accountkey", "curl", "pass=", "pass:", "sshpass", "mysql", "mariadb",
     "redis-cli", "_key", "-key", "key:", 'key"', "key'", "--key", "pw=", "jwt", "cookie", "@",
-    "session",
+    "session", "key=", "key>", " key ", "ngkey",
 )  # fmt: skip
 """One of these words stands in every text with something to mask, in lower case."""
 _BETWEEN = (
@@ -36,8 +37,8 @@ _VALUE = (
     r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
 )
 _SECRET_NAME = re.compile(
-    r"(?:passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key"
-    r"|auth[-_]?key|credentials?)" + _BETWEEN + _VALUE,
+    r"(?:passw(?:or)?d|passphrase|secret|token|(?:api|access|secret|private|auth)[-_ ]?key|credentials?"
+    r"|sshpass|(?:sign(?:ing)?|account|encryption|master|license)key)" + _BETWEEN + _VALUE,
     re.IGNORECASE,
 )
 _WEAK = re.compile(
@@ -98,20 +99,6 @@ _TEXT_TOKEN = re.compile(
 )
 _LONG_TOKEN = 8
 _LONG_USER = 20
-_SECRET_KEYS = frozenset((
-    "wandb", "hf", "openai", "anthropic", "storage", "encryption", "encrypt", "signing", "sign", "ngc",
-    "comet", "neptune", "mlflow", "aws", "azure", "gcp", "account", "shared", "master", "ssh",
-    "client", "service", "license", "deploy", "admin", "app", "user", "login", "crypt", "jwt", "hmac",
-    "secret", "session", "webhook", "ssl", "tls", "gpg", "pgp", "vault", "db", "database", "s3",
-    "minio", "azureml", "databricks", "bearer",
-    "mysql", "pg", "postgres", "mongo", "redis", "smtp", "mail", "ftp", "root", "proxy", "registry",
-))  # fmt: skip
-"""What stands before `_KEY` or `_PASS` where it opens something."""
-_PASSES = frozenset((
-    "forward", "backward", "fwd", "bwd", "first", "second", "third", "single", "multi", "two", "one",
-    "last", "next", "per", "eval", "train", "bypass", "by",
-))  # fmt: skip
-"""What stands before `_pass` where it is a pass over data."""
 _REFERENCE = re.compile(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,4096}$|<[^>\n]{0,200}>?$")
 """`$NAME`, `$(command)`, `****`, `<hidden>`: stands for a secret, but is none."""
 _LAST_WORD = re.compile(r"[A-Za-z0-9]{1,24}$")
@@ -122,6 +109,8 @@ _RULES = ("|", "\u2502", "\u2503")
 """Between the cells of a table."""
 _WEAK_LEAST = 4
 _RANDOM_LEAST = 12
+_SHORT_PASSWORD = 6
+_OPAQUE_LEAST, _OPAQUE_DIGITS = 16, 3
 
 
 def masked(text):
@@ -141,7 +130,7 @@ def masked(text):
     text = _PRIVATE_KEY.sub(r"\1" + MASK, text)
     text = _SIGNED.sub(r"\1" + MASK, text)
     text = _OPTION.sub(_option, text)
-    text = without_phrases(_CLIENT.sub(r"\1" + MASK, text), lower)
+    text = without_paired(without_phrases(_CLIENT.sub(r"\1" + MASK, text), lower), lower)
     if "curl" in lower:
         text = _CURL_USER.sub(r"\1" + MASK, text)
     if "@" in text:
@@ -197,9 +186,10 @@ def _named(found):
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
-    if spaced and not value.startswith("-") and not _in_option(found) and "," not in between:
-        return _masked_value(found) if is_random(value, _RANDOM_LEAST) else whole
-    if spaced and (value.startswith("-") or not _in_option(found)):
+    if spaced and not value.startswith("-") and not _in_option(found):
+        is_stated = "is" in between and _is_opaque(value, whole[:4].lower() == "pass")
+        return _masked_value(found) if is_stated or is_random(value, _RANDOM_LEAST) else whole
+    if spaced and value.startswith("-"):
         return whole
     if between.strip()[:1] in _RULES and not (re.search("[0-9]", value) or is_random(value, _RANDOM_LEAST)):
         return whole
@@ -214,22 +204,36 @@ def _named(found):
     return _masked_value(found)
 
 
+def _is_opaque(value, is_password):
+    # type: (str, bool) -> bool
+    """Whether a value, of which a sentence states that it is the secret, is no word of that sentence."""
+    digits = sum(each in "0123456789" for each in value)
+    letters = sum(each.isalpha() for each in value)
+    if is_password:
+        return len(value) >= _SHORT_PASSWORD and digits > 0 and letters > 0
+    return len(value) >= _OPAQUE_LEAST and digits >= _OPAQUE_DIGITS and letters > 0 and "/" not in value
+
+
 def _weak(found):
     # type: (Match[str]) -> str
     """A value behind `DB_PASS=` or `WANDB_KEY=`: not of `forward_pass=`, `sort_key=` or `--pass 3`."""
     name, value = found.group("name").lower(), _value(found)
     assigned = any(sign in found.group("between") for sign in "=:%>") or _in_option(found)
     plain = value.lower() in _NO_SECRETS or value.lower() in _METHODS or _is_reference(value)
-    if not assigned or plain or _is_measure(value):
+    if plain or _is_measure(value):
         return found.group(0)
     before = _word_before(found)
+    if not assigned:
+        is_token = before in SECRET_KEYS and is_random(value, _RANDOM_LEAST)
+        return _masked_value(found) if is_token else found.group(0)
     if name in ("pass", "pwd", "pw"):
-        is_pair = before != "" and before not in _PASSES and ":" not in found.group("between")
-        named = is_pair or before in _SECRET_KEYS or (name != "pass" and _is_bare_password(found, before))
+        is_pair = before != "" and before not in PASSES and ":" not in found.group("between")
+        named = is_pair or before in SECRET_KEYS or (name != "pass" and _is_bare_password(found, before))
         secret = named or (found.group("name") == "PASS" and "=" in found.group("between"))
         secret = secret and len(value) >= _WEAK_LEAST and "/" not in value and not value.startswith("-")
     else:
-        secret = name == "key" and before in _SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
+        secret = name == "key" or (name == "auth" and any(each in value for each in "0123456789"))
+        secret = secret and before in SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
     secret = secret and not found.group("odd")
     return _masked_value(found) if secret or is_random(value, _RANDOM_LEAST) else found.group(0)
 

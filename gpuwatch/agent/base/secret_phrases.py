@@ -3,6 +3,7 @@
 import re
 
 from .secret_forms import MASK
+from .secret_names import value_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,6 +103,10 @@ class SecretLines(object):
         # type: (str) -> str
         """The next line, without such a secret; only a line of one word is a value."""
         above, self._above = self._above, line
+        paired = value_below(above, line) if "alue" in line or "<string>" in line else None
+        if paired is not None:
+            at = line.rindex(paired)
+            return line[:at] + MASK + line[at + len(paired) :]
         if not self._in_key and above.rstrip()[-1:] not in _LAST_SIGNS:
             return line
         self._in_key = (self._in_key or _KEY_BEGINS.search(above) is not None) and "-----" not in line

@@ -1,0 +1,156 @@
+"""Which names are those of secrets, and their values in XML and in pairs of `name` and `value`."""
+
+import re
+
+from .secret_forms import MASK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Match  # noqa: F401 - used in type comments
+
+SECRET_KEYS = frozenset((
+    "wandb", "hf", "openai", "anthropic", "storage", "encryption", "encrypt", "signing", "sign", "ngc",
+    "comet", "neptune", "mlflow", "aws", "azure", "gcp", "account", "shared", "master", "ssh",
+    "client", "service", "license", "deploy", "admin", "app", "user", "login", "crypt", "jwt", "hmac",
+    "secret", "session", "webhook", "ssl", "tls", "gpg", "pgp", "vault", "db", "database", "s3",
+    "minio", "azureml", "databricks", "bearer", "kaggle", "langsmith", "mistral", "cohere", "groq", "gemini",
+    "openrouter", "swanlab", "clearml", "dagshub", "roboflow", "pinecone", "slack", "github", "gitlab",
+    "mysql", "pg", "postgres", "mongo", "redis", "rediscli", "smtp", "mail", "ftp", "root", "proxy",
+    "registry",
+))  # fmt: skip
+"""What stands before `_KEY` or `_PASS` where it opens something."""
+PASSES = frozenset((
+    "forward", "backward", "fwd", "bwd", "first", "second", "third", "single", "multi", "two", "one",
+    "last", "next", "per", "eval", "train", "bypass", "by",
+))  # fmt: skip
+"""What stands before `_pass` where it is a pass over data."""
+_KEY_OF = frozenset(("api", "access", "private", "auth"))
+_ENDS = (
+    "password", "passwd", "passphrase", "secret", "token", "credential", "credentials", "apikey", "accesskey",
+    "secretkey", "privatekey", "authkey", "sshpass",
+)  # fmt: skip
+_TEXT_TOKENS = frozenset((
+    "pad", "eos", "bos", "eot", "unk", "mask", "sep", "cls", "image", "next", "last", "first", "special",
+    "stop", "end", "start", "num", "max", "min",
+))  # fmt: skip
+_WORDS = re.compile(r"[A-Z]{1,60}(?![a-z])|[A-Z]?[a-z]{1,60}|[0-9]{1,20}")
+_IDENTIFIER = r"([\w.:-]{3,80})"
+_QUOTE = r"\\{0,3}[\"']?"
+_QUOTED = r"(?:\\{0,3}\"([^\"\n\\]{1,4096})|\\{0,3}'([^'\n\\]{1,4096})|([^\s\"',;{}<>()\[\]\\]{1,4096}))"
+_IS = _QUOTE + r"[ \t]{0,3}[:=][ \t]{0,3}"
+_SEPARATOR = r"(?:[ \t]{0,3}[,;][ \t]{0,3}|[ \t]{1,20})"
+_PAIR = re.compile(
+    r"\b(?:name|key)"
+    + _IS
+    + _QUOTE
+    + _IDENTIFIER
+    + _QUOTE
+    + _SEPARATOR
+    + _QUOTE
+    + r"\bvalue"
+    + _IS
+    + _QUOTED,
+    re.IGNORECASE,
+)
+"""`{"name": "DB_PASSWORD", "value": "x"}`, `<add key="ApiKey" value="x"/>`, `{Name:X Value:x}`."""
+_PAIR_BACKWARDS = re.compile(
+    r"\bvalue"
+    + _IS
+    + _QUOTED
+    + _QUOTE
+    + _SEPARATOR
+    + _QUOTE
+    + r"\b(?:name|key)"
+    + _IS
+    + _QUOTE
+    + r"([\w.:-]{3,80})",
+    re.IGNORECASE,
+)
+_TEXT = r"[ \t]{0,20}(?:<!\[CDATA\[)?[ \t]{0,20}([^<>\s\]][^<>\]\n]{0,4095})(?=</|\]\]>)"
+_ELEMENT = re.compile(r"<" + _IDENTIFIER + r"(?:[ \t][^<>]{0,200})?>" + _TEXT)
+_PROPERTY = re.compile(
+    r"<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>[ \t]{0,20}"
+    r"<(?:value|string)>" + _TEXT
+)
+_NAME_LINE = re.compile(
+    r"(?:(?:^|[\s\"'{-])(?:name|key)" + _IS + _QUOTE + _IDENTIFIER + _QUOTE + r"[ \t]{0,3},?"
+    r"|<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>)[ \t]{0,8}$",
+    re.IGNORECASE,
+)
+_VALUE_LINE = re.compile(
+    r"(?:(?:^|[\s\"'{-])value" + _IS + _QUOTED + r"|<(?:value|string)>" + _TEXT + r")", re.IGNORECASE
+)
+_NO_VALUES = frozenset(("none", "null", "true", "false", "required", "missing", "unset", "empty", "default"))
+_NUMBER = "0123456789.%/+-"
+
+
+def is_secret_name(name):
+    # type: (str) -> bool
+    """Whether a name ends in a word for a secret: `DB_PASSWORD`, `apiKey`, `spring.datasource.password`."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words:
+        return False
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last == "token":
+        return before not in _TEXT_TOKENS
+    if last.endswith(_ENDS):
+        return True
+    if last == "key":
+        return before in SECRET_KEYS or before in _KEY_OF
+    if last == "auth":
+        return before in SECRET_KEYS
+    return last in ("pass", "pwd") and before != "" and before not in PASSES
+
+
+def without_paired(text, lower):
+    # type: (str, str) -> str
+    """The text without the values of such names in XML and in pairs. `lower`: the text in lower case."""
+    if "value" in lower:
+        text = _PAIR_BACKWARDS.sub(_backwards, _PAIR.sub(_paired, text))
+    if "</" in text or "]]>" in text:
+        text = _ELEMENT.sub(_paired, _PROPERTY.sub(_paired, text))
+    return text
+
+
+def value_below(above, line):
+    # type: (str, str) -> str | None
+    """A secret in the line below its name, as manifests of Kubernetes have them; None: there is none."""
+    found = _VALUE_LINE.search(line)
+    named = None if found is None else _NAME_LINE.search(above[-200:])
+    if found is None or named is None:
+        return None
+    name = named.group(1) or named.group(2)
+    value = next(each for each in found.groups() if each)
+    return value if _is_secret(name, value) else None
+
+
+def _paired(found):
+    # type: (Match[str]) -> str
+    return _masked(found, 1, range(2, found.re.groups + 1))
+
+
+def _backwards(found):
+    # type: (Match[str]) -> str
+    return _masked(found, 4, range(1, 4))
+
+
+def _masked(found, name, values):
+    # type: (Match[str], int, range) -> str
+    """The match with its value masked, if the name is that of a secret. `name`, `values`: groups."""
+    value = next(each for each in values if found.group(each))
+    whole = found.group(0)
+    if not _is_secret(found.group(name), found.group(value)):
+        return whole
+    begin, end = found.start(value) - found.start(), found.end(value) - found.start()
+    return whole[:begin] + MASK + whole[end:]
+
+
+def _is_secret(name, value):
+    # type: (str, str) -> bool
+    bare = value.strip()
+    plain = bare.lower() in _NO_VALUES or bare[:1] in ("$", "<", "[") or bare.startswith(MASK)
+    if plain or not is_secret_name(name):
+        return False
+    if name.lower().endswith("token"):
+        return len(bare) >= 8 and any(each.isdigit() for each in bare) and bool(bare.strip(_NUMBER))
+    return bool(bare.strip(_NUMBER)) or name.lower().endswith(("password", "passwd", "pass", "pwd"))
