@@ -12,23 +12,21 @@ from gpuwatch.tui.fleet.node_columns import COLUMNS, SORTS, NodeColumn, choose
 from gpuwatch.tui.fleet.node_filter import Shown
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.selectable_lines import SortableTable
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 
-class NodeTable(SelectableLines):
+class NodeTable(SortableTable):
     """One line a node under a pinned heading. The cursor stays on its node when the order changes."""
 
     DEFAULT_CSS: ClassVar[str] = "NodeTable { height: 1fr; min-height: 3; }"
     pinned = 1
     table = "nodes"
+    falling_columns = frozenset(column.name for column in COLUMNS if column.falling)
 
     def __init__(self, shown: Shown) -> None:
         super().__init__(id="nodes")
         self.shown = shown
-        self.sort_name: str | None = None
-        """The column that orders the table; None: the plan's order."""
-        self.falling = False
         self.views: list[NodeView] = []
         self._columns: list[tuple[NodeColumn, int]] = []
         self._chosen_for: object = None
@@ -37,7 +35,7 @@ class NodeTable(SelectableLines):
     def prepare(self) -> None:
         """Order the nodes and choose the columns."""
         now, views = self.view_state.now, self.shown.views
-        if self.sort_name is not None:
+        if self.sort_name:
             column = next(c for c in COLUMNS if c.name == self.sort_name)
             views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
         self.views = views
@@ -122,43 +120,10 @@ class NodeTable(SelectableLines):
         """Order by the next column, and by the plan after the last one."""
         at = SORTS.index(self.sort_name) + 1 if self.sort_name else 0
         visible = [c.name for c, _ in self._columns]
-        self.sort_by(next((name for name in SORTS[at:] if name in visible), None))
+        self.sort_by(next((name for name in SORTS[at:] if name in visible), ""))
 
-    def sort_by(self, name: str | None) -> None:
-        """Order by a column; again turns it round."""
-        if name is not None and name == self.sort_name:
-            self.falling = not self.falling
-        else:
-            self.sort_name = name
-            self.falling = self._falls(name)
-        self._keep_order()
-
-    @staticmethod
-    def _falls(name: str | None) -> bool:
-        """Which way round a column is ordered at first."""
-        return next((c.falling for c in COLUMNS if c.name == name), False)
-
-    def take_order(self, text: str) -> None:
-        """Order as the settings have it: the name of a column, with `-` before it the other way round."""
-        name = text.removeprefix("-") or None
-        self.sort_name, self.falling = name, self._falls(name) != text.startswith("-")
-
-    def _keep_order(self) -> None:
-        turned = self.falling != self._falls(self.sort_name)
-        order = ("-" if turned else "") + self.sort_name if self.sort_name else ""
-        self.cockpit.prefer_of("sort", self.table, order)
-        self.repaint()
-
-    def reverse(self) -> None:
-        """Turn the order round."""
-        self.falling = not self.falling
-        self._keep_order()
-
-    def click(self, line: int, x: int, *, twice: bool) -> None:
-        """A click on a title sorts by it; elsewhere it moves the cursor."""
-        if line > 0:
-            super().click(line, x, twice=twice)
-            return
+    def click_title(self, x: int) -> None:
+        """Sort by the title at this column of the screen."""
         left = 2
         for column, cells in self._columns:
             if left <= x <= left + cells and column.name in SORTS:

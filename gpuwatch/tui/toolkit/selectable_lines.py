@@ -1,4 +1,4 @@
-"""Lines with a cursor on one of several items, and pages of them that are made afresh."""
+"""Lines with a cursor: lists, tables that a column orders, pages that are made afresh."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
+
+    from gpuwatch.tui.model.preferences import Table
 
 
 class SelectableLines(LineView, can_focus=True):
@@ -114,6 +116,54 @@ class SelectableLines(LineView, can_focus=True):
     def on_blur(self) -> None:
         """The cursor loses its colour."""
         self.pull()
+
+
+class SortableTable(SelectableLines):
+    """Lines under a heading whose titles order them; the order is kept in the settings."""
+
+    table: ClassVar[Table]
+    unsorted: ClassVar[str] = ""
+    """What orders the table where no column was chosen."""
+    falling_columns: ClassVar[frozenset[str]]
+    """Columns that begin with their largest value."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self.sort_name = self.unsorted
+        self.falling = False
+
+    def sort_by(self, name: str) -> None:
+        """Order by a column; again turns it round."""
+        again = bool(name) and name == self.sort_name
+        self.falling = not self.falling if again else name in self.falling_columns
+        self.sort_name = name
+        self._keep_order()
+
+    def take_order(self, text: str) -> None:
+        """Order as the settings have it: the name of a column, with `-` before it the other way round."""
+        self.sort_name = text.removeprefix("-") or self.unsorted
+        self.falling = (self.sort_name in self.falling_columns) != text.startswith("-")
+
+    def _keep_order(self) -> None:
+        turned = self.falling != (self.sort_name in self.falling_columns)
+        self.cockpit.prefer_of("sort", self.table, ("-" * turned + self.sort_name) * bool(self.sort_name))
+        self.repaint()
+
+    def reverse(self) -> None:
+        """Turn the order round."""
+        self.falling = not self.falling
+        self._keep_order()
+
+    def click_title(self, x: int) -> None:
+        """Sort by the title at this column of the screen."""
+        raise NotImplementedError
+
+    def click(self, line: int, x: int, *, twice: bool) -> None:
+        """A click on a title sorts by it; elsewhere it moves the cursor."""
+        if line > 0:
+            super().click(line, x, twice=twice)
+        else:
+            self.click_title(x)
 
 
 class RebuiltPage(SelectableLines):

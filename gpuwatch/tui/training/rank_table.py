@@ -15,7 +15,7 @@ from gpuwatch.fleet.nodes.units import UNKNOWN
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.charts import sparkline
 from gpuwatch.tui.toolkit.rows import Cell, Row, highlighted, joined, text_of
-from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
+from gpuwatch.tui.toolkit.selectable_lines import SortableTable
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
 from gpuwatch.tui.training.job_view import TrainingView
 from gpuwatch.tui.training.rank_columns import (
@@ -38,10 +38,12 @@ WIDE_COLUMNS = 70
 """A wider table has room for longer node names."""
 
 
-class RankTable(SelectableLines):
+class RankTable(SortableTable):
     """A line a rank. The cursor stays on its rank when the order changes."""
 
     table = "ranks"
+    unsorted = WORST
+    falling_columns = frozenset(column.name for column in COLUMNS if column.falling)
     DEFAULT_CSS: ClassVar[str] = "RankTable { height: 1fr; min-height: 3; }"
 
     def __init__(self, view: TrainingView) -> None:
@@ -49,8 +51,6 @@ class RankTable(SelectableLines):
         self.view = view
         self.statistics = len(STATISTICS)
         """How many of the lines above there is room for."""
-        self.sort_name = WORST
-        self.falling = False
         self.only_flagged = False
         self.rows: list[RankRow] = []
         self._columns: list[RankColumn] = []
@@ -215,46 +215,14 @@ class RankTable(SelectableLines):
         self._on = _identity(self.rows[item]) if self.rows else None
         super().go(item)
 
-    def sort_by(self, name: str) -> None:
-        """Order by a column; again turns it round."""
-        if name == self.sort_name:
-            self.falling = not self.falling
-        else:
-            self.sort_name = name
-            self.falling = self._falls(name)
-        self._keep_order()
-
-    @staticmethod
-    def _falls(name: str) -> bool:
-        """Which way round a column is ordered at first."""
-        return next((c.falling for c in COLUMNS if c.name == name), False)
-
-    def take_order(self, text: str) -> None:
-        """Order as the settings have it: the name of a column, with `-` before it the other way round."""
-        name = text.removeprefix("-") or WORST
-        self.sort_name, self.falling = name, self._falls(name) != text.startswith("-")
-
-    def _keep_order(self) -> None:
-        turned = self.falling != self._falls(self.sort_name)
-        self.cockpit.prefer_of("sort", self.table, ("-" if turned else "") + self.sort_name)
-        self.repaint()
-
     def sort_next(self) -> None:
         """Order by the next column that is shown."""
         shown = [WORST, "rank", *(column.name for column in self._columns)]
         at = shown.index(self.sort_name) if self.sort_name in shown else -1
         self.sort_by(shown[(at + 1) % len(shown)])
 
-    def reverse(self) -> None:
-        """Turn the order round."""
-        self.falling = not self.falling
-        self._keep_order()
-
-    def click(self, line: int, x: int, *, twice: bool) -> None:
-        """A click on a title sorts by it; elsewhere it moves the cursor."""
-        if line > 0:
-            super().click(line, x, twice=twice)
-            return
+    def click_title(self, x: int) -> None:
+        """Sort by the title at this column of the screen."""
         left = 3 + RANK + self._place
         if x < 3 + RANK:
             self.sort_by("rank")
