@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuwatch.link.smi.node import SmiNode
-from gpuwatch.link.stream.frame_stream import Item, Started
-from gpuwatch.link.stream.limits import LineSplitter, Refusals, StartFinder, StreamError, TokenBucket
+from gpuwatch.link.stream.frame_stream import Item, MarkedStream, Started
+from gpuwatch.link.stream.limits import LineSplitter, StreamError, TokenBucket
 from gpuwatch.plain import plain
 
 LINE_LIMIT_BYTES = 4096
@@ -18,12 +18,12 @@ FRAMES_PER_S, FRAMES_BURST = 100.0, 500.0
 BYTES_PER_S, BYTES_BURST = 1.0 * (1 << 20), 8.0 * (1 << 20)
 
 
-class SmiStream:
+class SmiStream(MarkedStream):
     """An `ItemStream` of the fallback's lines."""
 
     def __init__(self, nonce: str, interval_s: float, python: str | None) -> None:
         """Wait for the start marker with this nonce; the rest as in `SmiNode`."""
-        self._start = StartFinder(nonce)
+        super().__init__(nonce)
         self._interval_s = interval_s
         self._python = python
         self._node: SmiNode | None = None
@@ -31,17 +31,6 @@ class SmiStream:
         self._bytes = TokenBucket(BYTES_PER_S, BYTES_BURST)
         self._lines = TokenBucket(LINES_PER_S, LINES_BURST)
         self._frames = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
-        self._refused = Refusals()
-
-    @property
-    def started(self) -> bool:
-        """Whether the start marker came."""
-        return self._start.found
-
-    @property
-    def noise(self) -> str:
-        """What came before the start marker, as it came: clean it before it is shown."""
-        return self._start.noise
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
         """Take the next bytes; consume the iterator to its end before feeding more.

@@ -66,20 +66,11 @@ class ItemStream(Protocol):
         ...
 
 
-class FrameStream:
-    """Feed it what arrives, in pieces of any size."""
+class MarkedStream:
+    """A stream that begins behind a start marker, and counts what it refuses."""
 
-    def __init__(
-        self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
-    ) -> None:
-        """`kept`: of bytes that are kept, where it goes on over several connections."""
-        self._limits = limits or StreamLimits()
+    def __init__(self, nonce: str) -> None:
         self._start = StartFinder(nonce)
-        self._inflate = zlib.decompressobj()
-        self._lines = LineSplitter(MAX_LINE_BYTES)
-        self._frames = TokenBucket(self._limits.frames_per_s, self._limits.frames_burst)
-        self._bytes = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
-        self._kept = kept or kept_allowance(self._limits)
         self._refused = Refusals()
 
     @property
@@ -91,6 +82,22 @@ class FrameStream:
     def noise(self) -> str:
         """What came before the start marker, as it came: clean it before it is shown."""
         return self._start.noise
+
+
+class FrameStream(MarkedStream):
+    """Feed it what arrives, in pieces of any size."""
+
+    def __init__(
+        self, nonce: str, limits: StreamLimits | None = None, kept: TokenBucket | None = None
+    ) -> None:
+        """`kept`: of bytes that are kept, where it goes on over several connections."""
+        super().__init__(nonce)
+        self._limits = limits or StreamLimits()
+        self._inflate = zlib.decompressobj()
+        self._lines = LineSplitter(MAX_LINE_BYTES)
+        self._frames = TokenBucket(self._limits.frames_per_s, self._limits.frames_burst)
+        self._bytes = TokenBucket(self._limits.bytes_per_s, self._limits.bytes_burst)
+        self._kept = kept or kept_allowance(self._limits)
 
     def feed(self, data: bytes, now: float) -> Iterator[Item]:
         """Take the next bytes; consume the iterator to its end before feeding more.
