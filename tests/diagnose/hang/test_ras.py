@@ -60,7 +60,7 @@ def test_who_left_or_aborted_is_told(sentences: Sentences) -> None:
 def test_equal_counts_blame_nobody() -> None:
     verdict = judge_ras([reported(answer([rank(n, 42) for n in range(64)]))])
     assert not verdict.wrong
-    assert "no rank behind" in verdict.sentence
+    assert "rank behind" in verdict.sentence
     assert any("launches" in each for each in verdict.settle)
 
 
@@ -70,7 +70,7 @@ def test_equal_counts_blame_nobody() -> None:
 def test_an_answer_that_counts_no_rank_settles_nothing(words: str) -> None:
     verdict = judge_ras([reported(words)])
     assert not verdict.wrong
-    assert "no rank behind" not in verdict.sentence
+    assert "rank behind" not in verdict.sentence
     assert verdict.confidence == judge_ras([]).confidence
 
 
