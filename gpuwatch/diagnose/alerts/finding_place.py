@@ -214,9 +214,10 @@ def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace
     """
     task = finding.fields.get("tasks")
     place = where.of(task, finding.job, at) if isinstance(task, int) else None
-    if place is None or place.node != node or (task == 0 and len(where.on(node, place.job)) > 1):
+    if place is None or place.node != node:
         return None
-    return place
+    launcher = task == 0 and len(where.on(node, place.job)) > 1 and not where.tasks_are_ranks(place.job)
+    return None if launcher else place
 
 
 def _rank_place(

@@ -43,11 +43,12 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
             if any(abs(alert.first - each) <= NEAR_S and alert.last - each <= NEAR_S for each in moments):
                 return True
         proofs = [proof for proof in alert.proof if proof.offset is not None]
-        # how a process ended does not explain its last, fatal line
-        reported = near_cause if alert.severity == "error" else near
+        # neither how a process ended nor a warning explains its last, fatal line
+        fatal = alert.severity == "error"
+        reported = near_cause if fatal else near
         return bool(proofs) and all(
             within(reported[proof.node, proof.file], proof.offset or 0, NEAR_BYTES)
-            or within(beside[proof.node, proof.file], proof.offset or 0, BESIDE_BYTES)
+            or (not fatal and within(beside[proof.node, proof.file], proof.offset or 0, BESIDE_BYTES))
             for proof in proofs
         )
 

@@ -27,7 +27,7 @@ EXPLAINED_S = 600.0
 PEERS_WEIGHT = 5
 LOGGED_BYTES = 16384
 """An exception with its traceback stands at most so far above the launcher's line about the exit."""
-MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated"))
+MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated", "mpi.abort"))
 """How a rank also ends that only lost its peers."""
 
 
@@ -92,6 +92,10 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
                 return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
         if not earlier and best.code in EXITS and best.rank is None:
             earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
+        if not earlier and best.code in MILD_ENDS:
+            earlier = [alert for alert in _last_peer_error(alerts, best) if alert.id not in seen]
+            if earlier and best.rank is not None:
+                return structs.replace(earlier[0], node=best.node or earlier[0].node, rank=best.rank)
         if not earlier:
             return _placed(best, alerts)
         best = min(earlier, key=lambda alert: (weight(alert), alert.first))
@@ -148,6 +152,28 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
     return known or (found if len({alert.text for alert in found}) == 1 else [])
 
 
+def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
+    """The error about a peer above the end of the only process that is known to have ended, in its file.
+
+    Where other ranks ended too, one of them may be what the error is about.
+    """
+    others = {alert.rank for alert in alerts if alert.code in EXITS} - {ended.rank, None}
+    lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS} - {ended.rank, None}
+    if others or lost:
+        return []
+    proof = ended.proof[0]
+    above = [
+        alert
+        for alert in alerts
+        if alert.code in PEER_CONNECTION_ERRORS
+        and alert.role in ("root", "first")
+        and alert.severity in ("error", "critical")
+        and (alert.proof[0].node, alert.proof[0].file) == (proof.node, proof.file)
+        and 0 < (proof.offset or 0) - (alert.proof[0].offset or 0) <= LOGGED_BYTES
+    ]
+    return sorted(above, key=lambda alert: alert.proof[0].offset or 0)[:1]
+
+
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
     """The cause with its place where another line states it: the launcher's, below it, or the scheduler's."""
     if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
@@ -179,7 +205,7 @@ def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
     return (
         alert.rank is not None
         and alert.rank == ended.rank
-        and alert.role in ("root", "first")
+        and alert.role != "echo"
         and alert.code not in TIMEOUTS
         and alert.code not in EXITS
         and not is_precursor(alert)

@@ -91,8 +91,8 @@ def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
 
 
 def is_precursor(alert: Alert) -> bool:
-    """Whether an alert is about something that passes as a rule, and did not last."""
-    return alert.code in PRECURSORS and "lasts" not in alert.fields
+    """Whether an alert is about something that passes as a rule, did not last, and ended no process."""
+    return alert.code in PRECURSORS and "lasts" not in alert.fields and alert.severity in ("info", "warning")
 
 
 def _thrown_out(group: AlertGroup) -> bool:

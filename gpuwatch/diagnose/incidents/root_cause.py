@@ -216,8 +216,12 @@ def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, fl
 
 
 def _when(alert: Alert) -> float:
-    """When it did harm: an error that a rank reported again and again did at the last time, if at all."""
-    repeated = not alert.kernel and alert.rank is not None and alert.last - alert.first > ALIVE_S
+    """When it did harm: an error that a rank reported again and again did at the last time, if at all.
+
+    A loss of NaN stays: it did at the first one.
+    """
+    passes = not alert.kernel and not alert.code.startswith("num.")
+    repeated = passes and alert.rank is not None and alert.last - alert.first > ALIVE_S
     return alert.last if repeated else alert.first
 
 

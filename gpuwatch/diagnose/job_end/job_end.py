@@ -18,7 +18,13 @@ from gpuwatch.diagnose.job_end.closing import (
 )
 from gpuwatch.diagnose.job_end.epoch_end import ended_in_epoch, ends_on_purpose
 from gpuwatch.diagnose.job_end.planned_end import with_interruption
-from gpuwatch.diagnose.job_end.stopped_ranks import far_behind, nodes_cut_short, ranks_cut_short
+from gpuwatch.diagnose.job_end.stopped_ranks import (
+    absent_from_collective,
+    busy_behind,
+    far_behind,
+    nodes_cut_short,
+    ranks_cut_short,
+)
 from gpuwatch.diagnose.job_end.training_tracks import (
     BEHIND_STEPS,
     RankEnd,
@@ -103,6 +109,9 @@ class JobEnd:
         if self.finished:
             others = ranks_text(self.finished)
             return f"{ranks_text(self.behind)} stopped at step {first:,}{total}; {others} finished"
+        if first == self.step:
+            absent = ranks_text(self.behind)
+            return f"stopped at step {first:,}{total}: {absent} did not reach what the others wait for"
         return (
             f"stopped at step {first:,}{total}: {ranks_text(self.behind)} first, the others at {self.step:,}"
         )
@@ -131,7 +140,9 @@ def job_end(
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
     behind = ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
-    behind = behind or far_behind(main)
+    behind = (
+        behind or absent_from_collective(main, closings) or busy_behind(main, closings) or far_behind(main)
+    )
     ends = [alert for alert in alerts if alert.code == FINISHED]
     complete = furthest is not None and reached(furthest, total) and epoch is None
     run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)

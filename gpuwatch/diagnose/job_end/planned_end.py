@@ -37,7 +37,7 @@ _ASKED = re.compile(
 _SAVED = re.compile(
     r"(?i)\b(?:checkpoint|ckpt|state|model|snapshot|weights)\w*\b.{0,80}\b(?:saved|written|stored|committed"
     r"|complete[d]?|done)\b"
-    r"|\b(?:saved|wrote|written|stored)\b.{0,80}(?:\b(?:checkpoint|state|model|snapshot|weights)|ckpt)"
+    r"|\b(?:saved|wrote|written|stored)\b.{0,80}(?:\b(?:checkpoint|state|model|snapshot|weights)|ckpt|/\w)"
 )
 _NOT_SAVED = re.compile(
     r"(?i)\b(?:not|never|fail\w*|errors?|could|cannot|unable|partial\w*|incomplete|skipp\w*|before|last saved"
@@ -52,7 +52,7 @@ _INTERRUPTED = re.compile(
 )
 _AGAIN = re.compile(
     r"(?i)\b(?:requeu(?:ed|eing|ing)|requeing|requeue|resubmit(?:ted|ting)?|resubmission"
-    r"|submitted (?:the )?(?:follow|next|continuation)\w*|scontrol requeue)\b"
+    r"|submitted (?:the )?(?:follow|next|continuation|batch job)\w*|scontrol requeue)\b"
 )
 
 

@@ -22,6 +22,11 @@ RECENT_MARKS, SPARSER = 10, 4
 """A rank whose last steps lie so many times farther apart than those of another logs now and then."""
 PAUSE_S, PAUSE_STEPS = 10.0, 10
 """A job that pauses so long, and so many step times, after a rank's last step goes on without it."""
+WAITS = re.compile(
+    r"(?i)\b(?:wait(?:ing|s)?|blocked|enter(?:ing|ed|s)?|calling|start(?:ing|ed)?|in)\b.{0,40}?(?:\b|_)"
+    r"(?:all_?reduce|all_?gather|reduce_?scatter|broadcast|barrier|collective|all_?to_?all|synchroniz\w+)\b"
+)
+"""A line after which a rank depends on the others."""
 RESIZED = re.compile(
     r"(?i)\b(?:elastic\w*|scal(?:e|ed|ing)[ -]?(?:in|down)|resiz\w*|member(?:s|ship)?|rendezvous|rdzv|removed"
     r"|evict\w*|drain\w*|world[ _]size)\b"
@@ -62,6 +67,47 @@ def ranks_cut_short(
     if [track.rank for track in through] == [0] and len(short) > len(ends) == 1:
         return ()
     return tuple(sorted(track.rank for track in short if track.rank is not None))
+
+
+def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
+    """The one rank that ended a logged step before all others, below which it logged what none of them did.
+
+    The others, `PEERS` at least, all end with the line of the same step. One step less alone may be another
+    moment of logging; a line about something else states what kept the rank from the next one.
+    """
+    own = [track for track in tracks if track.rank is not None and track.alone]
+    if len({track.rank for track in own}) != len(own) or len(own) <= PEERS:
+        return ()
+    last = min(own, key=lambda track: track.marks[-1].step)
+    others = [track for track in own if track is not last]
+    ends = {track.marks[-1].step for track in others}
+    own_words = {_shape(line) for line in below_steps([last], closings)[1:]}
+    if len(ends) > 1 or ends == {last.marks[-1].step} or not own_words:
+        return ()
+    if any(len(below_steps([track], closings)) != 1 for track in others):
+        return ()
+    shared = {_shape(line) for track in others for line in closings[track.file].lines}
+    return () if last.rank is None or own_words & shared else (last.rank,)
+
+
+def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
+    """The one rank whose log does not end with a wait, where those of all others do: `PEERS` at least."""
+    own = [track for track in tracks if track.rank is not None and track.alone and track.file in closings]
+    last = {track.rank: next(reversed(closings[track.file].lines), "") for track in own}
+    waits = {rank for rank, line in last.items() if WAITS.search(line)}
+    absent = [rank for rank in last if rank not in waits and rank is not None]
+    alone = len(last) == len(own) and len(waits) >= PEERS and len(absent) == 1
+    return tuple(absent) if alone and not _says_why(last[absent[0]]) else ()
+
+
+def _says_why(line: str) -> bool:
+    """Whether a last line states that the rank left on purpose, or by an error."""
+    return is_failed_end(line) or ON_PURPOSE.search(line) is not None
+
+
+def _shape(line: str) -> str:
+    """A line without its numbers."""
+    return NUMBER.sub("#", line)
 
 
 def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:

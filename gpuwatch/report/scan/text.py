@@ -74,8 +74,11 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
         state = "".join(f"{plain(each.name)}: {each.end.text}; " for each in report.jobs)
     parts = [f"{state}{what} in {files} file{'s' * (files != 1)} ({size}B, {report.seconds:.1f} s)"]
     ranks, nodes = len(scan.places.ranks), known_nodes(scan)
-    if ranks or nodes:
-        parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {nodes or 'unknown'} node{'s' * (nodes != 1)}")
+    on_nodes = f"{nodes or 'unknown'} node{'s' * (nodes != 1)}"
+    if ranks:
+        parts.append(f"{ranks} rank{'s' * (ranks != 1)} on {on_nodes}")
+    elif nodes:
+        parts.append(on_nodes)
     parts += silent_rank_parts(scan)
     if count := report.unexplained:
         parts.append(f"{count} error line{'s' * (count != 1)} not matched by any rule")

@@ -43,9 +43,9 @@ CLUES: tuple[Rule, ...] = (
     _rule(
         RANK_ON_HOST,
         r"(?i)\b(?:global[_ ])?rank['\"]?(?:\s*[:=]\s*|\s+)(?P<rank>\d+)\b.{0,120}?(?:"
-        r"\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
+        r"(?<!Pool\()\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
         r"|\bon (?:(?:host|node) )?['\"]?(?=[a-z][\w.-]*\d)"
-        r")"
+        r")(?!\S{0,120}\.(?:tar|zst|gz|bin|pt|jsonl?|parquet|arrow|safetensors|idx|h5|npy|npz)\b)"
         r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![\w-]|[:/]\S)",
         *("host", "node", " on "),
     ),

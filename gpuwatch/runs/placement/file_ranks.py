@@ -18,7 +18,7 @@ _LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
 
 def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = frozenset()) -> dict[str, int]:
     """Give the rank of each file of one process, by its name, its banner, or the only rank in its lines."""
-    if found.single and found.world in (None, 1):
+    if found.single and found.world in (None, 1) and len(found.writers) < 2:
         return dict.fromkeys(files, 0)
     own: dict[str, int] = {}
     several = {file for file, ranks in found.ranks.items() if len(ranks) > 1}
@@ -68,6 +68,7 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
             folder, below = "/".join(parts[:depth]), "/".join(parts[depth + 1 :])
             for word, number, shape in _numbers_in(part):
                 families[folder, f"{shape}/{below}", word][file] = number
+    _join_folders(families)
     ranks: dict[str, int] = {}
     folders = Counter((shape, word) for folder, shape, word in families if ATTEMPT.search(folder) is None)
     for (_, shape, word), members in sorted(families.items(), key=lambda each: each[0][2] != BARE):
@@ -76,10 +77,24 @@ def ranks_of_names(files: Sequence[str], found: Census) -> dict[str, int]:
         numbers = set(members.values())
         whole = numbers == set(range(len(members))) and len(members) > 1
         alone = all(found.ranks.get(file, set()) <= {number} for file, number in members.items())
-        agrees = found.world == len(members) or (found.world is None and (word != BARE or found.one_per_host))
+        announced = max(found.worlds, default=None)
+        agrees = found.world == len(members) or (announced is None and (word != BARE or found.one_per_host))
         if word != "local" and whole and alone and agrees:
             ranks |= members
     return ranks
+
+
+def _join_folders(families: dict[tuple[str, str, str], dict[str, int]]) -> None:
+    """Make one family of those of equal names in different folders whose numbers are all different."""
+    alike: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+    for family in families:
+        alike[family[1:]].append(family)
+    for same in alike.values():
+        numbers = [number for family in same for number in set(families[family].values())]
+        if len(same) > 1 and len(set(numbers)) == len(numbers):
+            first, *others = same
+            for other in others:
+                families[first] |= families.pop(other)
 
 
 def _numbers_in(part: str) -> Iterator[tuple[str, int, str]]:

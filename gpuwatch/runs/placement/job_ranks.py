@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuwatch.runs.model.clues import Clue
-from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.census_clues import (
     clues_of_hosts,
     clues_of_own_hosts,
@@ -29,7 +29,6 @@ def with_census(
     owners: Sequence[FileOwner],
     clues: Sequence[Clue],
     samples: Sequence[tuple[str, Sequence[bytes]]],
-    rows: Mapping[str, list[Row]],
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
     """Add what sample lines state about the ranks and their number; and which words count ranks."""
     found = census(samples)
@@ -44,8 +43,6 @@ def with_census(
     ]
     if found.announced is not None and all(clue.world is None for clue in clues):
         more.append(Clue("", OWN_LINE, world=found.announced))
-    if all("rank" in row for each in rows.values() for row in each):
-        return list(owners), [*clues, *more], words
     own = own_ranks_of(found, [owner.file for owner in owners], words)
     return [with_rank(owner, own) for owner in owners], [*clues, *more], words
 
@@ -70,5 +67,7 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
 
 
 def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
-    """The owner with the rank that its lines report, where its path names none."""
-    return owner if owner.rank is not None else replace(owner, rank=own.get(owner.file))
+    """The owner with the rank that its lines report, where its path names none; `r5` of rank 5 is no host."""
+    rank = own.get(owner.file) if owner.rank is None else owner.rank
+    hosts = (re.sub(rf"(?:^|[-_.])r0{{0,4}}{rank}$", "", host) for host in owner.hosts)
+    return replace(owner, rank=rank, hosts=tuple(dict.fromkeys(host for host in hosts if host)))

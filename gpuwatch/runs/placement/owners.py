@@ -85,6 +85,9 @@ NOT_HOSTS = re.compile(
 """Words with a number behind that are no hosts; `gpu-003` is one, an index has no 0 in front."""
 WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{3}x?", re.IGNORECASE)
 """A letter with a digit or an accelerator's model: a file of this name alone is of no known host."""
+RUN_LEVELS = {"r1", "r2", "r3", "r4"}
+RUN_LEVEL = re.compile(r"(?i)(?:dcgmi|diag)[a-z_.-]{0,12}?[-_.]?r[1-4](?!\d)")
+"""In the name of a file with the output of `dcgmi diag -r 3`."""
 MIN_FAMILY_FILES = 2
 """So many files named alike, with other numbers, are of nodes: `n1.log`, `n2.log`."""
 LETTERED = re.compile(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
@@ -131,8 +134,16 @@ def hosts_in(part: str) -> list[str]:
         name = ENDINGS.sub("", name)
     hosts: list[str] = []
     for piece in re.split(r"[_,@+=:\s]+", name):
-        hosts += [host for host in names_in(without_log_words(piece.strip("-."))) if may_be_host(host)]
+        inside = hosts_in_piece(piece)
+        hosts += inside or [host for each in piece.split(".")[1:] for host in hosts_in_piece(each)]
+    if RUN_LEVEL.search(part):
+        hosts = [host for host in hosts if host not in RUN_LEVELS]
     return addresses + hosts
+
+
+def hosts_in_piece(piece: str) -> list[str]:
+    """What may be host names in a part of a name without separators of words."""
+    return [host for host in names_in(without_log_words(piece.strip("-."))) if may_be_host(host)]
 
 
 def without_weak(files: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -192,6 +192,7 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
             found.ranks[file].add(rank)
         _find_host(found, text, rank)
         found.clues.update(_identities(file, text, rank, by))
+    _find_own_host(found, file, text, rank)
     _find_banner(found, file, text, by)
 
 
@@ -239,10 +240,16 @@ def _find_host(found: Census, text: str, rank: int) -> None:
             return
 
 
-def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
+def _find_own_host(found: Census, file: str, text: str, rank: int | None) -> None:
+    """Keep the host that a log, and the rank that writes the line, states as its own."""
     stated = OWN_HOST.search(text)
     if stated is not None:
         found.own_hosts[file].add(stated[1])
+        if rank is not None:
+            found.hosts["rank", rank].add(stated[1])
+
+
+def _find_banner(found: Census, file: str, text: str, by: Speaker) -> None:
     reported = set(VARIABLE.findall(text))
     if len(reported) == 1:
         rank, host = int(reported.pop()), NODE_VARIABLE.search(text)

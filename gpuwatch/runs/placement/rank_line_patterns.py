@@ -9,7 +9,8 @@ from gpuwatch.agent.base.rank_environment import LAUNCHER_RANKS
 OWN_LINE = "the job's own line"
 PID = re.compile(r"(?<![A-Za-z0-9_])pid['\"]?[ :=]{1,4}['\"]?(\d{2,10})\b", re.IGNORECASE)
 HOST = re.compile(
-    r"\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
+    r"(?<!Pool\()\b(?:host|node|hostname|nodename)['\"]?[ =:]{1,3}['\"]?"
+    r"([A-Za-z](?=[\w.-]{0,80}\d)[\w.-]{0,80}\w)"
     r"(?=[\s,;)\]}\"']|$)"
 )
 """A line that states the host of its process."""
@@ -23,7 +24,7 @@ PID_OF_RANK = re.compile(
 """A pid with its rank: `pid 4022 -> rank 1`, `proc 3311 (rank 2)`."""
 BUS = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
 WORLD = re.compile(
-    r"\b(?:world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
+    r"\b(?:(?:dist_)?world[ _-]?size|nranks|MPI size|nprocs|n_ranks|num_ranks|num_processes)['\"]?[\s.]{0,40}"
     r"[:=]?\s{0,2}(\d{1,6})\b",
     re.IGNORECASE,
 )
@@ -42,7 +43,7 @@ HOST_AFTER_RANK = re.compile(
 )
 """The host behind the rank in a line: `rank 29 (gx-14) states`, `rank 3 on gpu-004: lost`."""
 ONE_PROCESS = re.compile(r"'--local_rank=0'.{0,4000}exits with return code")
-"""DeepSpeed prints the command of the last process that it started: there was only one."""
+"""DeepSpeed prints the command of the last process that it started on a node: there was only one."""
 LAUNCHER = re.compile(
     r"\btorch\.distributed\.(?:elastic|run|launch)|\btorchrun\b|ChildFailedError|\baccelerate\.commands"
     r"|\blaunch\.py:|\[launcher"
@@ -57,7 +58,8 @@ NODE_VARIABLE = re.compile(
     r"\b(?:SLURMD_NODENAME|HOSTNAME|NODENAME|K8S_NODE_NAME)=['\"]?([A-Za-z][\w.-]{0,80})"
 )
 OWN_HOST = re.compile(
-    r"^\W{0,3}(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
+    r"^\W{0,3}(?:rank ?\d{1,6}\W{1,3})?"
+    r"(?:host ?name|SLURMD_NODENAME|running on (?:host|node))['\"]?[ =:]{1,3}"
     r"['\"]?([A-Za-z][\w.-]{0,80}\w)",
     re.IGNORECASE,
 )

@@ -53,7 +53,7 @@ def whole(
             clues += clues_of(name, read.clues)
         clues += clues_of(name, rows[name])
     samples = list(sampled([file.log for file in files]))
-    owners, clues, counted = with_census(owners, clues, samples, rows)
+    owners, clues, counted = with_census(owners, clues, samples)
     known = rank_map(owners, clues)
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
@@ -166,6 +166,7 @@ def log_scan(
     stated = path_places(file.log.inner)
     own = writers.get(file.log.name, owner.rank)
     node = known.nodes.get(file.log.name)
+    series = of_ranks(joined(read.series for read in file.in_order()), words)
     return LogScan(
         file.log.name,
         file.log.path,
@@ -174,13 +175,13 @@ def log_scan(
         node,
         own,
         stated.attempt,
-        stated.kernel,
+        stated.kernel and not series,
         findings,
         "; ".join(filter(None, [file.trouble, replaced(file.log)])) or None,
         has_grown(file.log),
         file.log.mtime,
         max((read.last_time for read in file.in_order() if read.last_time is not None), default=None),
-        of_ranks(joined(read.series for read in file.in_order()), words),
+        series,
         tuple(line for read in file.in_order() for line in read.last_lines),
         epochs,
     )

@@ -20,13 +20,14 @@ MAX_SAMPLE = 40
 MAX_BEFORE = 1000
 """Characters before a match that are looked at."""
 
-_SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;](?:\s|$)|\)\s?[.:]\s")
+_SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?;](?:\s(?!\(\d\) )|$)|\)\s?[.:]\s")
 _ADVICE = re.compile(
     r"(?i)\b(?:"
     r"(?:may|might|could|can) (?:also |then |sometimes |often )?(?:be|have been|mean|indicate|happen"
     r"|occur|cause|lead"
     r"|result|fail|run|hit|trigger)\b"
-    r"|(?:possible|common|likely|usual|typical|potential|known|frequent|probable) (?:causes?|reasons?"
+    r"|(?:possible|common|likely|usual|typical|potential|known|frequent|probable)"
+    r" (?:(?:root )?causes?|reasons?"
     r"|issues?|errors?"
     r"|explanations?|problems?)\b"
     r"|(?:such as|for example|for instance|including|in case of|in the event of)\b"
@@ -45,7 +46,8 @@ _ADVICE = re.compile(
     r"|\be\.g\.|\bi\.e\. if\b"
 )
 _ADVICE_HEADING = re.compile(
-    r"(?i)\b(?:(?:possible|common|likely|usual|typical|potential|known|frequent|probable) (?:causes?"
+    r"(?i)\b(?:(?:possible|common|likely|usual|typical|potential|known|frequent|probable)"
+    r" (?:(?:root )?causes?"
     r"|reasons?|issues?"
     r"|errors?|fixes|solutions?|problems?|explanations?|limitations?)"
     r"|(?:may|might|could|can) (?:also )?(?:be|have been|happen|occur)\b.{0,60}"

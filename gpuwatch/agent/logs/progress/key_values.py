@@ -40,6 +40,10 @@ _SPACES = re.compile(r"[\s_-]+")
 _BRACKETED = re.compile(r"(?:^|[\s,|])\[([A-Za-z][\w .-]{0,40})\]\s?[:=]\s{0,4}$")
 _VALUE = re.compile(r"(?:\"[^\"]{0,120}\"|[^\s\"]{1,80})\s{1,4}(?=\S)")
 """Of logfmt: what stands behind a sign `=` without a blank, and before the next name."""
+_SPEAKER = re.compile(
+    r"^(?:r|rk|rank|w|worker|node|host|proc|process|task|trainer)\d{1,6}_|^(?:trainer|runner)_(?=step|iter)"
+)
+"""Who logs, at the head of a line without a sign behind it: `r5 step 40`."""
 _WRAPPING = ("tensor", "np.float32", "np.float64")
 _MAX_VALUE_CHARS = 120
 
@@ -87,4 +91,4 @@ def _words(before):
     words = before[begin:].lstrip(_BEFORE)
     while words and words[0] > "\x7f" and not words[0].isalnum():
         words = words[1:].lstrip(_BEFORE)
-    return canonical(words)
+    return _SPEAKER.sub("", canonical(words))

@@ -1,0 +1,47 @@
+"""What the name of a log file states about its node and rank, as whole scans report it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.runs.placement.owners import hosts_in
+from tests.runs.ended_logs import report, steps
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts"),
+    [
+        ("dcgmi_diag_r3.txt", []),
+        ("dcgmi-diag.r1.log", []),
+        ("r3.log", ["r3"]),
+        ("nvidia-smi-q.dgx-09.txt", ["dgx-09"]),
+        ("gn-61.dcgmi.txt", ["gn-61"]),
+        ("gpu01.cluster.local.log", ["gpu01.cluster.local"]),
+    ],
+)
+def test_options_of_tools_are_no_hosts(name: str, hosts: list[str]) -> None:
+    assert hosts_in(name) == hosts
+
+
+def test_the_letter_of_a_rank_is_no_part_of_a_host(tmp_path: Path) -> None:
+    for rank in range(8):
+        (tmp_path / f"n{rank // 4}-r{rank}.log").write_text(steps(40, 5000).replace("INFO", f"[r{rank}]"))
+    places = report(tmp_path).scan.places.ranks
+    assert [(place.rank, place.node) for place in places] == [(rank, f"n{rank // 4}") for rank in range(8)]
+
+
+def test_files_called_after_ranks_are_of_no_nodes(tmp_path: Path) -> None:
+    for rank in range(4):
+        (tmp_path / f"r{rank}.txt").write_text(steps(40, 5000))
+    places = report(tmp_path).scan.places.ranks
+    assert [(place.rank, place.node) for place in places] == [(rank, "") for rank in range(4)]
+
+
+def test_ranks_state_their_hosts(tmp_path: Path) -> None:
+    for rank in range(4):
+        head = f"[rank{rank}] hostname=sx{rank // 2} device=cuda:{rank % 2}\n"
+        (tmp_path / f"rank-{rank:02}.txt").write_text(head + steps(40, 5000))
+    places = report(tmp_path).scan.places.ranks
+    assert [place.node for place in places] == ["sx0", "sx0", "sx1", "sx1"]
