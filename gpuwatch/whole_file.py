@@ -30,6 +30,17 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
+def set_aside(path: Path) -> Path:
+    """Give a damaged file another name, so that a new one can be begun; the name that it has now.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    aside = path.with_name(f"{path.name}.damaged")
+    path.replace(aside)
+    return aside
+
+
 def read_bounded(path: Path, most: int) -> bytes:
     """At most `most` bytes of a file that a person names; a pipe of the shell (`<(...)`) is read, too.
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from pathlib import Path
 
 import pytest
 
+from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.probe.judging.checks.baseline import BaselineError, load
 from gpuwatch.rules.load import own_packs
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.session.settings.followed_folders import WRITE_EVERY_S, FollowedFolders
-from gpuwatch.session.settings.silence_file import SilenceFile
+from gpuwatch.session.settings.silence_file import LOCK_S, SilenceFile
 from gpuwatch.whole_file import read_own
 from gpuwatch.wire import LogFile
 from tests.cli.running import gpuwatch
@@ -96,3 +100,40 @@ def test_a_pack_of_rules_that_others_may_write_is_refused_with_its_place(
     done = gpuwatch("once", "--local")
     assert (done.returncode, done.stdout) == (2, "")
     assert str(folder / "mine.yaml") in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"x": ' + "[" * 200_000,
+        '[{"code": "disk_full", "until": 1e308}]',
+        '[{"code": "disk_full", "rank": -1e30}]',
+        '{"n": ' + "[" * 200_000,
+    ],
+)
+def test_a_damaged_file_ends_no_session_and_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "kept.json"
+    file.write_text(text)
+    silences = SilenceFile(file)
+    assert silences.read() == []
+    assert str(file) in (silences.trouble or "")
+    assert silences.write([Silence("disk_full")], 0.0) == [Silence("disk_full")]
+    assert file.read_text() == text
+    assert FollowedFolders(file).read() == {}
+    with pytest.raises(BaselineError):
+        load(file)
+
+
+def test_a_lock_that_somebody_holds_delays_a_silence_and_loses_none(tmp_path: Path) -> None:
+    silences = SilenceFile(tmp_path / "silences.json")
+    assert silences.write([Silence("disk_full")], 0.0)
+    both = [Silence("disk_full"), Silence("xid")]
+    with (tmp_path / "silences.lock").open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        began = time.monotonic()
+        assert silences.write(both, 0.0) == both
+        assert time.monotonic() - began < 10 * LOCK_S
+        assert silences.trouble
+    assert silences.write(both, 0.0) == both
+    assert silences.trouble is None
+    assert SilenceFile(silences.path).read() == both

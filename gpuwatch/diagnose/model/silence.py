@@ -5,17 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.wire.limits import GpuIndex, Moment, Name, Rank
 
 
 class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Every alert that agrees in all that is named; the session stores these in the config folder."""
 
-    code: str
+    code: Name
     """A rule's id or a condition's code; `family.*` means all of a family."""
-    node: str | None = None
-    gpu: int | None = None
-    rank: int | None = None
-    until: float | None = None
+    node: Name | None = None
+    gpu: GpuIndex | None = None
+    rank: Rank | None = None
+    until: Moment | None = None
     """Unix seconds; None: until it is taken back."""
 
     def covers(self, alert: Alert, wall: float) -> bool:

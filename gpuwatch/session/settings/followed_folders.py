@@ -40,7 +40,7 @@ class FollowedFolders:
         return dict(self._folders)
 
     def _stored(self) -> dict[str, list[str]]:
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             reported = _decoder.decode(read_own(self._path, MOST_BYTES))
             return {node: list(filter(_lasts, folders)) for node, folders in reported.items()}
         return {}

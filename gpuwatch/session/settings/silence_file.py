@@ -14,11 +14,16 @@ import msgspec
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import read_own, write_whole
+from gpuwatch.wire.codec import decode_strictly
 
 MOST_BYTES = 16 << 20
 LOCK_S = 1.0
 """Waited at most for another cockpit, which holds the lock for milliseconds."""
 _decoder = msgspec.json.Decoder(list[Silence])
+
+
+class DamagedSilencesError(ValueError):
+    """The file holds no silences."""
 
 
 class SilenceFile:
@@ -34,12 +39,12 @@ class SilenceFile:
     def read(self) -> list[Silence]:
         """The silences; none where there is no file."""
         try:
-            self._known = _decoder.decode(read_own(self.path, MOST_BYTES))
+            self._known = decode_strictly(read_own(self.path, MOST_BYTES), _decoder, DamagedSilencesError)
         except FileNotFoundError:
             self._known = []
         except OSError as error:
             self.trouble = f"silences cannot be read from {self.path}: {error.strerror}"
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except DamagedSilencesError as error:
             self.trouble = f"{self.path} holds no silences ({error}); correct it or move it away"
         return list(self._known)
 
@@ -53,8 +58,6 @@ class SilenceFile:
         Returns:
             All that hold now. A file that cannot be read or written leaves `trouble`.
         """
-        if self.trouble is not None and self.path.exists():
-            return list(silences)
         before = set(self._known)
         added = [each for each in silences if each not in before]
         removed = before.difference(silences)

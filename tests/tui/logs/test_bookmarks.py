@@ -6,7 +6,10 @@ import stat
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from gpuwatch.tui.logs.data.line_window import UNKNOWN
+from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile, KeptBookmark
 from tests.tui.logs.log_desk import log_desk
 from tests.tui.logs.log_nodes import story
 
@@ -49,12 +52,47 @@ async def test_a_mark_of_an_earlier_session_is_not_on_another_line_of_a_replaced
         )
 
 
-async def test_a_file_that_cannot_be_read_is_left_as_it_is(tmp_path: Path) -> None:
+ENTRY = '[{{"node": "n", "file": "f", "offset": {offset}, "text": "x", "at": {at}, "rank": {rank}}}]'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ not a list",
+        '[{"x": ' + "[" * 200_000,
+        ENTRY.format(offset=-1, at=1, rank=0),
+        ENTRY.format(offset=10**40, at=1, rank=0),
+        ENTRY.format(offset=1, at=1e308, rank=0),
+        ENTRY.format(offset=1, at=1, rank=-(2**70)),
+    ],
+    ids=["no list", "deep", "negative", "large", "time", "rank"],
+)
+async def test_a_damaged_file_is_set_aside_and_bookmarks_are_kept_on(tmp_path: Path, text: str) -> None:
     file = tmp_path / "bookmarks.json"
-    file.write_text("{ not a list")
+    file.write_text(text)
     async with log_desk(story(), state_folder=tmp_path) as workspace:
         await workspace.type("c", "5")
         await workspace.press("b")
         assert len(workspace.screen.workspace.bookmarks) == 1
         assert str(file) in (workspace.screen.workspace.bookmarks.trouble or "")
-    assert file.read_text() == "{ not a list"
+    assert (tmp_path / "bookmarks.json.damaged").read_text() == text
+    assert len(msgspec.json.decode(file.read_bytes())) == 1
+
+
+def test_a_line_without_a_time_keeps_its_bookmark(tmp_path: Path) -> None:
+    file = BookmarkFile(tmp_path / "bookmarks.json")
+    file.change(lambda kept: kept.append(KeptBookmark("n", "f", 0, "x", None)))
+    assert [(each.text, each.time) for each in file.read()] == [("x", UNKNOWN)]
+    assert file.trouble is None
+
+
+async def test_a_file_that_may_not_be_read_is_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "bookmarks.json"
+    file.write_text("[]")
+    file.chmod(0o666)
+    async with log_desk(story(), state_folder=tmp_path) as workspace:
+        await workspace.type("c", "5")
+        await workspace.press("b")
+        assert len(workspace.screen.workspace.bookmarks) == 1
+        assert str(file) in (workspace.screen.workspace.bookmarks.trouble or "")
+    assert file.read_text() == "[]"

@@ -121,7 +121,7 @@ def load(path: str | Path) -> Baseline:
         raise BaselineError(f"there is no baseline {path}; {remedy}") from None
     except OSError as error:
         raise BaselineError(f"the baseline {path} cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BaselineError(f"{path} is not a baseline of gpuwatch ({error}); {remedy}") from None
     if kept.format != FORMAT:
         raise BaselineError(f"{path} is not a baseline of gpuwatch; {remedy}")

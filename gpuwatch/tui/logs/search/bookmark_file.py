@@ -8,9 +8,12 @@ from pathlib import Path
 import msgspec
 
 from gpuwatch.own_folders import make_own
+from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource
-from gpuwatch.whole_file import read_own, write_whole
+from gpuwatch.whole_file import read_own, set_aside, write_whole
 from gpuwatch.wire import LogLine, Severity
+from gpuwatch.wire.codec import decode_strictly
+from gpuwatch.wire.limits import Count, Moment, Name, Rank, Text
 
 MOST_BYTES = 16 << 20
 MOST_KEPT = 500
@@ -20,13 +23,13 @@ MOST_KEPT = 500
 class KeptBookmark(msgspec.Struct, frozen=True):
     """A bookmark as the file holds it."""
 
-    node: str
-    file: str
-    offset: int
-    text: str
-    at: float
-    """When the line was written, unix seconds on our clock."""
-    rank: int | None = None
+    node: Name
+    file: Name
+    offset: Count
+    text: Text
+    at: Moment | None
+    """When the line was written, unix seconds on our clock; None: no line above it carries a time."""
+    rank: Rank | None = None
     level: Severity | None = None
 
     @property
@@ -35,33 +38,47 @@ class KeptBookmark(msgspec.Struct, frozen=True):
         return LogSource(self.node, self.file, self.rank)
 
     @property
+    def time(self) -> float:
+        """As `at`, `UNKNOWN` where there is none."""
+        return UNKNOWN if self.at is None else self.at
+
+    @property
     def line(self) -> LogLine:
         """The line, as far as it is kept."""
         return LogLine(self.offset, self.offset + len(self.text) + 1, self.text, level=self.level)
 
 
+_decoder = msgspec.json.Decoder(list[KeptBookmark])
+
+
+class DamagedBookmarksError(ValueError):
+    """The file holds no bookmarks."""
+
+
 class BookmarkFile:
     """Read at the start, and read and written at every change: other cockpits of the person change it, too.
 
-    A file that cannot be read is left as it is.
+    A file that may not be read is left as it is; one that holds something else is set aside.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.trouble: str | None = None
-        """Why bookmarks are not kept; one sentence."""
+        """Why bookmarks are not kept, or what has become of those that were; one sentence."""
+        self._damage: str | None = None
+        """The latter, until it is shown with a change."""
 
     def read(self) -> Sequence[KeptBookmark]:
         """All that are kept, those that were set first before others; none where there is no file."""
         self.trouble = None
         try:
-            return msgspec.json.decode(read_own(self.path, MOST_BYTES), type=list[KeptBookmark])
+            return decode_strictly(read_own(self.path, MOST_BYTES), _decoder, DamagedBookmarksError)
         except FileNotFoundError:
             return []
         except OSError as error:
             self.trouble = f"bookmarks cannot be read from {self.path}: {error.strerror}"
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self.trouble = f"{self.path} holds no bookmarks ({error}); correct it or move it away"
+        except DamagedBookmarksError as error:
+            self._set_aside(error)
         return []
 
     def change(self, edit: Callable[[list[KeptBookmark]], None]) -> None:
@@ -70,9 +87,18 @@ class BookmarkFile:
         if self.trouble is not None:
             return
         edit(kept)
+        self.trouble, self._damage = self._damage, None
         try:
             make_own(self.path.parent)
             text = msgspec.json.format(msgspec.json.encode(kept[-MOST_KEPT:]), indent=2)
             write_whole(self.path, text + b"\n")
         except OSError as error:
             self.trouble = f"bookmarks cannot be kept in {self.path}: {error.strerror}"
+
+    def _set_aside(self, error: DamagedBookmarksError) -> None:
+        try:
+            aside = set_aside(self.path)
+        except OSError:
+            self.trouble = f"{self.path} holds no bookmarks ({error}); correct it or move it away"
+        else:
+            self._damage = f"{self.path} held no bookmarks ({error}); it is now {aside.name}"

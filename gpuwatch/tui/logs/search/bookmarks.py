@@ -43,7 +43,7 @@ class Bookmarks:
         self.version = 0
         self._file = file
         kept = file.read() if file else ()
-        marks = [Bookmark(each.source, each.line, each.at, earlier=True) for each in kept]
+        marks = [Bookmark(each.source, each.line, each.time, earlier=True) for each in kept]
         self._marks: dict[Key, Bookmark] = {mark.key: mark for mark in marks}
 
     def __len__(self) -> int:
@@ -78,7 +78,8 @@ class Bookmarks:
         kept[:] = [each for each in kept if (each.node, each.file, each.offset) != changed.key]
         if changed.key in self._marks:
             place, line = changed.source, changed.line
-            kept.append(KeptBookmark(*changed.key, line.text, changed.at, rank=place.rank, level=line.level))
+            at = None if changed.at == UNKNOWN else changed.at
+            kept.append(KeptBookmark(*changed.key, line.text, at, rank=place.rank, level=line.level))
 
     def in_order(self) -> list[Bookmark]:
         """All of them, in the order of time."""
