@@ -272,7 +272,8 @@ class AlertBook:
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = [*known, *self._ended.alerts.values()]
-        alerts = self._lasting_ids.name_alerts(self._outcomes.applied(known, self.checkpoints.values()))
+        outcomes = self._outcomes.applied(known, self.checkpoints.values(), wall)
+        alerts = self._lasting_ids.name_alerts(outcomes)
         yield
         alerts = [self._marks.applied(alert, wall) for alert in alerts]
         found = []

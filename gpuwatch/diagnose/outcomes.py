@@ -11,6 +11,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_re
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import may_recover, with_outcomes
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
+from gpuwatch.diagnose.error_outcome.undecided import undecided, with_undecided
 from gpuwatch.diagnose.incidents.resolution import (
     Attempt,
     Resolution,
@@ -41,6 +42,9 @@ class Outcomes:
         self._running: dict[str, Attempt] = {}
         self._closings: dict[str, Resolution] = {}
         """Incident's id -> why it is over."""
+        self._settled: list[Alert] = []
+        """What was judged last, with the outcomes that were known."""
+        self._undecided: frozenset[str] = frozenset()
         self._own_files: dict[str, frozenset[str]] = {}
         """Node -> its log files that belong to one rank alone, as of the judgement that is made."""
 
@@ -56,6 +60,8 @@ class Outcomes:
         errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
         self._running = attempts(fleet, now, wall)
+        if self._undecided != self._not_decided(wall):
+            return True
         if self._closed(incidents, wall).keys() != self._closings.keys():
             return True
         open_errors = [alert for alert in errors if not alert.recovered]
@@ -65,14 +71,19 @@ class Outcomes:
         """Take what the judgement that begins needs of the fleet."""
         self._own_files = own_files(fleet.nodes.values())
 
-    def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint]) -> list[Alert]:
+    def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint], wall: float) -> list[Alert]:
         """The alerts, with what followed each of them."""
-        return with_interruption(with_ends(known, self._with_lines(self._with_steps(known), checkpoints)))
+        self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))
+        self._undecided = self._not_decided(wall)
+        return with_interruption(with_undecided(self._settled, self._undecided))
 
     def closed(self, incidents: Sequence[Incident], wall: float) -> list[Incident]:
         """The incidents, those closed that a later attempt of their job has ended."""
         self._closings = self._closed(incidents, wall)
         return [with_closing(each, self._closings.get(each.id)) for each in incidents]
+
+    def _not_decided(self, wall: float) -> frozenset[str]:
+        return undecided(self._settled, self._reported.places.ranks, self._tracks, self.lines.read, wall)
 
     def _with_steps(self, alerts: Sequence[Alert]) -> list[Alert]:
         return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places.ranks))

@@ -24,6 +24,8 @@ RECHECK_S = 60.0
 """Every process is looked at anew this often: a pid is used again, a shell becomes python."""
 DETAILS_EVERY_S = 30.0
 """Log files come and go while a process lives."""
+LOOK_AGAIN_S = 2.0
+"""A process on a GPU that had none open when it was read is read again after so long at the latest."""
 MAX_ENVIRON = 1 << 20
 
 
@@ -34,6 +36,7 @@ class KnownProcess(object):
         "checked",
         "cpu",
         "details",
+        "details_at",
         "details_due",
         "distributed",
         "name",
@@ -53,7 +56,7 @@ class KnownProcess(object):
         self.checked = checked
         self.variables = None  # type: dict[str, str] | None
         self.details = None  # type: Details | None
-        self.details_due = 0.0
+        self.details_at = self.details_due = 0.0
         self.distributed = False
         self.trains = None  # type: bool | None
         self.cpu = None  # type: tuple[float, int] | None
@@ -138,7 +141,15 @@ class KnownProcesses(object):
         for pid, answer in self._calls.ask({pid: self._details_of(pid) for pid in due}).items():
             if isinstance(answer, Details):
                 self.by_pid[pid].details = answer
-                self.by_pid[pid].details_due = now + DETAILS_EVERY_S
+                self.by_pid[pid].details_at, self.by_pid[pid].details_due = now, now + DETAILS_EVERY_S
+
+    def doubt_details(self, on_gpu):
+        # type: (Iterable[int]) -> None
+        """Have those read again soon that the driver lists, and that had no GPU open when they were read."""
+        for pid in on_gpu:
+            one = self.by_pid.get(pid)
+            if one is not None and one.details is not None and one.details.holds_gpu is False:
+                one.details_due = min(one.details_due, one.details_at + LOOK_AGAIN_S)
 
     def details(self, wanted):
         # type: (Iterable[int]) -> list[Details]

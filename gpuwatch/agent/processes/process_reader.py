@@ -10,7 +10,7 @@ from .launchers import LAUNCHERS, PIPE_READERS, is_launcher, outlets, written
 from .process_table import ENDED, read_stat
 from .rank_owners import carries_rank, owners
 from .sibling_numbers import Sibling
-from .spawned_ranks import SpawnGroups
+from .spawned_ranks import SpawnGroups, may_be_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class ProcessReader(object):
             pid for pid, one in self._known.items() if one.name in LAUNCHERS or one.name in PIPE_READERS
         ]
         present = [pid for pid, line in found.items() if line is not None]
+        self._processes.doubt_details(gpu_processes)
         self._processes.learn_details(present + sorted(set(started + others)), now)
         self._ends = outlets(
             self._processes.details(pid for pid in others if self._known[pid].name in PIPE_READERS)
@@ -113,7 +114,7 @@ class ProcessReader(object):
             for pid, one in self._known.items()
             if pid not in candidates
             and pid != self._me
-            and (one.name.startswith(("python", "pt_")) or pid in on_gpu)
+            and (may_be_program(one.name) or pid in on_gpu)
             and "rank" not in identity(self._processes.inherited(pid))
         ]
         parents = Counter(self._known[pid].parent for pid in free)

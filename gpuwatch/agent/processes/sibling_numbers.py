@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Callable, Iterator, Sequence  # noqa: F401 - used in type comments
 
 _ARGUMENT = re.compile(r"(?:^|\s)--?(?:global[-_])?rank[ =](\d{1,6})(?=\s|$)")
+_TITLE = re.compile(r"(?i)(?<![a-z])(?:global[ _-]?)?rank[ =:#_-]{0,2}(\d{1,6})(?![\d.])")
+"""In a title that a program gave its process: `train: rank 3/8`, `ray::Trainer[rank=3]`."""
 _DIGITS = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
 MAX_NUMBERS = 16
 """Numbers of a path that are looked at."""
@@ -111,5 +113,5 @@ def _of_path(one):
 
 def _of_command(one):
     # type: (Sibling) -> int | None
-    found = _ARGUMENT.search(one.command)
+    found = _ARGUMENT.search(one.command) or _TITLE.search(one.command)
     return int(found.group(1)) if found else None

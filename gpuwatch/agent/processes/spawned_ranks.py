@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 THREADS = ("gloo", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL", "nccl")
 """How threads of torch.distributed and NCCL begin; a data loader's worker has none."""
 MAX_THREADS = 256
+PROGRAMS = ("python", "pt_", "ray::")
+"""How the names of processes that train begin; Ray writes the actor's class behind its own name."""
 SPAWNED = "spawn_main"
 """Of multiprocessing's command line."""
 LIBRARIES = (b"/libtorch", b"/jaxlib/", b"/libtensorflow", b"/libpaddle", b"/libmindspore")
@@ -78,6 +80,12 @@ class SpawnGroups(object):
         sizes = [one["world_size"] for one in list(given.values()) + list(before.values())]
         world = max(sizes) if sizes else 0  # type: ignore[type-var]
         return {pid: dict(facts, world_size=world) for pid, facts in kept.items()}
+
+
+def may_be_program(name):
+    # type: (str) -> bool
+    """Whether a process may be a rank by its name, or by a title with the rank that its program gave it."""
+    return name.startswith(PROGRAMS) or "rank" in name.lower()
 
 
 def is_distributed(proc, pid):

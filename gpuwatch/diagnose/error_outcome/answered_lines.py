@@ -99,7 +99,7 @@ class AnsweredLines:
 
     def goes_on(self, alert: Alert) -> bool:
         """Whether the log of an alert goes on below it, as far as its node answered."""
-        around = self._read(alert)
+        around = self.read(alert)
         return around is not None and len(around.below) >= LAST_LINES
 
     def recoveries(
@@ -122,10 +122,11 @@ class AnsweredLines:
             steps[track.node].append(track)
         found: dict[str, Recovery] = {}
         for node, here in by_node.items():
-            found |= recoveries(here, self._read, own.get(node, ()), steps[node], self._judge)
+            found |= recoveries(here, self.read, own.get(node, ()), steps[node], self._judge)
         return found
 
-    def _read(self, alert: Alert) -> Around | None:
+    def read(self, alert: Alert) -> Around | None:
+        """The lines around an error, as far as its node answered."""
         place = place_of(alert)
         return None if place is None else self._around.get(place)
 

@@ -287,6 +287,22 @@ def test_a_namesake_in_a_container_is_not_blamed(tmp_path: Path, monkeypatch: py
     assert rows(ProcessReader(proc=str(tmp_path)), gpus)[50].name == "python"
 
 
+def test_a_rank_that_opens_its_gpu_late_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was read while it still loaded its libraries: that it had no GPU open then proves nothing."""
+    monkeypatch.delenv(DRIVER_PIDS, raising=False)
+    clock = Clock()
+    folder = process(tmp_path, 50, RANK_3)
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/pid").symlink_to("pid:[4026532999]")
+    (folder / "fd").mkdir()
+    (folder / "fd/0").symlink_to("/dev/null")
+    reader = ProcessReader(proc=str(tmp_path), monotonic=clock)
+    assert rows(reader)[50].rank == 3
+    (folder / "fd/9").symlink_to("/dev/nvidia0")
+    clock.now += 3.0
+    assert rows(reader, {50: [{"uuid": "GPU-a"}]})[50].rank == 3
+
+
 def test_a_pid_used_again_is_another_process(tmp_path: Path) -> None:
     process(tmp_path, 50, RANK_3, start=5000)
     reader = ProcessReader(proc=str(tmp_path), monotonic=Clock())

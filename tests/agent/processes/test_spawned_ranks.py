@@ -52,6 +52,31 @@ def test_the_path_or_an_argument_tells_the_rank_and_the_order_is_a_guess() -> No
 
 
 @pytest.mark.parametrize(
+    "titles",
+    [
+        ["train: rank 1/2", "train: rank 0/2"],
+        ["ray::Trainer[rank=1].fit()", "ray::Trainer[rank=0].fit()"],
+        ["llm_train_rank1", "llm_train_rank0"],
+    ],
+)
+def test_a_process_title_reports_the_rank(titles: list[str]) -> None:
+    found = ranks(siblings(titles), set(), lambda _pid: True)
+    assert reported(found) == {100: (1, "command"), 101: (0, "command")}
+
+
+@pytest.mark.parametrize("name", ["ray::RayTrainWo", "train: rank 0/2"])
+def test_workers_that_set_their_own_title_are_ranks(tmp_path: Path, name: str) -> None:
+    for pid in (60, 61):
+        (tmp_path / str(pid) / "task/1").mkdir(parents=True)
+        (tmp_path / f"{pid}/task/1/comm").write_text("pt_gloo_runloop\n")
+        (tmp_path / f"{pid}/stat").write_text(f"{pid} ({name}) S 50 {'1 ' * 17}{5000 + pid} {'0 ' * 30}\n")
+        (tmp_path / f"{pid}/environ").write_bytes(b"")
+        (tmp_path / f"{pid}/cmdline").write_bytes(name.encode())
+    found, _ = ProcessReader(proc=str(tmp_path)).read({})
+    assert {one["pid"]: one.get("rank") for one in found} == {60: 0, 61: 1}
+
+
+@pytest.mark.parametrize(
     ("commands", "on_gpu", "distributed", "found"),
     [
         (["spawn_main a", "spawn_main b"], {100, 101}, set(), 2),

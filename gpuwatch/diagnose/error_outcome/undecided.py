@@ -1,0 +1,86 @@
+"""Exceptions that a logger recorded while their process lives: warnings until their outcome is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.error_outcome import later_lines
+from gpuwatch.diagnose.error_outcome.recovery_by_lines import GRAVE, may_be_caught
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
+from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.runs.files.around import Around
+
+UNDECIDED_S = 60.0
+"""A rank that lives and logs no step for so long after an exception did not go on."""
+ANSWER_S = 3.0
+"""Within this time a node answers with the lines around an error."""
+END_S = 5.0
+"""An end may be reported so long before the exception that brought it about."""
+
+
+def undecided(
+    alerts: Sequence[Alert],
+    places: Iterable[RankPlace],
+    tracks: Sequence[StepTrack],
+    read: Callable[[Alert], Around | None],
+    wall: float,
+) -> frozenset[str]:
+    """The ids of exceptions of which nobody knows yet whether the program goes on.
+
+    The program logged them itself, instead of ending by them, and the process of the rank lives.
+
+    Args:
+        alerts: With what later steps and lines showed.
+        places: Where the ranks run.
+        tracks: The steps that ranks logged.
+        read: The lines around an error, as far as its node answered.
+        wall: Unix seconds.
+    """
+    candidates = [alert for alert in alerts if _may_go_on(alert)]
+    if not candidates:
+        return frozenset()
+    alive = {(place.job, place.rank) for place in places if place.pid is not None and place.until is None}
+    ends = [alert for alert in alerts if alert.code in {*EXITS, *LAUNCHER, *TIMEOUTS}]
+    return frozenset(
+        alert.id
+        for alert in candidates
+        if (alert.job, alert.rank) in alive
+        and wall < _begin(alert, tracks) + UNDECIDED_S
+        and _is_logged(alert, read(alert), wall)
+        and not any(_may_be_its_end(end, alert) for end in ends)
+    )
+
+
+def with_undecided(alerts: Iterable[Alert], ids: Collection[str]) -> list[Alert]:
+    """The alerts, those of these ids as warnings."""
+    return [structs.replace(each, severity="warning") if each.id in ids else each for each in alerts]
+
+
+def _may_go_on(alert: Alert) -> bool:
+    raised = any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
+    firing = alert.state == "firing" and alert.severity in GRAVE
+    return firing and raised and alert.timed and alert.rank is not None and may_be_caught(alert)
+
+
+def _begin(alert: Alert, tracks: Iterable[StepTrack]) -> float:
+    """When the doubt began: at the first such line, or at the newest step since."""
+    own = (each for each in tracks if (each.job, each.rank) == (alert.job, alert.rank))
+    steps = [mark.at for track in own for mark in track.marks[-1:] if mark.at is not None]
+    return max([alert.first, *(at for at in steps if at <= alert.last)])
+
+
+def _is_logged(alert: Alert, around: Around | None, wall: float) -> bool:
+    """Whether a logger's record stands above the traceback; for a moment also where that is not known yet."""
+    if around is None:
+        return wall < alert.last + ANSWER_S
+    return later_lines.uncaught(around) is None
+
+
+def _may_be_its_end(end: Alert, alert: Alert) -> bool:
+    same = None in (end.job, alert.job) or end.job == alert.job
+    return same and end.last >= alert.first - END_S
