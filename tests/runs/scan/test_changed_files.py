@@ -19,6 +19,7 @@ import pytest
 from gpuwatch.cli.main import main
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.rules.load import load_packs
+from tests.runs.flight.writing import write as write_dump
 
 RUN_S = 60
 MOST_OPENS = 40
@@ -224,3 +225,17 @@ def _as_nobody(arguments: list[str], written: Path) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+@pytest.mark.parametrize("replace", [named_pipe, folder, with_a_hole])
+def test_flight_names_a_dump_that_is_replaced_at_any_of_its_readings(
+    tmp_path: Path, replace: Callable[[Path], None]
+) -> None:
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    first, _ = write_dump(dumps, 0), write_dump(dumps, 1)
+    runs = list(every_opening(first, ["flight", "--json", str(dumps)], replace, tmp_path / "run"))
+    assert len(runs) > 1
+    for run in runs[:-1]:
+        assert run.status == exit_codes.UNHEALTHY, run
+        assert replace is with_a_hole or first.name in run.out, run
