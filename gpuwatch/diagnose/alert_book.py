@@ -8,6 +8,7 @@ from time import perf_counter
 from msgspec import structs
 
 from gpuwatch.diagnose.alerts.deduplication import Deduplicator
+from gpuwatch.diagnose.alerts.full_mounts import Disks, disks_of, with_mounts
 from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
@@ -91,6 +92,7 @@ class AlertBook:
             CheckInterval(OUTCOMES_EVERY_S),
             CheckInterval(SETTLE_EVERY_S),
         )
+        self._disks: Disks = {}
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> what it reports about its own processes and files, as of the judgement that is made."""
 
@@ -249,6 +251,7 @@ class AlertBook:
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)
+            self._disks = disks_of(fleet.nodes.values())
             self._outcomes.begin(fleet)
             self.checkpoints = checkpoints(fleet, now, wall)
             self._judging = self._judge(len(fleet.nodes), wall)
@@ -271,6 +274,7 @@ class AlertBook:
                     self._joiner.put(alert)
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
+        known = with_mounts(known, self._disks)
         known = [*known, *self._ended.alerts.values()]
         outcomes = self._outcomes.applied(known, self.checkpoints.values(), wall)
         alerts = self._lasting_ids.name_alerts(outcomes)

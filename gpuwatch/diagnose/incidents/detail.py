@@ -26,7 +26,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("limit {limit_kb}",),
     ("{peer}: {reason}", "{host}:{port}", "port {port}", "{peer}", "{server}", "{host}"),
     ("{hca}", "{ifname}", "PCI {bus_id}"),
-    ("{mount}", "{path}", "{shm_path}"),
+    ("{mount} is {mount_pct} % full", "{mount}", "{path}", "{shm_path}"),
     ("symbol {missing_symbol}", "{library}"),
     ("module {found}, library {library}", "{variable}", "{assertion}"),
     ("{count} processes", "pod {pod}: {status}", "pod {pod}"),

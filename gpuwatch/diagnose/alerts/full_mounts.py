@@ -1,0 +1,69 @@
+"""The file system that an error about a full disk is about, by what its node knows of its mounts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import Disk
+
+FULL_PCT = 99.0
+"""A file system refuses a large file some time before the last byte."""
+ABOUT_DISKS = ("storage.full", "ckpt.write_fail")
+PATH = re.compile(r"(?<![\w.])/[\w.@+%-]+(?:/[\w.@+%=-]+)*")
+NO_SPACE = re.compile(r"No space left|Errno 28|ENOSPC|(?:disk|file ?system|volume) is full", re.IGNORECASE)
+Disks: TypeAlias = Mapping[str, Sequence[Disk]]
+
+
+def disks_of(nodes: Iterable[Node]) -> Disks:
+    """Node -> the file systems that it has listed."""
+    return {node.name: node.host.disks for node in nodes if node.host is not None and node.host.disks}
+
+
+def with_mounts(alerts: Iterable[Alert], disks: Disks) -> list[Alert]:
+    """The alerts, those about a full disk with `mount` and, where it is known, `mount_pct` as fields."""
+    return [_with_mount(alert, disks) if alert.code in ABOUT_DISKS else alert for alert in alerts]
+
+
+def _with_mount(alert: Alert, disks: Disks) -> Alert:
+    listed = disks.get(alert.node or "", ())
+    line = alert.proof[0].text if alert.proof else ""
+    if not listed or "mount" in alert.fields or not NO_SPACE.search(line):
+        return alert
+    disk = _of_path(line, listed) or _only_full(listed)
+    if disk is None:
+        return alert
+    full = percent(disk)
+    known = {} if full is None else {"mount_pct": f"{full:.0f}"}
+    return structs.replace(alert, fields={**alert.fields, "mount": disk.mount, **known})
+
+
+def _of_path(line: str, disks: Sequence[Disk]) -> Disk | None:
+    """The file system of the path behind the error, which the line names; not of one that has room."""
+    found = NO_SPACE.search(line)
+    paths = PATH.findall(line, found.end()) if found is not None else []
+    holding = [disk for disk in disks if paths and _holds(disk.mount, paths[0])]
+    disk = max(holding, key=lambda each: len(each.mount), default=None)
+    full = None if disk is None else percent(disk)
+    return disk if disk is not None and disk.mount != "/" and (full is None or full >= FULL_PCT) else None
+
+
+def _only_full(disks: Sequence[Disk]) -> Disk | None:
+    full = [disk for disk in disks if (percent(disk) or 0.0) >= FULL_PCT]
+    return full[0] if len(full) == 1 else None
+
+
+def _holds(mount: str, path: str) -> bool:
+    return mount in ("/", path) or path.startswith(f"{mount}/")
+
+
+def percent(disk: Disk) -> float | None:
+    """How full a file system is."""
+    if disk.used_bytes is None or not disk.total_bytes:
+        return None
+    return 100.0 * disk.used_bytes / disk.total_bytes
