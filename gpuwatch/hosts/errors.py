@@ -85,7 +85,10 @@ def escaped(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A foreign string in quotes, harmless and not too long, for use in a message."""
+    """A foreign string in quotes, harmless, without secrets and not too long, for use in a message."""
+    from gpuwatch.agent.base.secret_masking import masked  # noqa: PLC0415 - messages alone need its patterns
+
+    text = masked(text)
     cut = text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "..."
     return f"'{escaped(cut)}'"
 

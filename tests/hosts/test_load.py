@@ -213,6 +213,12 @@ def test_a_mistake_is_told_with_its_place(text: str, problem: str) -> None:
     assert all(line.isprintable() for line in reported)
 
 
+def test_a_mistake_quotes_no_secret() -> None:
+    quoted = "\n".join(problems("hosts:\n  - {name: a, port: 'password=Zx9tQ4wLm27RkP'}\n"))
+    assert "Zx9tQ4wLm27RkP" not in quoted
+    assert "[masked]" in quoted
+
+
 def test_an_alias_bomb_is_refused(sentences: Sentences) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
