@@ -94,8 +94,6 @@ class Fleet:
         self._last_ranks = LastRanks()
         self._jobless: dict[str, set[FindingKey]] = {}
         """Findings by node whose job is not known yet."""
-        self._contested: set[str] = set()
-        """Nodes with ranks that another one claims as well."""
         self._listed: dict[str, list[LogFile]] = {}
         """Node -> its log files as its agent reported them."""
         self._twins = Twins()
@@ -207,28 +205,25 @@ class Fleet:
         if changed:
             self._name_files(node)
             self._look_for_rivals(node)
-        for name in renamed:
-            other = self.nodes[name]
-            other.processes = self.jobs.named(name, other.processes)
+        self._reconsider(renamed)
+        for other in (self.nodes[name] for name in renamed):
+            other.processes = self.jobs.named(other.name, other.processes)
             other.version += 1
-            self._jobless.setdefault(name, set()).update(key for key in self.findings if key[0] == name)
             self._name_files(other)
 
     def _look_for_rivals(self, node: Node) -> None:
         """Note which ranks several nodes claim, on all of these nodes."""
-        rivals = self.jobs.rivals(node.name)
-        if rivals or node.rivals:
-            for name in {node.name, *self.jobs.beside(node.name), *self._contested}:
-                other = self.nodes[name]
-                other.rivals = self.jobs.rivals(name)
-                (self._contested.add if other.rivals else self._contested.discard)(name)
+        node.crowded_ranks = self.jobs.crowded(node.name)
+        for name, rivals in self.jobs.rivals(node.name).items():
+            self.nodes[name].rivals = rivals
 
     def _name_files(self, node: Node) -> None:
         """State of which jobs a node's log files are, and what was found in them before that was known."""
         listed = self._twins.named(node.name, self._listed.get(node.name, []))
         node.logs = self.jobs.files(node.name, listed)
-        for name in self.jobs.take_renamed():
-            self._jobless.setdefault(name, set()).update(key for key in self.findings if key[0] == name)
+        renamed = self.jobs.take_renamed()
+        self._reconsider(renamed)
+        for name in renamed:
             self._name_files(self.nodes[name])
         waiting = self._jobless.get(node.name, set())
         for key in list(waiting):
@@ -239,6 +234,11 @@ class Fleet:
                 self.findings_version += 1
             if known is None or job is not None:
                 waiting.discard(key)
+
+    def _reconsider(self, nodes: set[str]) -> None:
+        """Take the jobs of these nodes' findings for not known."""
+        for key in (key for key in self.findings if key[0] in nodes) if nodes else ():
+            self._jobless.setdefault(key[0], set()).add(key)
 
     def _job_of(self, node: Node, finding: Finding) -> str | None:
         return self.jobs.of_line(node.name, finding.file, finding.job)

@@ -57,6 +57,10 @@ def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condi
         rank, host = min(node.rivals.items())
         text = f"{plural(len(node.rivals), 'rank')} run on another host too: rank {rank} on {host}"
         yield Condition("ranks_claimed_twice", "warning", text, Evidence("ranks", len(node.rivals), "", 0))
+    if node.crowded_ranks:
+        rank, count = max(node.crowded_ranks.items(), key=lambda each: each[1])
+        text = f"{count} processes claim rank {rank} of one job: not all of them are compared"
+        yield Condition("ranks_crowded", "warning", text, Evidence("processes", count, "", 0))
 
 
 def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from typing import TypeAlias
 
 from gpuwatch.wire import LogFile
 
@@ -33,6 +35,8 @@ _GENERAL = re.compile(
     r"|\d{2}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2}|\d{1,4})"
 )
 """Folders whose name alone shows nothing about the job."""
+
+RunEnd: TypeAlias = "tuple[float, str]"
 
 LAUNCHER_S = 120.0
 """So long before or after its ranks a launcher may write its last line: it waits for those that hang."""
@@ -86,17 +90,19 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
                 folders[_folder(home(file.path))].append(file)
     shown = _shown_apart(folders)
     runs = _runs(folders)
+    sorted_runs = sorted(runs)
     shown.update(_named_by_id(runs))
     for folder, members in folders.items():
         stems = {file.path: _stem(file.path) for file in members}
         ranked = any(file.ranks or file.local_rank is not None for file in members)
         one = ranked or len(set(stems.values())) == 1
         older = _older_starts(members) if ranked else {}
+        ends = [] if folder in runs else _run_ends(folder, runs, sorted_runs)
         for file in members:
             own = shown[folder] if one else f"{shown[folder]}/{stems[file.path]}"
             if file.path in older:
                 own = f"{shown[folder]}/{older[file.path]}"
-            run = None if folder in runs else _run_below(folder, file, runs)
+            run = _run_below(file, ends)
             found[file.path] = own if run is None else shown[run]
     return found
 
@@ -144,16 +150,24 @@ def _named_by_id(runs: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     return {folder: name for name, (_, folder) in newest.items()}
 
 
-def _run_below(folder: str, file: LogFile, runs: Mapping[str, tuple[str, float]]) -> str | None:
+def _run_ends(folder: str, runs: Mapping[str, tuple[str, float]], sorted_runs: Sequence[str]) -> list[RunEnd]:
+    """When each run below a folder wrote last, in order of time, with the run's folder."""
+    return sorted((runs[run][1], run) for run in sorted_runs[below(folder, sorted_runs)])
+
+
+def _run_below(file: LogFile, ends: Sequence[RunEnd]) -> str | None:
     """The only run whose folder lies below that of a launcher's log and that ended when it did."""
-    if file.rank_from == "path" or file.local_rank is not None:
+    if not ends or file.rank_from == "path" or file.local_rank is not None:
         return None
-    below = [
-        run
-        for run, (_, last) in runs.items()
-        if run.startswith(f"{folder}/") and abs(last - (file.last_at or 0.0)) <= LAUNCHER_S
-    ]
-    return below[0] if len(below) == 1 else None
+    last = file.last_at or 0.0
+    first = bisect_left(ends, (last - LAUNCHER_S, ""))
+    near = [run for end, run in ends[first : first + 2] if end <= last + LAUNCHER_S]
+    return near[0] if len(near) == 1 else None
+
+
+def below(folder: str, places: Sequence[str]) -> slice:
+    """Where the folders below another one stand in a sorted list."""
+    return slice(bisect_left(places, f"{folder}/"), bisect_left(places, f"{folder}0"))  # 0 follows /
 
 
 def _shown_apart(folders: Iterable[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from gpuwatch.fleet.jobs.ended_files import ended_job_names
+from gpuwatch.fleet.jobs.ended_files import below, ended_job_names
 from gpuwatch.fleet.jobs.same_path import SamePath
 from gpuwatch.wire import LogFile
 
@@ -85,9 +85,9 @@ class JobFiles:
                 unclear.append(file)
         living = {path: job for path, job in found.items() if path not in ended}
         reported = set(living.values())
-        homes = {(home(path), job) for path, job in living.items()}
+        homes = _Homes((home(path), job) for path, job in living.items())
         for file in unclear:
-            near = _near(home(file.path), homes)
+            near = homes.near(home(file.path))
             # a job that is not known to write anything may be the one that writes this
             others = silent_here if file.identity is None else silent
             if len(near) == 1 and not others - reported:
@@ -138,9 +138,24 @@ def _keep(where: dict[Kept, str | None], key: Kept, job: str | None) -> None:
         del where[next(iter(where))]
 
 
-def _near(folder: str, homes: Iterable[tuple[str, str]]) -> set[str]:
-    """The jobs that write into a folder or below it."""
-    return {job for place, job in homes if place == folder or place.startswith(f"{folder}/")}
+class _Homes:
+    """Which jobs write into a folder or below it."""
+
+    def __init__(self, homes: Iterable[tuple[str, str]]) -> None:
+        jobs: dict[str, set[str]] = {}
+        for place, job in homes:
+            jobs.setdefault(place, set()).add(job)
+        self._jobs = jobs
+        self._places = sorted(jobs)
+        self._near: dict[str, set[str]] = {}
+
+    def near(self, folder: str) -> set[str]:
+        """The jobs of a folder."""
+        found = self._near.get(folder)
+        if found is None:
+            inside = (self._jobs[place] for place in self._places[below(folder, self._places)])
+            found = self._near[folder] = self._jobs.get(folder, set()).union(*inside)
+        return found
 
 
 @lru_cache(4096)

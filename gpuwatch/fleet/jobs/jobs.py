@@ -10,12 +10,12 @@ rendezvous, by what started them, and by the folders that they write to. What is
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
 from gpuwatch.fleet.jobs.job_files import JobFiles, home
+from gpuwatch.fleet.jobs.rank_claims import MOST_CLAIMS, RankClaims, RunningRank
 from gpuwatch.wire import LogFile, Process
 
 UNNAMED = "unnamed"
@@ -24,35 +24,13 @@ KEPT_LAUNCHERS = 1024
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
-@dataclass(frozen=True, slots=True)
-class RunningRank:
-    """A rank that runs, and everything that distinguishes its job from others."""
-
-    host: str
-    pid: int
-    rank: int
-    base: str
-    """The first name that it has, which another job may have as well."""
-    master: str | None
-    launcher: int
-    """What started it; 0 where that is not known."""
-    folder: str
-    start: float
-    logs: tuple[str, ...]
-
-    @property
-    def tree(self) -> str:
-        """What it was started by, among all nodes."""
-        return f"{self.host}:{self.launcher}"
-
-
 class Jobs:
     """Names every job of a fleet; the name that distinguishes a job from the others stays to its end."""
 
     def __init__(self) -> None:
         self._members: dict[str, list[RunningRank]] = {}
-        self._seats: dict[tuple[str, int], dict[tuple[str, int], RunningRank]] = {}
-        """(base, rank) -> who claims it, by host and pid."""
+        self._seats: dict[tuple[str, int], RankClaims] = {}
+        """(base, rank) -> who claims it."""
         self._nodes: dict[str, Counter[str]] = {}
         """Base -> nodes, with how many of its ranks are there."""
         self._alive: Counter[str] = Counter()
@@ -74,6 +52,8 @@ class Jobs:
         self._doubts: dict[str, set[tuple[str, int]]] = {}
         """Host -> seats that were claimed elsewhere since it was received last: who had them may have
         ended."""
+        self._contested: set[str] = set()
+        """Nodes with ranks that another one claims as well."""
         self._files = JobFiles()
 
     def take(self, node: str, host: str, reported: Iterable[Process]) -> tuple[bool, set[str]]:
@@ -93,10 +73,10 @@ class Jobs:
         renamed: set[str] = set()
         for member in found:
             self._nodes.setdefault(member.base, Counter())[node] += 1
-            seat = self._seats.setdefault((member.base, member.rank), {})
-            others = [each for key, each in seat.items() if key != (member.host, member.pid)]
-            seat[member.host, member.pid] = member
+            seat = self._seats.setdefault((member.base, member.rank), RankClaims())
             sure = (member.base, member.rank) in doubted
+            comparable = seat.add(member)
+            others = self._others(seat, member) if comparable else ()
             new = [self._distinguish(member, each, sure=sure) for each in others]
             if any(new):
                 renamed.update(self._nodes[member.base])
@@ -107,18 +87,49 @@ class Jobs:
             self._write(each)
         return True, renamed
 
-    def rivals(self, node: str) -> dict[int, str]:
-        """Ranks of a node that another host claims for the same job, with that host."""
-        return {
-            member.rank: other.host
-            for member in self._members.get(node, ())
-            for other in self._seats[member.base, member.rank].values()
-            if other.host != member.host and self._name(other) == self._name(member)
-        }
+    def rivals(self, node: str) -> dict[str, dict[int, str]]:
+        """Node -> its ranks that another node's host claims for the same job, with that host.
 
-    def beside(self, node: str) -> set[str]:
-        """The nodes that have ranks of the jobs of this one."""
-        return {each for member in self._members.get(node, ()) for each in self._nodes[member.base]}
+        Of this node and all whose ranks are judged anew with its own; none where nothing can have changed.
+        """
+        if node not in self._contested and not self._is_contested(node):
+            return {}
+        beside = (each for member in self._members.get(node, ()) for each in self._nodes[member.base])
+        listed = {
+            name: [((self._name(member), member.rank), member.host) for member in self._members.get(name, ())]
+            for name in {node, *beside, *self._contested}
+        }
+        claims: dict[tuple[str, int], dict[str, None]] = {}
+        for claim, host in (each for claimed in listed.values() for each in claimed):
+            claims.setdefault(claim, {})[host] = None
+        found = {
+            name: {
+                claim[1]: next(other for other in claims[claim] if other != host)
+                for claim, host in claimed
+                if len(claims[claim]) > 1
+            }
+            for name, claimed in listed.items()
+        }
+        self._contested = {name for name, rivals in found.items() if rivals}
+        return found
+
+    def _is_contested(self, node: str) -> bool:
+        """Whether another host claims a rank of this node for the same job."""
+        return any(
+            other.host != member.host and self._name(other) == self._name(member)
+            for member in self._members.get(node, ())
+            if EACH not in self._apart.get(member.base, ())
+            for other in self._seats[member.base, member.rank].unlike(member)
+        )
+
+    def crowded(self, node: str) -> dict[int, int]:
+        """The ranks that more processes of a node claim for one job than are compared, with their number."""
+        claimed = Counter((member.base, member.rank) for member in self._members.get(node, ()))
+        return {
+            rank: count
+            for (base, rank), count in claimed.items()
+            if count > MOST_CLAIMS and self._seats[base, rank].is_crowded
+        }
 
     def named(self, node: str, reported: Sequence[Process]) -> list[Process]:
         """The processes of a node, which `take` has seen, with the names of their jobs."""
@@ -172,6 +183,21 @@ class Jobs:
         by_folder = member.folder and member.tree in self._by_folder.get(base, ())
         return f"{name}@{member.folder}" if by_folder else name
 
+    def _others(self, seat: RankClaims, member: RunningRank) -> Iterator[RunningRank]:
+        """Who claims a rank besides a process, and may have the same name."""
+        each_apart = EACH in self._apart.get(member.base, ())
+        unnamed = member.base.startswith(UNNAMED)
+        for other in seat.unlike(member):
+            if each_apart and other.tree != member.tree:
+                continue
+            if (
+                other.host != member.host
+                and not unnamed
+                and (None in (member.master, other.master) or member.master == other.master)
+            ):
+                continue  # one job on several nodes
+            yield other
+
     def _distinguish(self, one: RunningRank, other: RunningRank, *, sure: bool) -> bool:
         """Two claim one rank of one job: find what distinguish them; True when that is new.
 
@@ -199,10 +225,9 @@ class Jobs:
 
     def _remove(self, node: str, member: RunningRank) -> None:
         key = (member.base, member.rank)
-        seat = self._seats.get(key, {})
-        seat.pop((member.host, member.pid), None)
-        if not seat:
-            self._seats.pop(key, None)
+        seat = self._seats.get(key)
+        if seat is not None and seat.remove(member):
+            del self._seats[key]
         here = self._nodes[member.base]
         here[node] -= 1
         if not here[node]:
@@ -247,6 +272,7 @@ def _member(jobs: Jobs, process: Process, host: str) -> RunningRank:
         home(process.logs[0]) if process.logs else "",
         process.start or 0.0,
         tuple(process.logs),
+        f"{host}:{launcher}",
     )
 
 

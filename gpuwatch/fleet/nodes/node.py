@@ -120,6 +120,8 @@ class Node:
     processes: list[Process] = field(default_factory=list)
     processes_at: float | None = None
     processes_partial: str | None = None
+    crowded_ranks: dict[int, int] = field(default_factory=dict)
+    """Rank -> how many processes here claim it for one job, where that is more than are told apart."""
     logs: list[LogFile] = field(default_factory=list)
     logs_truncated: int = 0
     """Log files that the agent does not follow because there are too many."""
