@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.error_outcome.answered_lines import AnsweredLines, own_files, place_of
 from gpuwatch.diagnose.error_outcome.consequence import with_reported_outcome
+from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import unsettled, with_recoveries
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import may_recover, with_outcomes
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import may_recover
 from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.error_outcome.undecided import undecided, with_undecided
@@ -59,7 +60,7 @@ class Outcomes:
         """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
         errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
-        self._running = attempts(fleet, now, wall)
+        self._running = attempts(fleet, self._reported.places, now, wall)
         if self._undecided != self._not_decided(wall):
             return True
         if self._closed(incidents, wall).keys() != self._closings.keys():
@@ -86,7 +87,7 @@ class Outcomes:
         return undecided(self._settled, self._reported.places.ranks, self._tracks, self.lines.read, wall)
 
     def _with_steps(self, alerts: Sequence[Alert]) -> list[Alert]:
-        return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places.ranks))
+        return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places))
 
     def _with_lines(self, alerts: list[Alert], checkpoints: Iterable[Checkpoint]) -> list[Alert]:
         """The alerts, errors softened that their program outlived by the lines that nodes answered."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from msgspec import structs
 
 from gpuwatch.agent.logs.matching.event_form import has_given_up
-from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack, begins_anew
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
@@ -50,35 +49,6 @@ class Recovery(NamedTuple):
     step: int | None
     """The first later step; None: the job finished without logging one."""
     finished: bool
-
-
-def with_outcomes(
-    alerts: Iterable[Alert], tracks: Sequence[StepTrack], nodes: ReportingNodes | None = None
-) -> list[Alert]:
-    """The alerts, those that the same rank, file or job outlived with a lower severity and `recovered_at`.
-
-    Args:
-        alerts: All that is known, with the lines about the end of a job.
-        tracks: The steps that ranks logged.
-        nodes: Which nodes may report on which ranks; None: all of them, in the logs of an ended job.
-    """
-    alerts = list(alerts)
-    ends = [alert for alert in alerts if alert.code == FINISHED]
-    deaths = [alert for alert in alerts if ends_process(alert)]
-    index = _Index(tracks)
-    found = []
-    for alert in alerts:
-        known = [] if _lasts(alert) else index.of(alert)
-        later = ends
-        if nodes is not None:
-            known = [track for track in known if nodes.may_report(alert, track.node, track.rank)]
-            later = [end for end in ends if nodes.may_report(alert, end.proof[0].node, end.rank)]
-        apart = files_of_namesakes(alert, known)
-        own = [track for track in known if track.file not in apart]
-        later = [end for end in later if end.proof[0].file not in apart]
-        recovery = None if _lasts(alert) else recovery_of(alert, own, later, deaths)
-        found.append(alert if recovery is None else softened(alert, recovery))
-    return found
 
 
 def softened(alert: Alert, recovery: Recovery) -> Alert:
@@ -245,10 +215,10 @@ def _may_be_one_job(alert: Alert, end: Alert) -> bool:
 
 def may_recover(alert: Alert) -> bool:
     """Whether a later step of its rank would make less of this alert."""
-    return alert.severity != "info" and not _lasts(alert)
+    return alert.severity != "info" and not lasts(alert)
 
 
-def _lasts(alert: Alert) -> bool:
+def lasts(alert: Alert) -> bool:
     """Faults that stay, and what is no line of a log at all."""
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
@@ -261,7 +231,7 @@ def ends_process(alert: Alert) -> bool:
     return alert.code in EXITS or any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 
-class _Index:
+class TrackIndex:
     """Tracks by rank and by file."""
 
     def __init__(self, tracks: Sequence[StepTrack]) -> None:

@@ -3,34 +3,83 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.fleet.jobs.places import Places
+
+Rank: TypeAlias = tuple[str | None, int]
+"""Job and rank."""
+Weight: TypeAlias = Literal["none", "warning", "full"]
+"""What a node's words make of an error of another one: nothing less, a warning, or a note."""
+OWN_LOG = ("process", "path")
+"""How a rank is known whose own log holds an error; a launcher's log holds those of many ranks."""
 
 
 class ReportingNodes:
     """The nodes on which processes of each job were seen, and of which ranks.
 
-    A node reports on its own errors and on the ranks that run there. Of a job of which no process was ever
-    seen (it ended before the nodes were connected) every node with its logs may report.
+    A node reports on the errors of its own logs. Another one reports on a rank that was started anew there,
+    which is one that both never listed at the same time. Of a job of which no process was ever seen (it ended
+    before the nodes were connected) every node with its logs may report.
     """
 
-    def __init__(self, ranks: Iterable[RankPlace]) -> None:
+    def __init__(self, places: Places) -> None:
         self._nodes: dict[str | None, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-        for place in ranks:
+        self._homes: dict[Rank, set[str]] = defaultdict(set)
+        self._running: dict[str | None, set[str]] = defaultdict(set)
+        for place in places.ranks:
             if place.pid is not None:
                 self._nodes[place.job][place.node].add(place.rank)
+                self._homes[place.job, place.rank].add(place.node)
+                if place.until is None:
+                    self._running[place.job].add(place.node)
+        self._disputed: dict[Rank, set[str]] = defaultdict(set)
+        for job, rank, node in places.contested:
+            self._disputed[job, rank].add(node)
 
-    def may_report(self, alert: Alert, node: str | None, rank: int | None) -> bool:
-        """Whether steps of a rank, or the end of a job (`rank` is None), on a node count for an alert.
+    def own(self, alert: Alert) -> list[str]:
+        """The nodes whose own logs raised an alert: each of them must report that it passed.
 
-        Where the alert's job is not known, a process of any job counts.
+        Of several, those that list its rank; a log elsewhere may hold the line as well.
         """
-        if node is None or node in {alert.node, *(proof.node for proof in alert.proof)}:
-            return True
-        jobs = [alert.job] if alert.job is not None else list(self._nodes)
-        seen = [self._nodes[job] for job in jobs if job in self._nodes]
+        senders = {proof.node for proof in alert.proof if proof.node is not None}
+        if alert.rank is not None:
+            listing = {node for key in self._keys(alert, alert.rank) for node in self._listing(key)}
+            senders = senders & listing or senders
+        return sorted(senders or ({alert.node} if alert.node is not None else set()))
+
+    def weight(self, alert: Alert, node: str | None, rank: int | None) -> Weight:
+        """How much steps of a rank, or the end of a job (`rank` is None), on another node count.
+
+        A rank that is listed elsewhere once its own node has stopped listing it may have been started anew
+        there, and may be claimed there: a warning remains. Where the alert's job is not known, a process
+        of any job counts, and where no process is known at all, nothing.
+        """
+        if node is None:
+            return "full"
+        keys = [key for each in (rank, alert.rank) if each is not None for key in self._keys(alert, each)]
+        if any(node in self._disputed[key] for key in keys):
+            return "none"
+        seen = [self._nodes[job] for job in self._jobs(alert) if job in self._nodes]
         if not seen:
-            return True
-        return any(node in nodes and (rank is None or rank in nodes[node]) for nodes in seen)
+            return "full" if alert.job is not None else "none"
+        if not any(node in nodes and (rank is None or rank in nodes[node]) for nodes in seen):
+            return "none"
+        if rank is None or alert.rank_from in OWN_LOG:
+            return "none" if rank is None and self._runs_on(alert) else "warning"
+        return "full"
+
+    def _runs_on(self, alert: Alert) -> bool:
+        """Whether a node that raised an alert lists processes of its job: for it the job has not ended."""
+        return any(self._running[job] & set(self.own(alert)) for job in self._jobs(alert))
+
+    def _jobs(self, alert: Alert) -> list[str | None]:
+        return [alert.job] if alert.job is not None else list(self._nodes)
+
+    def _keys(self, alert: Alert, rank: int) -> Iterator[Rank]:
+        return ((job, rank) for job in self._jobs(alert))
+
+    def _listing(self, key: Rank) -> set[str]:
+        return self._homes.get(key, set()) | self._disputed.get(key, set())

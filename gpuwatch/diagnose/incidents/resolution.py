@@ -55,12 +55,17 @@ class Resolution:
     reason: str
 
 
-def attempts(fleet: Fleet, now: float, wall: float) -> dict[str, Attempt]:
-    """The living attempt of every job. `now`: the fleet's clock, `wall`: unix seconds at the same moment."""
+def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str, Attempt]:
+    """The living attempt of every job, without ranks of which two nodes said that they run them.
+
+    `now`: the fleet's clock, `wall`: unix seconds at the same moment.
+    """
     began: dict[str, float] = {}
     for node in fleet.nodes.values():
         for process in node.processes:
-            if process.rank is not None and process.job is not None and process.start is not None:
+            if process.rank is None or process.job is None or process.start is None:
+                continue
+            if (process.job, process.rank, node.name) not in places.contested:
                 start = process.start - node.offset_s
                 began[process.job] = min(start, began.get(process.job, start))
     steps: dict[str, int] = {}

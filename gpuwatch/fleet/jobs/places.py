@@ -63,5 +63,7 @@ class Places:
     """Number of ranks of the only job, as its lines state it."""
     counted: frozenset[str] = frozenset()
     """Words whose numbers are the ranks, as the lines of an ended job agree: `task`, `worker`."""
+    contested: frozenset[tuple[str | None, int, str]] = frozenset()
+    """Job, rank and node of ranks that two connected nodes listed as running at one time, now or before."""
     task_jobs: frozenset[str] = frozenset()
     """Jobs of a live fleet whose Slurm task numbers are the ranks."""

@@ -57,6 +57,7 @@ def places_of(
         gpus,
         _loose(nodes, ranks.values(), None if before is None else before.loose),
         live=True,
+        contested=_contested(nodes) | _still_known(before, ranks),
         kernel_logs=frozenset(
             node.name for node in nodes if node.hello is not None and node.hello.kernel_log
         ),
@@ -89,6 +90,29 @@ def _claims(
         for ended in _ended_places(node, logged):
             ranks.setdefault((ended.job, ended.rank), ended)
     return ranks, rivals
+
+
+def _contested(nodes: Collection[Node]) -> frozenset[tuple[str | None, int, str]]:
+    """Ranks that run on several machines by their present lists; without nodes that are not connected."""
+    claimants: dict[tuple[str | None, int], dict[str, set[str]]] = {}
+    for node in nodes if len(nodes) > 1 else ():
+        machine = (node.hello and node.hello.boot_id) or node.name
+        for process in node.processes if node.link.phase == "live" else ():
+            if process.rank is not None and process.state != "Z":
+                claims = claimants.setdefault((process.job, process.rank), {})
+                claims.setdefault(machine, set()).add(node.name)
+    return frozenset(
+        (*key, name)
+        for key, claims in claimants.items()
+        if len(claims) > 1
+        for names in claims.values()
+        for name in names
+    )
+
+
+def _still_known(before: Places | None, ranks: Ranks) -> frozenset[tuple[str | None, int, str]]:
+    earlier = frozenset() if before is None else before.contested
+    return frozenset(each for each in earlier if each[:2] in ranks)
 
 
 def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:

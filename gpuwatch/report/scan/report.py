@@ -13,9 +13,10 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
 from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES, followed_nothing, without_harm
+from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, with_outcomes
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.incidents.builder import incidents
 from gpuwatch.diagnose.job_end.closing import saved_at_end
 from gpuwatch.diagnose.job_end.completed_run import with_completed_run, without_teardown

@@ -9,7 +9,8 @@ import pytest
 from msgspec import structs
 
 from gpuwatch import wire
-from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, with_outcomes
+from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.error_outcome.step_track import Mark, StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.report.scan.report import ScanReport, judged

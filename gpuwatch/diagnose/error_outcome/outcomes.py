@@ -1,0 +1,90 @@
+"""Errors that their rank or job outlived, by the words of the nodes that may report on them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
+    FINISHED,
+    TrackIndex,
+    ends_process,
+    files_of_namesakes,
+    lasts,
+    recovery_of,
+    softened,
+)
+from gpuwatch.diagnose.error_outcome.reporting_nodes import ReportingNodes, Weight
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS
+
+
+def with_outcomes(
+    alerts: Iterable[Alert], tracks: Sequence[StepTrack], nodes: ReportingNodes | None = None
+) -> list[Alert]:
+    """The alerts, those that the same rank, file or job outlived with a lower severity and `recovered_at`.
+
+    Args:
+        alerts: All that is known, with the lines about the end of a job.
+        tracks: The steps that ranks logged.
+        nodes: Which nodes may report on which ranks; None: all of them, in the logs of an ended job.
+    """
+    alerts = list(alerts)
+    ends = [alert for alert in alerts if alert.code == FINISHED]
+    deaths = [alert for alert in alerts if ends_process(alert)]
+    index = TrackIndex(tracks)
+    found = []
+    for alert in alerts:
+        known = [] if lasts(alert) else index.of(alert)
+        apart = files_of_namesakes(alert, known)
+        own = [track for track in known if track.file not in apart]
+        later = [end for end in ends if end.proof[0].file not in apart]
+        if lasts(alert):
+            found.append(alert)
+        elif nodes is None:
+            recovery = recovery_of(alert, own, later, deaths)
+            found.append(alert if recovery is None else softened(alert, recovery))
+        else:
+            found.append(_by_node(alert, own, later, deaths, nodes))
+    return found
+
+
+def _by_node(
+    alert: Alert,
+    tracks: Sequence[StepTrack],
+    ends: Sequence[Alert],
+    deaths: Sequence[Alert],
+    nodes: ReportingNodes,
+) -> Alert:
+    """The alert by the words of the nodes that raised it, all of them, else by those of others."""
+    own = nodes.own(alert)
+    others: dict[Weight, tuple[list[StepTrack], list[Alert]]] = {"full": ([], []), "warning": ([], [])}
+    for track in tracks:
+        weight = nodes.weight(alert, track.node, track.rank)
+        if track.node not in own and weight != "none":
+            others[weight][0].append(track)
+    for end in ends:
+        weight = nodes.weight(alert, end.proof[0].node, end.rank)
+        if end.proof[0].node not in own and weight != "none":
+            others[weight][1].append(end)
+    full_tracks, full_ends = others["full"]
+    recoveries = [
+        recovery_of(
+            alert,
+            [*(track for track in tracks if track.node == node), *full_tracks],
+            [*(end for end in ends if end.proof[0].node == node), *full_ends],
+            deaths,
+        )
+        for node in own
+    ]
+    known = [each for each in recoveries if each is not None]
+    if known and len(known) == len(recoveries):
+        return softened(alert, known[0])
+    elsewhere = recovery_of(
+        alert, [*full_tracks, *others["warning"][0]], [*full_ends, *others["warning"][1]], deaths
+    )
+    if elsewhere is None or alert.code in EXITS:
+        return alert
+    return structs.replace(softened(alert, elsewhere), severity="warning")
