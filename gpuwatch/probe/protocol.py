@@ -80,6 +80,8 @@ class NodeInventory(NodeMessage, tag="inventory", frozen=True, kw_only=True):
     """The preflight: the first line of a launcher but for `Alive`, by itself."""
 
     host: str
+    boot_id: str | None = None
+    """The same for two names of one machine; no other machine sees it."""
     pid: int
     python: str | None = None
     """The interpreter that will run the ranks; None when none has torch."""

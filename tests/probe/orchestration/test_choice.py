@@ -150,10 +150,30 @@ def test_nccl_needs_a_torch_that_was_built_for_it() -> None:
 
 
 def test_two_names_of_one_machine_share_no_gpu() -> None:
-    one = inventory("a", 0, 2)
+    one = msgspec.structs.replace(inventory("a", 0, 2), boot_id="5f0c")
     seating = seat_ranks({"a": one, "again": one}, ProbeRequest(), choose({"a": one, "again": one}))
     assert {seat.node for seat in seating.seats} == {"a"}
     assert "same GPUs as a" in seating.without["again"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("boot_id", ["77aa", None])
+@pytest.mark.parametrize("stolen", [1, 2])
+def test_a_node_that_lists_one_other_nodes_gpus_gets_neither_named_alone(
+    stolen: int, boot_id: str | None, *, first: bool
+) -> None:
+    honest = {
+        name: msgspec.structs.replace(inventory(name, place, 2), boot_id=f"5f0{place}")
+        for place, name in enumerate("abc")
+    }
+    listed = honest["b"].gpus[:stolen]
+    liar = {"liar": msgspec.structs.replace(inventory("liar", 3, 2), gpus=listed, boot_id=boot_id)}
+    inventories = liar | honest if first else honest | liar
+    seating = seat_ranks(inventories, ProbeRequest(), choose(inventories))
+    assert {seat.node for seat in seating.seats} == {"a", "c"}
+    assert set(seating.without) == {"b", "liar"}
+    assert "liar" in seating.without["b"]
+    assert "b" in seating.without["liar"]
 
 
 @pytest.mark.parametrize("first", [True, False])

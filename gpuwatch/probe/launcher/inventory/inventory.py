@@ -5,7 +5,7 @@ import socket
 import time
 
 from gpuwatch.agent.base.background import Background
-from gpuwatch.agent.base.procfs import clean
+from gpuwatch.agent.base.procfs import clean, read_text
 from gpuwatch.agent.host.infiniband import PortReader
 from gpuwatch.agent.processes.process_reader import ProcessReader
 from gpuwatch.probe.launcher.connection.lines import MAX_TEXT
@@ -53,6 +53,7 @@ class InventoryReader(object):
         chosen = self.interpreter
         return {
             "host": clean(socket.gethostname(), MAX_TEXT),
+            "boot_id": read_text(os.path.join(self._proc, "sys/kernel/random/boot_id"), 64),
             "pid": os.getpid(),
             "python": None if chosen is None else clean(chosen.real or chosen.python, MAX_TEXT),
             "python_from": None if chosen is None else chosen.why,

@@ -83,10 +83,11 @@ def _uuids(inventory: NodeInventory) -> frozenset[str]:
 
 
 def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
-    """Nodes whose GPUs another node lists beside other ones -> that contradiction.
+    """Nodes whose GPUs another machine lists as well -> that contradiction.
 
-    Two names of one machine list the same GPUs. Of nodes that share some only, those in most contradictions
-    are left out until none is left, and both where they are in equally many.
+    Two names of one machine list the same GPUs and the same boot id, which is seen on that machine alone. Of
+    other nodes that share some, those in most contradictions are left out until none is left, and both where
+    they are in equally many: nothing tells which of two nodes lists the GPUs of the other one.
     """
     lists = {node: _uuids(inventory) for node, inventory in inventories.items()}
     holders: defaultdict[str, list[str]] = defaultdict(list)
@@ -96,7 +97,7 @@ def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
     against: defaultdict[str, set[str]] = defaultdict(set)
     for nodes in holders.values():
         for node, other in permutations(nodes, 2) if len(nodes) > 1 else ():
-            if lists[node] != lists[other]:
+            if lists[node] != lists[other] or not _one_boot(inventories[node], inventories[other]):
                 against[node].add(other)
     found: dict[str, str] = {}
     while most := max(map(len, against.values()), default=0):
@@ -106,6 +107,10 @@ def _disputed(inventories: Mapping[str, NodeInventory]) -> dict[str, str]:
         for others in against.values():
             others.difference_update(found)
     return found
+
+
+def _one_boot(one: NodeInventory, other: NodeInventory) -> bool:
+    return one.boot_id is not None and one.boot_id == other.boot_id
 
 
 def _gpu_problem(inventory: NodeInventory, owners: Mapping[frozenset[str], str]) -> str | None:
