@@ -14,7 +14,7 @@ from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, names_checkpoint
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
-from gpuwatch.fleet.logs.twins import Twins
+from gpuwatch.fleet.logs.shared_identities import SharedIdentities
 from gpuwatch.fleet.node_limits import NodeLimits
 from gpuwatch.fleet.nodes.last_ranks import LastRanks
 from gpuwatch.fleet.nodes.node import Gpu, Node
@@ -96,8 +96,8 @@ class Fleet:
         """Findings by node whose job is not known yet."""
         self._listed: dict[str, list[LogFile]] = {}
         """Node -> its log files as its agent reported them."""
-        self._twins = Twins()
         self._limits = NodeLimits()
+        self.identities = SharedIdentities()
         self.version = 0
 
     def apply(self, arrival: Arrival) -> None:
@@ -167,7 +167,7 @@ class Fleet:
                 self._take_finding(node, what, at)
             case Logs():
                 self._listed[node.name] = what.files
-                for other in self._twins.take(node.name, what.files):
+                for other in self.identities.take(node.name, what):
                     self._name_files(self.nodes[other])
                 node.logs_truncated, node.logs_at, node.logs_complete = what.truncated, at, what.complete
                 node.logs_listed_at = what.t
@@ -219,7 +219,7 @@ class Fleet:
 
     def _name_files(self, node: Node) -> None:
         """State of which jobs a node's log files are, and what was found in them before that was known."""
-        listed = self._twins.named(node.name, self._listed.get(node.name, []))
+        listed = self.identities.files(node.name, self._listed.get(node.name, []))
         node.logs = self.jobs.files(node.name, listed)
         renamed = self.jobs.take_renamed()
         self._reconsider(renamed)
@@ -252,9 +252,9 @@ class Fleet:
         if job != finding.job:
             finding = structs.replace(finding, job=job)
         first = self._shared.first(key, node, finding)
-        if first != key and first in self.findings:
-            known = self.findings[first]
-            if finding.closed and not known.finding.closed:
+        known = self.findings.get(first) if first != key and key not in self.findings else None
+        if known is not None and (finding.closed or not known.finding.closed):
+            if finding.closed and not self.nodes[first[0]].follows(finding.file):
                 closed = structs.replace(known.finding, closed=True, last_at=finding.last_at)
                 self.findings[first] = replace(known, at=at, finding=closed)
                 self.findings_version += 1

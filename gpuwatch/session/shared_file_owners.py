@@ -38,10 +38,20 @@ def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) 
 
 
 def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str]) -> list[str]:
-    """The paths that this node's agent leaves to another node's."""
+    """The paths that this node's agent leaves to another node's: of files that its own ranks do not write.
+
+    No other node's agent is believed to read the log of a rank as a whole.
+    """
     return sorted(
-        file.path for file in files if file.identity is not None and chosen.get(file.identity, node) != node
+        file.path
+        for file in files
+        if file.identity is not None and chosen.get(file.identity, node) != node and not _is_own(file)
     )
+
+
+def _is_own(file: LogFile) -> bool:
+    """Whether processes of the node write the file, or its ranks wrote it last."""
+    return bool(file.pids) or file.rank_from == "process"
 
 
 class SharedSearches:
@@ -55,14 +65,18 @@ class SharedSearches:
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
         """Choose for the folders that have no node, or none that is connected; the first that lists it."""
         live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
-        for name, node in live.items():
-            for folder in node.shared_folders:
-                if self._chosen.get(folder.identity) not in live:
-                    self._chosen[folder.identity] = name
+        seen = {
+            name: {each.path: fleet.identities.identity(name, each.identity) for each in node.shared_folders}
+            for name, node in live.items()
+        }
+        for name, folders in seen.items():
+            for identity in folders.values():
+                if self._chosen.get(identity) not in live:
+                    self._chosen[identity] = name
         for name, node in live.items():
             if not node.shared_folders:
                 continue
-            own = [each.path for each in node.shared_folders if self._chosen[each.identity] == name]
+            own = [path for path, identity in seen[name].items() if self._chosen[identity] == name]
             reported = (node.agent_since, own)
             if self._reported.get(name) != reported and send(name, SearchFolders(id=SHARING, folders=own)):
                 self._reported[name] = reported

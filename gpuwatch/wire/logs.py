@@ -57,9 +57,9 @@ class LogFile(FramePart, frozen=True):
     """Processes of this node that have it open for writing; what started ranks only where no other does."""
     identity: Name | None = None
     """The same on every node that sees this file of a shared file system; None on a local one. In a fleet
-    also that of a file of which several nodes reported the same `fingerprint`."""
+    the same on the nodes that reported the same `fingerprint`, of files on local file systems as well."""
     fingerprint: Name | None = None
-    """Inode, size, last write and checksums of both ends; None where the file system is known as shared."""
+    """Inode, size, last write and checksums of both ends; None where the file is not open."""
     last_at: Moment | None = None
     """Of a file that a search found: when its last line was written (node's clock), by its own time, else the
     file's; None as soon as it grows."""
@@ -75,6 +75,8 @@ class SharedFolder(FramePart, frozen=True):
     path: Name
     identity: Name
     """The same on every node that sees it."""
+    fingerprint: Name | None = None
+    """Inode and the times of its last changes (ns), which only who sees it knows."""
 
 
 class Logs(Frame, tag="logs", frozen=True):

@@ -202,6 +202,11 @@ class Node:
         """Seconds since one of its log files last grew; None: not known. `wall`: unix seconds now."""
         return None if file.grown_at is None else max(0.0, wall - (file.grown_at - self.offset_s))
 
+    def follows(self, path: str) -> bool:
+        """Whether its agent reads a log file now."""
+        followed = any(file.path == path and file.state == "following" for file in self.logs)
+        return followed and self.link.phase == "live"
+
     def gpu_list(self) -> list[Gpu]:
         """GPUs by index (as the agent last numbered them), lost ones in their old place."""
         return sorted(self.gpus.values(), key=lambda gpu: (gpu.info.index, gpu.info.uuid))

@@ -152,18 +152,20 @@ def test_a_kernel_line_of_a_node_outside_the_job_blames_no_other_node() -> None:
     assert all((each.node, each.confidence) == (None, "low") for each in cluster.book.incidents)
 
 
-@pytest.mark.parametrize("identity", ["nfs:1", "nfs:2"])
+@pytest.mark.parametrize(
+    ("identity", "mark", "same"), [("nfs:1", "9:1", True), ("nfs:1", "9:2", False), ("nfs:2", "9:1", False)]
+)
 def test_a_file_that_the_ranks_own_node_reads_as_well_speaks_for_its_rank(
-    cluster: Watched, identity: str
+    cluster: Watched, identity: str, mark: str, *, same: bool
 ) -> None:
     path = "/logs/rank_9.log"
-    for name, seen in (("gpu-001", identity), ("gpu-002", "nfs:1")):
-        files = [wire.LogFile(path, state="following", identity=seen)]
+    for name, seen, shown in (("gpu-001", identity, mark), ("gpu-002", "nfs:1", "9:1")):
+        files = [wire.LogFile(path, state="following", identity=seen, fingerprint=shown)]
         cluster.report(name, wire.Logs(t=cluster.t, seq=6, files=files, complete=True))
     cluster.find("oom.cuda", 9, "gpu-001", file=path, rank_from="path")
     cluster.wait()
     known = cluster.incident().node, cluster.incident().confidence
-    assert (known == ("gpu-002", "high")) == (identity == "nfs:1")
+    assert (known == ("gpu-002", "high")) == same
 
 
 @pytest.mark.parametrize("own_log", [True, False])

@@ -208,8 +208,12 @@ def test_the_folder_tells_nothing_while_a_job_may_write_anywhere() -> None:
 def test_a_shared_file_is_of_the_job_that_writes_it_on_another_node() -> None:
     reported = Several(2)
     reported.run("n2", rank(1, 101, master="n2:5"))
-    reported.list_files("n2", wire.LogFile("/runs/1/rank_1.log", pids=[101], identity="fs:1"))
-    reported.list_files("n1", wire.LogFile("/runs/1/rank_1.log", source="glob", identity="fs:1"))
+    reported.list_files(
+        "n2", wire.LogFile("/runs/1/rank_1.log", pids=[101], identity="fs:1", fingerprint="7:9")
+    )
+    reported.list_files(
+        "n1", wire.LogFile("/runs/1/rank_1.log", source="glob", identity="fs:1", fingerprint="7:9")
+    )
     assert reported.files("n1") == {"/runs/1/rank_1.log": "n2:5"}
 
 

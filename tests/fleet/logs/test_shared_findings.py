@@ -6,18 +6,34 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.link.stream.inbox import LinkStatus
 from tests.report.fleets import NODE_TIME, feed, hello, plan
 
 FILE = "/shared/rank_3.log"
 
 
-def report(fleet: Fleet, node: str, severity: wire.Severity, role: wire.Role = "root") -> None:
-    files = [wire.LogFile(FILE, identity="nfs:nas:/export:7")]
+def report(
+    fleet: Fleet,
+    node: str,
+    severity: wire.Severity = "critical",
+    role: wire.Role = "root",
+    *,
+    mark: str | None = "7:400:9",
+    closed: bool = False,
+) -> None:
+    files = [wire.LogFile(FILE, identity="nfs:nas:/export:7", fingerprint=mark)]
     finding = wire.Finding(
         t=NODE_TIME, seq=2, id=1, rule="oom.cuda", severity=severity, role=role, file=FILE, offset=40,
-        at=NODE_TIME, lines=["CUDA out of memory"],
+        at=NODE_TIME, lines=["CUDA out of memory"], closed=closed,
     )  # fmt: skip
-    feed(fleet, node, hello(1, host=node), wire.Logs(t=NODE_TIME, seq=1, files=files), finding)
+    feed(
+        fleet,
+        node,
+        LinkStatus("live"),
+        hello(1, host=node),
+        wire.Logs(t=NODE_TIME, seq=1, files=files),
+        finding,
+    )
 
 
 def test_two_nodes_that_read_one_line_tell_it_once() -> None:
@@ -34,3 +50,29 @@ def test_a_node_that_plays_a_line_down_hides_it_from_nobody(severity: wire.Sever
     report(fleet, "gpu-002", "critical")
     reported = {(found.node, found.finding.severity, found.finding.role) for found in fleet.findings.values()}
     assert ("gpu-002", "critical", "root") in reported
+
+
+@pytest.mark.parametrize("mark", ["7:400:8", None])
+def test_a_node_that_states_a_files_identity_alone_sees_another_file(mark: str | None) -> None:
+    """The name of the file system and an inode can be guessed; size, last write and ends cannot."""
+    fleet = Fleet(plan("gpu-001", "gpu-002"))
+    report(fleet, "gpu-001", mark=mark)
+    report(fleet, "gpu-002")
+    identities = {file.identity for node in fleet.nodes.values() for file in node.logs}
+    assert len(identities) == len(fleet.findings) == 2
+
+
+def test_a_file_that_was_once_the_same_stays_one_while_it_grows() -> None:
+    fleet = Fleet(plan("gpu-001", "gpu-002"))
+    for mark in ("7:400:9", "7:500:12"):
+        report(fleet, "gpu-001", mark=mark)
+        report(fleet, "gpu-002", mark="7:400:9")
+    assert len({file.identity for node in fleet.nodes.values() for file in node.logs}) == 1
+
+
+@pytest.mark.parametrize("first", ["gpu-001", "gpu-002"])
+def test_a_line_that_one_node_calls_over_stays_open_by_another_that_reads_the_file(first: str) -> None:
+    fleet = Fleet(plan("gpu-001", "gpu-002"))
+    for node in sorted(fleet.nodes, key=lambda name: name != first):
+        report(fleet, node, closed=node == "gpu-001")
+    assert any(not found.finding.closed for found in fleet.findings.values())

@@ -51,8 +51,8 @@ class Discovery(object):
         self._users = {}  # type: dict[int, str]
         self._known = {}  # type: dict[str, tuple[float, int]]
         """Path -> modification time and size of what was looked at and is no log of a training."""
-        self._shared = {}  # type: dict[str, str]
-        """Folder of a network file system -> its identity."""
+        self._shared = {}  # type: dict[str, tuple[str, str]]
+        """Folder of a network file system -> its identity and what only who sees it knows."""
         self._ours = None  # type: list[str] | None
         """Those that the cockpit wants us to look through; None: it has not stated."""
         self._answer_due = None  # type: float | None
@@ -80,7 +80,10 @@ class Discovery(object):
     def facts(self):
         # type: () -> dict[str, Any]
         """Keys of `wire.Logs` that state something."""
-        shared = [{"path": path, "identity": self._shared[path]} for path in sorted(self._shared)]
+        shared = [
+            {"path": path, "identity": self._shared[path][0], "fingerprint": self._shared[path][1]}
+            for path in sorted(self._shared)
+        ]
         facts = {"shared": shared, "search_cut": self.cut}  # type: dict[str, Any]
         return {key: value for key, value in facts.items() if value}
 
@@ -136,7 +139,8 @@ class Discovery(object):
                 continue
             identity = self._mounts.identity(status.st_dev, status.st_ino)
             if identity is not None:
-                self._shared[folder] = identity
+                marks = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+                self._shared[folder] = identity, ":".join("{:x}".format(mark) for mark in marks)
             if identity is None or folder in (self._ours or ()):
                 folders.append(folder)
         return folders

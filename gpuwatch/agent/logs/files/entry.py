@@ -209,7 +209,7 @@ class FileEntry(object):
             "job": spoken.get("job"),
             "pids": self.pids,
             "identity": self.identity,
-            "fingerprint": None if follower is None or self.identity else follower.fingerprint(),
+            "fingerprint": None if follower is None else follower.fingerprint(),
             "last_at": self.last_at if not self.lines else None,
             "last_lines": self.last_lines if not self.lines else [],
             "owner": self.owner,

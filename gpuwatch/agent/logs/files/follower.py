@@ -99,7 +99,7 @@ class Follower(object):
 
     def fingerprint(self):
         # type: () -> str | None
-        """What nodes compare to find that they see one file, on a file system that is not known as shared.
+        """What nodes compare to find that they see one file.
 
         Inode, size, time of the last write (ns), checksums of both ends; None: not open, empty or unreadable.
         """
