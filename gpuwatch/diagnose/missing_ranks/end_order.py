@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey
 from gpuwatch.diagnose.missing_ranks.vanished import (
     CODE,
     EVERY_S,
-    RankKey,
     names_ranks,
-    running_ranks,
     vanished_alert,
     was_done,
 )
@@ -52,6 +51,7 @@ class EndOrderWatch:
     """
 
     def __init__(self) -> None:
+        self._listed = ListedRanks()
         self._seen: dict[RankKey, ListedRank] = {}
         self._interval = CheckInterval(EVERY_S)
         self.alerts: dict[str, Alert] = {}
@@ -65,8 +65,9 @@ class EndOrderWatch:
             for name, node in fleet.nodes.items()
             if names_ranks(node, now)
         }
-        running = running_ranks(fleet.nodes[name] for name in listed)
-        for (job, rank), (node, process) in running.items():
+        running = self._listed.update(fleet.nodes[name] for name in listed)
+        for (job, rank), members in running.items():
+            node, process = next(iter(members.values()))
             self._seen[job, rank] = ListedRank(rank, node.name, process.pid, listed[node.name])
         for key, each in self._seen.items():
             if each.gone_by is None and each.node in listed and key not in running:
@@ -86,7 +87,7 @@ class EndOrderWatch:
             for each in ranks:
                 del self._seen[job, each.rank]
             first = first_gone(ranks)
-            if first and not any(was_done(fleet.progress, job, each.rank) for each in ranks):
+            if first and not any(was_done(fleet.progress, job, each.rank, {each.node}) for each in ranks):
                 alert = _alert(job, first, [each for each in ranks if each not in first], wall)
                 self.alerts[alert.id] = alert
                 changed = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Member, Running
 from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, was_done
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -14,8 +14,6 @@ from gpuwatch.wire import LogFile, Process
 
 STARTED_S = 30.0
 """A job of which one rank is younger may still be starting the others."""
-
-Member: TypeAlias = tuple[Node, Process]
 
 
 @dataclass(frozen=True)
@@ -34,28 +32,56 @@ class MissingRank:
     """That log."""
 
 
-def missing_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
+def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> list[MissingRank]:
     """The ranks of running jobs that have no process. `now`: monotonic seconds.
+
+    `running`: which node runs each rank; None: as the nodes list it now. What other nodes list of such a
+    rank is left out; a node that only lists ended ones adds those that are due on no other node.
 
     How many ranks a node has is known by LOCAL_WORLD_SIZE, by a rendezvous on the node's loopback, or by a
     rank's own log there. A job that starts, one whose nodes do not answer, and ranks that came to the
     announced last step are left out.
     """
     found = []
-    for job, members in members_by_job(fleet).items():
-        if not seen_whole(members, now):
+    running = ListedRanks().update(fleet.nodes.values()) if running is None else running
+    for job, listed in members_by_job(fleet).items():
+        members, ended = _believed(listed, running)
+        if not members or not seen_whole(members, now):
             continue
         present = {each.rank for _, each in members if each.rank is not None and each.state != "Z"}
         world = members[0][1].world_size or 0
-        for name in dict.fromkeys(node.name for node, _ in members):
-            node = fleet.nodes[name]
-            due = _due(node, job, [each for at, each in members if at is node], world)
-            found += [
-                missing_rank(node, job, rank, world)
-                for rank in sorted(due - present)
-                if not was_done(fleet.progress, job, rank)
-            ]
+        dues = {
+            name: _due(fleet.nodes[name], job, [each for at, each in members if at.name == name], world)
+            for name in dict.fromkeys(node.name for node, _ in members)
+        }
+        anywhere = present.union(*dues.values())
+        for node, process in ended:
+            if names_ranks(node, now) and process.rank is not None and process.rank not in anywhere:
+                dues.setdefault(node.name, set()).add(process.rank)
+        found += [
+            missing_rank(fleet.nodes[name], job, rank, world)
+            for name, due in dues.items()
+            for rank in sorted(due - present)
+            if rank < world and not was_done(fleet.progress, job, rank, {name, *dues})
+        ]
     return found
+
+
+def _believed(members: Collection[Member], running: Running) -> tuple[list[Member], list[Member]]:
+    """The processes of the nodes that run ranks of a job, and the ended ones of other nodes.
+
+    Without those whose rank runs on another node.
+    """
+    on = [running.get((process.job or "", process.rank or 0), {}) for _, process in members]
+    known = [
+        (node, process)
+        for (node, process), nodes in zip(members, on, strict=True)
+        if node.name in nodes or (process.state == "Z" and not nodes)
+    ]
+    living = {node.name for node, process in known if process.state != "Z"}
+    return [each for each in known if each[0].name in living], [
+        each for each in known if each[0].name not in living
+    ]
 
 
 def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.missing_ranks.unreaped import grave, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import (
     CODE,
     EVERY_S,
     SIBLINGS_S,
-    RankKey,
     how_ended,
-    running_ranks,
+    is_back,
     vanished_alert,
 )
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -29,6 +29,7 @@ class MissingWatch:
 
     def __init__(self) -> None:
         self._interval = CheckInterval(EVERY_S)
+        self._listed = ListedRanks()
         self._seen: set[RankKey] = set()
         self._since: dict[RankKey, float] = {}
         self.alerts: dict[str, Alert] = {}
@@ -37,25 +38,26 @@ class MissingWatch:
         """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
         if not self._interval.is_due(now):
             return False
-        running = running_ranks(fleet.nodes.values())
+        running = self._listed.update(fleet.nodes.values())
         self._seen.update(running)
-        absent = {(one.job, one.rank): one for one in missing_ranks(fleet, now)}
+        absent = {(one.job, one.rank): one for one in missing_ranks(fleet, now, running)}
         absent = {key: one for key, one in absent.items() if key not in self._seen}
         jobs = {job for job, _ in running}
-        unreaped = {(one.job, one.rank): one for one in unreaped_ranks(fleet, now)}
-        absent |= {key: one for key, one in unreaped.items() if key not in self._seen or key[0] not in jobs}
+        unreaped = {(one.job, one.rank): one for one in unreaped_ranks(fleet, now, running)}
+        absent = {
+            key: one for key, one in unreaped.items() if key not in self._seen or key[0] not in jobs
+        } | absent
         self._since = {key: self._since.get(key, wall) for key in absent}
         changed = False
         for key, one in absent.items():
             name = _name(key)
             if name not in self.alerts and self._is_sure(key, one, wall):
-                self.alerts[name] = _alert(name, one, self._since[key], fleet)
+                self.alerts[name] = _alert(name, one, self._since[key], running)
                 changed = True
-        back = {_name(key) for key in running}
         left = {_name(key) for key in unreaped}
         for name, alert in self.alerts.items():
             collected = alert.severity == "warning" and name not in left
-            if alert.state == "firing" and (name in back or collected):
+            if alert.state == "firing" and (collected or is_back(alert, self._listed, running)):
                 self.alerts[name] = structs.replace(alert, state="resolved")
                 changed = True
         return changed
@@ -71,14 +73,14 @@ def _name(key: RankKey) -> str:
     return f"{CODE}@{key[0]}:{key[1]}:"
 
 
-def _alert(name: str, one: MissingRank, since: float, fleet: Fleet) -> Alert:
+def _alert(name: str, one: MissingRank, since: float, running: Running) -> Alert:
     at = since if one.logged_at is None else one.logged_at
-    others = any(job == one.job for job, _ in running_ranks(fleet.nodes.values()))
+    others = any(job == one.job for job, _ in running)
     left = "other ranks of the job live on" if others else "its parent has not collected the process"
     proofs = [Proof("value", f"no living process of rank {one.rank}; {left}", since, node=one.node.name)]
     if one.last_line is not None:
         proofs.append(Proof("line", one.last_line, at, timed=False, node=one.node.name, file=one.file))
     text = f"{how_ended(one.node, one.job, one.rank)}; {left}"
     alert = vanished_alert(name, (one.job, one.rank), one.node.name, at, text, tuple(proofs))
-    severity: Severity = "error" if grave(fleet, one) else "warning"
+    severity: Severity = "error" if grave(running, one) else "warning"
     return structs.replace(alert, timed=one.logged_at is not None, severity=severity)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from gpuwatch.diagnose.missing_ranks.listed_ranks import Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_rank
-from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, running_ranks, was_done
+from gpuwatch.diagnose.missing_ranks.vanished import names_ranks, nodes_of, was_done
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
 
-def unreaped_ranks(fleet: Fleet, now: float) -> list[MissingRank]:
-    """The ranks that have an ended process and no living one. `now`: monotonic seconds.
+def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRank]:
+    """The ranks that have an ended process and run on no node. `now`: monotonic seconds.
 
     Each proves its own end, whatever is known of the other ranks. Those that came to the announced last step
     are left out.
     """
-    running = running_ranks(fleet.nodes.values())
     found: dict[tuple[str, int], MissingRank] = {}
     for node in fleet.nodes.values():
         for process in node.processes if names_ranks(node, now) else ():
             job, rank = process.job, process.rank
             if job is None or rank is None or not is_unreaped(process) or (job, rank) in running:
                 continue
-            if not was_done(fleet.progress, job, rank):
+            if not was_done(fleet.progress, job, rank, nodes_of(job, running) | {node.name}):
                 found[job, rank] = missing_rank(node, job, rank, process.world_size or 0)
     return list(found.values())
 
@@ -37,9 +37,9 @@ def may_be_reaped(node: Node) -> bool:
     return any(is_unreaped(process) for process in node.processes)
 
 
-def grave(fleet: Fleet, one: MissingRank) -> bool:
+def grave(running: Running, one: MissingRank) -> bool:
     """Whether the rank failed as far as is known: other ranks of its job run, or it left a status."""
-    if any(job == one.job for job, _ in running_ranks(fleet.nodes.values())):
+    if any(job == one.job for job, _ in running):
         return True
     ended = [each for each in one.node.processes if (each.job, each.rank) == (one.job, one.rank)]
     return any(each.exit_status not in (None, 0) for each in ended)

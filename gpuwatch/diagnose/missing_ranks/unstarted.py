@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from gpuwatch.diagnose.missing_ranks.missing import Member, age_s, members_by_job, seen_whole
+from gpuwatch.diagnose.missing_ranks.listed_ranks import Member
+from gpuwatch.diagnose.missing_ranks.missing import age_s, members_by_job, seen_whole
 from gpuwatch.diagnose.missing_ranks.vanished import EVERY_S, names_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.step_track import reached
+from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.text import plural
@@ -23,9 +23,6 @@ SIBLINGS_S = 30.0
 """At a regular end, and where a launcher ends all ranks, the siblings are gone within this."""
 STARTED_S = 1.0
 """Seconds by which start times of different nodes may differ; an attempt's ranks start closer together."""
-
-RankKey: TypeAlias = tuple[str, int]
-"""Job and rank."""
 
 
 @dataclass(slots=True)
@@ -44,8 +41,10 @@ class VanishedWatch:
     """Remembers which ranks ran; `alerts` are those that vanished."""
 
     def __init__(self) -> None:
-        self._seen: dict[RankKey, Seen] = {}
         self._interval = CheckInterval(EVERY_S)
+        self._listed = ListedRanks()
+        self._seen: dict[tuple[RankKey, str], Seen] = {}
+        """By the rank and its node."""
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
@@ -53,48 +52,61 @@ class VanishedWatch:
         if not self._interval.is_due(now):
             return False
         nodes = {name: node for name, node in fleet.nodes.items() if names_ranks(node, now)}
-        running = running_ranks(nodes.values())
-        for key, (node, process) in running.items():
-            self._seen[key] = Seen(node.name, process, _gpu(node, process), wall)
-        for key in [key for key, seen in self._seen.items() if seen.node in nodes and key not in running]:
-            self._seen[key].missing = True
+        running = self._listed.update(nodes.values())
+        for key, members in running.items():
+            for node, process in members.values():
+                self._seen[key, node.name] = Seen(node.name, process, _gpu(node, process), wall)
+        raw = living(nodes.values())
+        for (key, name), seen in list(self._seen.items()):
+            if name not in nodes or name in raw.get(key, ()):
+                continue
+            seen.missing = self._listed.believes(key, name)
+            if not seen.missing or self._listed.went_to(key, name, running):
+                del self._seen[key, name]
         jobs = {job for job, _ in running}
-        self._seen = {key: seen for key, seen in self._seen.items() if key[0] in jobs or not seen.missing}
+        self._seen = {
+            each: seen for each, seen in self._seen.items() if each[0][0] in jobs or not seen.missing
+        }
         return self._judge(running, fleet, wall)
 
-    def _judge(self, running: Mapping[RankKey, tuple[Node, Process]], fleet: Fleet, wall: float) -> bool:
+    def _judge(self, running: Running, fleet: Fleet, wall: float) -> bool:
         changed = False
-        for (job, rank), seen in self._seen.items():
+        for ((job, rank), _), seen in self._seen.items():
             name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
             if not seen.missing or name in self.alerts or wall - seen.at < SIBLINGS_S:
                 continue
-            left = [key for key, (node, one) in running.items() if key[0] == job and _older(node, one, seen)]
-            if left and not was_done(fleet.progress, job, rank):
+            left = [
+                key
+                for key, members in running.items()
+                if key[0] == job and any(_older(node, one, seen) for node, one in members.values())
+            ]
+            if left and not was_done(fleet.progress, job, rank, nodes_of(job, running) | {seen.node}):
                 ended = how_ended(fleet.nodes.get(seen.node), job, rank)
                 self.alerts[name] = _alert(name, job, rank, seen, f"{ended}; {_others(len(left))}")
                 changed = True
-        back = {f"{CODE}@{job}:{rank}:" for job, rank in running}
         for name, alert in self.alerts.items():
-            if alert.state == "firing" and name.rpartition(":")[0] + ":" in back:
+            if alert.state == "firing" and is_back(alert, self._listed, running):
                 self.alerts[name] = structs.replace(alert, state="resolved")
                 changed = True
         return changed
+
+
+def is_back(alert: Alert, listed: ListedRanks, running: Running) -> bool:
+    """Whether the rank of an alert runs again, on its node or as started anew on another one."""
+    if alert.job is None or alert.rank is None:
+        return False
+    return listed.went_to((alert.job, alert.rank), alert.node or "", running)
+
+
+def nodes_of(job: str, running: Running) -> set[str]:
+    """The nodes that run ranks of a job."""
+    return {name for key, members in running.items() if key[0] == job for name in members}
 
 
 def names_ranks(node: Node, now: float) -> bool:
     """Whether the list of its processes is one of now, and whole."""
     fresh = node.processes_at is not None and node.processes_at >= node.agent_since
     return node.state(now) == "live" and fresh and node.processes_partial is None
-
-
-def running_ranks(nodes: Iterable[Node]) -> dict[RankKey, tuple[Node, Process]]:
-    """The ranks that have a living process, and where."""
-    return {
-        (process.job, process.rank): (node, process)
-        for node in nodes
-        for process in node.processes
-        if process.rank is not None and process.job is not None and process.state != "Z"
-    }
 
 
 def _gpu(node: Node, process: Process) -> int | None:
@@ -107,9 +119,13 @@ def _older(node: Node, process: Process, seen: Seen) -> bool:
     return process.start is None or process.start - node.offset_s <= seen.at + STARTED_S
 
 
-def was_done(progress: FleetProgress, job: str, rank: int) -> bool:
-    """Whether the last step of the rank, or of its job where it reports none, is the announced last one."""
+def was_done(progress: FleetProgress, job: str, rank: int, nodes: Collection[str]) -> bool:
+    """Whether the last step of the rank, or of its job where it reports none, is the announced last one.
+
+    Where one of `nodes`, which run the job, reports steps of it, no other one counts.
+    """
     writers = [each for each in progress.writers.values() if each.job == job]
+    writers = [each for each in writers if each.node in nodes] or writers
     own = [each for each in writers if each.rank == rank] or writers
     for each in own:
         step, total = each.value("step"), each.value("total_steps")

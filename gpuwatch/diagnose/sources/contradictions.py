@@ -68,7 +68,8 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
         return Doubt(text, refuted=True)
     senders = {proof.node for proof in alert.proof if proof.node is not None}
     if not senders or any(proof.kind != "line" for proof in alert.proof):
-        return UNDISPUTED
+        listed_twice = senders and alert.code == "rank.vanished"
+        return _claimed_twice(alert, senders, where) if listed_twice else UNDISPUTED
     if alert.code in NODE_FAILURES and alert.node is not None and alert.node not in senders:
         doubt = _about_failed_node(alert, alert.node, where, reports)
         if doubt.text:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuwatch.agent.logs.files.finder import NOTHING
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
+from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.missing_ranks.unreaped import grave, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
@@ -49,12 +50,13 @@ def findings(fleet: Fleet, now: float) -> list[PlacedCondition]:
                 PlacedCondition(node, gpu, condition)
                 for condition in gpu_conditions(gpu, node, thresholds, now)
             ]
-    missing = missing_ranks(fleet, now)
+    running = ListedRanks().update(fleet.nodes.values())
+    missing = missing_ranks(fleet, now, running)
     found += [PlacedCondition(each.node, None, _missing(each)) for each in missing]
     named = {(each.job, each.rank) for each in missing}
     found += [
-        PlacedCondition(each.node, None, _unreaped(fleet, each))
-        for each in unreaped_ranks(fleet, now)
+        PlacedCondition(each.node, None, _unreaped(running, each))
+        for each in unreaped_ranks(fleet, now, running)
         if (each.job, each.rank) not in named
     ]
     for each in unstarted_ranks(fleet, now):
@@ -73,10 +75,10 @@ def _missing(one: MissingRank) -> Condition:
     )
 
 
-def _unreaped(fleet: Fleet, one: MissingRank) -> Condition:
+def _unreaped(running: Running, one: MissingRank) -> Condition:
     """A rank whose process has ended and is still listed."""
     text = f"rank {one.rank} {how_ended(one.node, one.job, one.rank)} ({job_text(one.job)})"
-    severity: Severity = "error" if grave(fleet, one) else "warning"
+    severity: Severity = "error" if grave(running, one) else "warning"
     return Condition("rank_missing", severity, text, Evidence("its parent has not collected the process"))
 
 
