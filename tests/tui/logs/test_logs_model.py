@@ -21,6 +21,7 @@ from gpuwatch.tui.logs.workspace.time_input import TimeError, time_typed
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.wire import LogLine
+from tests.counted_calls import calls_of
 from tests.tui.logs.log_nodes import MIDNIGHT, TRACE, FakeFile, LogSession, clock, story, with_finding
 
 NOON = MIDNIGHT + 12 * 3600
@@ -248,6 +249,22 @@ def test_files_are_merged_by_time_with_each_nodes_clock_corrected() -> None:
     merge.sync()
     order = [merge.line(number).text.split()[-1] for number in range(merge.base, merge.end)]
     assert order == ["cause", "time", "effect", "between", "later", "afterwards"]
+
+
+def test_a_file_that_is_loaded_later_costs_a_merge_no_call_for_each_line() -> None:
+    files = [FakeFile(f"/{name}", [name]) for name in range(16)]
+    for start, file in enumerate(files):
+        for step in range(200):
+            file.write(f"{clock(step + 0.01 * start)} step {step}")
+    session = LogSession({"gpu-001": files})
+    buffers = [Buffer(LogSource("gpu-001", f"/{name}", name), session) for name in range(16)]
+    merge = Merge(buffers)
+    for buffer in buffers:
+        buffer.follow()
+        pulled(session, buffer)
+        calls = calls_of(merge.sync)
+    assert merge.end - merge.base == 3200
+    assert calls < 3200
 
 
 def test_what_all_ranks_say_is_one_row_that_names_the_missing_one() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import islice
 from typing import TypeAlias
@@ -17,7 +18,8 @@ MOVED_S = 0.05
 """All lines are sorted again when a new estimate of a clock offset differs by at least this much."""
 
 Entry: TypeAlias = "tuple[float, int, int, LogLine]"
-"""When, the buffer's index, the line's number there, the line."""
+"""When, the buffer's index, the line's number there, the line. No two agree in the first three, so that
+sorting compares no lines."""
 
 
 class Merge:
@@ -154,12 +156,12 @@ class Merge:
         for index, buffer in enumerate(self.buffers):
             offset, base = buffer.offset_s, buffer.base
             low = bisect_left(buffer.times, self._since + offset)
-            for i in range(low, len(buffer.times)):
-                at = buffer.times[i] - offset
-                if at > until:
-                    break
-                entries.append((at, index, base + i, buffer.lines[i]))
-        entries.sort(key=lambda entry: entry[:3])
+            ats = [at - offset for at in islice(buffer.times, low, None)]
+            end = low + bisect_right(ats, until)
+            indexes = itertools.repeat(index)
+            lines = islice(buffer.lines, low, end)
+            entries += zip(ats, indexes, range(base + low, base + end), lines, strict=False)
+        entries.sort()
         self.base, self._entries = self.end, entries
         self.epoch += 1
 
@@ -173,12 +175,12 @@ class Merge:
                 (at - buffer.offset_s, index, start + i, line)
                 for i, (at, line) in enumerate(zip(times, lines, strict=True))
             ]
-        new.sort(key=lambda entry: entry[:3])
+        new.sort()
         if not new:
             return
         cut = bisect_left(self._entries, new[0][:3], key=lambda entry: entry[:3])
         if cut < len(self._entries):  # another node's tick brought older lines
-            new = sorted([*self._entries[cut:], *new], key=lambda entry: entry[:3])
+            new = sorted([*self._entries[cut:], *new])
             del self._entries[cut:]
             self.touched = (self.touched[0] + 1, self.end)
         self._entries += new
