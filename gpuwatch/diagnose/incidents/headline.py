@@ -33,7 +33,8 @@ UNREACHED = frozenset(
 )
 ABORT_WEIGHT = 2
 """Of an abort in `EXITS`."""
-SUBJECTS = ("a rank ", "a node of the job ", "the job ")
+A_RANK = "a rank "
+SUBJECTS = (A_RANK, "a node of the job ", "the job ")
 """How a title may name the one whose name the sentence gives."""
 
 
@@ -127,8 +128,16 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
     if cause.text.startswith(("lost: ", "unreachable: ", "stuck ")):
         return f"{who} {cause.text} {at}"
     text = _with_exception(reported, cause)
-    stated = next((text[len(each) :] for each in SUBJECTS if text.startswith(each)), None)
-    return f"{who}: {text} {at}" if stated is None else f"{who} {stated} {at}"
+    return f"{_stated(who, text, reported.node)} {at}"
+
+
+def _stated(who: str, text: str, node: str | None) -> str:
+    """The subject in the title replaced by its name; a node stands for its rank only as the place."""
+    subject = next((each for each in SUBJECTS if text.startswith(each)), None)
+    if subject is None:
+        return f"{who}: {text}"
+    name = f"{A_RANK}on {who}" if subject == A_RANK and who == node else who
+    return f"{name} {text[len(subject) :]}"
 
 
 def _tasks(reported: HeadlineFacts, cause: Alert) -> str:

@@ -1,0 +1,16 @@
+"""A rank that ended and whose number is not known is not taken for its node."""
+
+from __future__ import annotations
+
+from gpuwatch.rules.load import load_packs
+from tests.diagnose.incidents.alert_cluster import Cluster
+
+
+def test_a_node_is_not_said_to_be_killed_where_a_rank_of_it_was() -> None:
+    cluster = Cluster(packs=load_packs())
+    cluster.find("rank.killed", None, file="/logs/launch.log")
+    cluster.step(2)
+    (incident,) = cluster.book.incidents
+    assert (incident.rank, incident.node) == (None, "gpu-001")
+    assert not incident.sentence.startswith("gpu-001")
+    assert "gpu-001" in incident.sentence
