@@ -84,12 +84,13 @@ NOTHING = "-"
 """Stated of a word that means nothing in this dialect, whatever it means elsewhere."""
 
 _QUANTITY = re.compile(
-    r"\s*[\"']?(?:(?P<clock>" + CLOCK + r")(?![\d:])|(?P<odd>" + ODD + r")|(?P<number>[-+]?" + NUMBER + r"))"
+    r"\A\s*[\"']?"
+    r"(?:(?P<clock>" + CLOCK + r")(?![\d:])|(?P<odd>" + ODD + r")|(?P<number>[-+]?" + NUMBER + r"))"
     r"(?:\s*(?:/|(?:out )?of)\s*(?P<of>" + NUMBER + r"))?(?:\s?(?P<unit>[A-Za-z%]+))?",
     re.I,
 )
-_SPELLED = re.compile(r"\s*[\"']?(?P<spelled>" + SPELLED + r")", re.I)
-_ABBREVIATED = re.compile(r"\s*[\"']?[-+]?[\d.]+[KMB](?!\w)")
+_SPELLED = re.compile(r"\A\s*[\"']?(?P<spelled>" + SPELLED + r")", re.I)
+_ABBREVIATED = re.compile(r"\A\s*[\"']?[-+]?[\d.]+[KMB](?!\w)")
 _PART = re.compile(r"(\d+(?:\.\d+)?) ?([a-z])")
 _DAYS = re.compile(r"(\d+) days?, ")
 
