@@ -176,6 +176,8 @@ def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
     """The cause with its place where another line states it: the launcher's, below it, or the scheduler's."""
+    if cause.kernel and cause.node is not None and cause.rank is None:
+        return _of_rank_that_suffered(cause, alerts)
     if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
         return cause
     ended = min(
@@ -192,6 +194,21 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
     if not cause.kernel:
         return found
     return structs.replace(cause, node=found.node, rank=found.rank, gpu=found.gpu, job=found.job or cause.job)
+
+
+def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
+    """A fault of a GPU in the kernel log, with its rank where one rank alone of the node shows an effect."""
+    effects = {
+        alert.rank
+        for alert in alerts
+        if alert.node == cause.node
+        and alert.rank is not None
+        and alert.code not in PEER_CONNECTION_ERRORS
+        and alert.severity in ("error", "critical")
+        and explains(cause.code, alert.code)
+    }
+    of_gpu = cause.code.startswith(("gpu.", "amd."))
+    return structs.replace(cause, rank=effects.pop()) if of_gpu and len(effects) == 1 else cause
 
 
 def _one_process(one: Alert, other: Alert) -> bool:

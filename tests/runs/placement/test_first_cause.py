@@ -74,3 +74,33 @@ def test_a_slurm_task_is_the_rank_of_its_number_where_tasks_are_ranks(tmp_path: 
     )
     incident = first_incident(tmp_path, {"slurm-5.out": log})
     assert (incident.code, incident.rank, incident.node) == ("slurm.oom_kill", 0, "a100-17")
+
+
+def gpu_fault(suffering: range) -> dict[str, str]:
+    failed = TRACE + "RuntimeError: HIP error: unspecified launch failure\n"
+    kernel = (
+        "[Wed Mar  4 00:00:50 2026] amdgpu 0000:e3:00.0: amdgpu: 1 uncorrectable hardware errors detected\n"
+    )
+    logs = {
+        f"mi-12/rank{rank}.log": steps(48, 900) + (failed if rank in suffering else "") for rank in range(4)
+    }
+    return {**logs, "mi-12/dmesg-T.log": kernel}
+
+
+def test_a_fault_of_a_gpu_is_that_of_the_only_rank_that_suffered(tmp_path: Path) -> None:
+    incident = first_incident(tmp_path, gpu_fault(range(2, 3)))
+    assert (incident.code, incident.node, incident.rank) == ("amd.ras", "mi-12", 2)
+
+
+def test_a_fault_of_a_gpu_is_nobodys_where_two_ranks_suffered(tmp_path: Path) -> None:
+    incident = first_incident(tmp_path, gpu_fault(range(2, 4)))
+    assert (incident.code, incident.node, incident.rank) == ("amd.ras", "mi-12", None)
+
+
+def test_an_error_about_a_peer_above_the_only_end_is_its_cause(tmp_path: Path) -> None:
+    log = steps(40, 900) + TRACE + "RuntimeError: makeDeviceForHostname(): unsupported gloo device\n"
+    log += (
+        "[2026-03-04 00:00:50,100] torch.distributed.elastic.multiprocessing.api: [ERROR] failed "
+        "(exitcode: 1) local_rank: 0 (pid: 9112) of binary: /usr/bin/python\n"
+    )
+    assert first_incident(tmp_path, {"job.log": log}).code == "gloo.connect_failed"
