@@ -203,6 +203,8 @@ def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
         for alert in alerts
         if alert.node == cause.node
         and alert.rank is not None
+        and (None in (alert.gpu, cause.gpu) or alert.gpu == cause.gpu)
+        and cause.first - alert.first <= KERNEL_S
         and alert.code not in PEER_CONNECTION_ERRORS
         and alert.severity in ("error", "critical")
         and explains(cause.code, alert.code)
