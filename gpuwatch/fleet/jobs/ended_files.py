@@ -91,7 +91,7 @@ def ended_job_names(files: Iterable[LogFile], home: Callable[[str], str]) -> dic
     shown = _shown_apart(folders)
     runs = _runs(folders)
     sorted_runs = sorted(runs)
-    shown.update(_named_by_id(runs))
+    shown.update(_named_by_id(runs, folders))
     for folder, members in folders.items():
         stems = {file.path: _stem(file.path) for file in members}
         ranked = any(file.ranks or file.local_rank is not None for file in members)
@@ -142,12 +142,23 @@ def _runs(folders: Mapping[str, Iterable[LogFile]]) -> dict[str, tuple[str, floa
     return found
 
 
-def _named_by_id(runs: Mapping[str, tuple[str, float]]) -> dict[str, str]:
-    """Folder -> run id; an older run of the same id keeps the name of its folder."""
-    newest: dict[str, tuple[float, str]] = {}
-    for folder, (name, last) in runs.items():
-        newest[name] = max(newest.get(name, (0.0, "")), (last, folder))
-    return {folder: name for name, (_, folder) in newest.items()}
+def _named_by_id(
+    runs: Mapping[str, tuple[str, float]], folders: Mapping[str, Iterable[LogFile]]
+) -> dict[str, str]:
+    """Folder -> run id; an older run of the same id keeps the name of its folder.
+
+    Agents of several nodes that share a `--log-dir` make a folder each: those of other ranks that ended with
+    the newest run are of it.
+    """
+    named: dict[str, str] = {}
+    taken: dict[str, tuple[float, set[int]]] = {}
+    for folder, (name, last) in sorted(runs.items(), key=lambda run: run[1][1], reverse=True):
+        ranks = {rank for file in folders[folder] for rank in file.ranks}
+        newest, known = taken.setdefault(name, (last, set()))
+        if not known or (ranks and newest - last <= LAUNCHER_S and not ranks & known):
+            named[folder] = name
+            known |= ranks or {-1}
+    return named
 
 
 def _run_ends(folder: str, runs: Mapping[str, tuple[str, float]], sorted_runs: Sequence[str]) -> list[RunEnd]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuwatch.fleet.jobs.ended_files import ended_job_names
 from gpuwatch.wire import LogFile
 from tests.fleet.jobs.two_jobs import Several
 
@@ -30,3 +31,21 @@ def test_the_job_that_an_agent_names_stays() -> None:
     fleet.find("n1", LAUNCHER.path, job="77")
     fleet.list_files("n1", LAUNCHER, RANK)
     assert jobs_of_findings(fleet) == {"77"}
+
+
+def run_log(agent: str, rank: int, last_at: float = 1000.0) -> LogFile:
+    path = f"/srv/lg/d5_{agent}/attempt_0/0/stderr.log"
+    return LogFile(path, source="found", last_at=last_at, local_rank=0, ranks=[rank])
+
+
+def names(*files: LogFile) -> set[str]:
+    return set(ended_job_names(files, lambda path: path.partition("/attempt_")[0]).values())
+
+
+def test_agents_that_share_a_log_dir_are_of_one_job() -> None:
+    assert names(run_log("aaaaaaaa", 0), run_log("bbbbbbbb", 1, 1040.0)) == {"d5"}
+
+
+def test_an_older_run_of_the_same_id_is_a_job_of_its_own() -> None:
+    assert len(names(run_log("aaaaaaaa", 0), run_log("bbbbbbbb", 1, 9000.0))) == 2
+    assert len(names(run_log("aaaaaaaa", 0), run_log("bbbbbbbb", 0, 1040.0))) == 2
