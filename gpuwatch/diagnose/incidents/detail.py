@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     TIMEOUTS,
 )
 
-MAX_DETAIL = 110
+MAX_DETAIL = 170
 """Characters that a sentence takes in besides the title."""
 
 FORMS: tuple[tuple[str, ...], ...] = (
@@ -52,7 +52,7 @@ MESSAGE = re.compile(
     r"(?:: Error\(s\) in loading [^:]{1,80})?:(?P<message>.*)"
 )
 SENTENCE_END = re.compile(r"[.;] (?=[A-Z])|\", \"|\.$| \(and \d+ more")
-SPECIFIC = re.compile(r"\d|['\"`/]|\w_\w|\.so\b")
+SPECIFIC = re.compile(r"\w-\w+-\w|\d|['\"`/]|\w_\w|\.so\b")
 """What makes a message worth its place: numbers, names, paths."""
 URL = re.compile(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
 HOST = re.compile(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
