@@ -59,7 +59,8 @@ class LogFile(FramePart, frozen=True):
     """The same on every node that sees this file of a shared file system; None on a local one. In a fleet
     the same on the nodes that reported the same `fingerprint`, of files on local file systems as well."""
     fingerprint: Name | None = None
-    """Inode, size, last write and checksums of both ends; None where the file is not open."""
+    """Inode, size, last write and checksums of both ends; of a file with an `identity` inode and checksum of
+    the first bytes, while it is empty the last write. None where the file is not open."""
     last_at: Moment | None = None
     """Of a file that a search found: when its last line was written (node's clock), by its own time, else the
     file's; None as soon as it grows."""

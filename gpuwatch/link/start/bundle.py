@@ -39,6 +39,8 @@ _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
 _COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|[ \t]+# (?:type|noqa):[^\n\"']*$")
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
+_INDENT = re.compile(r'(?m)("""(?:[^"\\]|"(?!""))*""")|^(?: {4})+')
+"""The blanks of a line, or a literal of several lines, whose blanks stay."""
 _SAFE_PATH = re.compile(r"[\w@%+=:,./~-]+", re.ASCII)
 
 
@@ -101,9 +103,10 @@ def _installed_body() -> bytes:
 def without_prose(source: str) -> str:
     """A module without docstrings and comments of their own or of types, every statement on its old line.
 
-    A quarter of the bundle is prose, and every connection sends it.
+    A quarter of the bundle is prose, and every connection sends it. Tabs indent: they pack better.
     """
-    return _DOCSTRING.sub(_emptied, _COMMENT.sub("", source))
+    bare = _DOCSTRING.sub(_emptied, _COMMENT.sub("", source))
+    return _INDENT.sub(lambda found: found[1] or "\t" * (len(found[0]) // 4), bare)
 
 
 def _emptied(docstring: re.Match[str]) -> str:

@@ -102,8 +102,12 @@ class Follower(object):
         """What nodes compare to find that they see one file.
 
         Inode, size, time of the last write (ns), checksums of both ends; None: not open, empty or unreadable.
+        Of a file on a shared file system, which grows between the looks of two nodes: inode and checksum of
+        its first bytes, while it is empty the time of the last write.
         """
-        return None if self._descriptor < 0 else _fingerprint(self._descriptor)
+        if self._descriptor < 0:
+            return None
+        return (_shared_fingerprint if self.remote else _fingerprint)(self._descriptor)
 
     @property
     def behind(self):
@@ -303,6 +307,19 @@ def _fingerprint(descriptor):
         return None
     marks = (found.st_ino, found.st_size, found.st_mtime_ns, zlib.crc32(first), zlib.crc32(last))
     return ":".join("{:x}".format(mark) for mark in marks)
+
+
+def _shared_fingerprint(descriptor):
+    # type: (int) -> str | None
+    try:
+        found = os.fstat(descriptor)
+        length = min(found.st_size, FINGERPRINT_BYTES)
+        length = 1 << (length.bit_length() - 1) if length else 0
+        first = os.pread(descriptor, length, 0)
+    except OSError:
+        return None
+    mark = zlib.crc32(first) if first else found.st_mtime_ns
+    return "{:x}:{:x}:{:x}".format(found.st_ino, len(first), mark)
 
 
 def _is_gone(error):

@@ -273,3 +273,26 @@ def test_50_files_at_1000_lines_a_second_each_lose_and_double_nothing(tmp_path: 
         numbers = [int(line.split()[0]) for line in bytes(data).splitlines()]
         assert numbers == list(range(writer.written)), writer.path
     assert sum(follower.seams for follower in followers) > 20
+
+
+def test_two_nodes_know_a_growing_file_of_a_shared_file_system_by_its_first_bytes(
+    log: Path, clock: Clock
+) -> None:
+    def mark() -> str | None:
+        follower = Follower(str(log), clock)
+        follower.remote = True
+        follower.open()
+        try:
+            return follower.fingerprint()
+        finally:
+            follower.close()
+
+    log.touch()
+    assert mark() is not None
+    log.write_bytes(b"step 1 loss 2.1\n" * 400)
+    before = mark()
+    with log.open("ab") as more:
+        more.write(b"step 2 loss 2.0\n" * 9000)
+    assert mark() == before
+    log.write_bytes(b"step 1 loss 2.2\n" * 9400)
+    assert mark() != before
