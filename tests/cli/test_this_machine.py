@@ -75,7 +75,7 @@ def test_a_gpu_that_hangs_from_the_start_is_listed_and_counted(driver: FakeNvml)
     assert (hung["uuid"], hung["utilization_pct"], hung["stuck_in"]) == (None, None, "nvmlDeviceGetUUID")
     assert hung["state"] in ("unanswered", "stuck")
     if hung["state"] == "unanswered":
-        assert [(each["part"], each["gpu_index"]) for each in facts["pending"]] == [("gpu", 3)]
+        assert ("gpu", 3) in [(each["part"], each["gpu_index"]) for each in facts["pending"]]
 
 
 def test_dmon_gives_a_gpu_without_an_answer_a_row_of_dashes(driver: FakeNvml) -> None:
