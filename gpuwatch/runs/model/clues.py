@@ -43,9 +43,9 @@ CLUES: tuple[Rule, ...] = (
     _rule(
         RANK_ON_HOST,
         r"(?i)\b(?:global[_ ])?rank['\"]?(?:\s*[:=]\s*|\s+)(?P<rank>\d+)\b.{0,120}?(?:"
-        r"(?<!Pool\()\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
+        r"\b(?:host|node)_?(?:name)?['\"]?\s*[:=]\s*['\"]?"
         r"|\bon (?:(?:host|node) )?['\"]?(?=[a-z][\w.-]*\d)"
-        r")(?!\S{0,120}\.(?:tar|zst|gz|bin|pt|jsonl?|parquet|arrow|safetensors|idx|h5|npy|npz)\b)"
+        r")"
         r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![\w-]|[:/]\S)",
         *("host", "node", " on "),
     ),
@@ -53,6 +53,10 @@ CLUES: tuple[Rule, ...] = (
 )
 
 NCCL_HEAD = re.compile(HOST + r":(?P<pid>\d+):\d+ \[\d+\] NCCL ")
+DATA_FILE = re.compile(
+    r"\.(?:tar|zst|gz|bin|pt|jsonl?|parquet|arrow|safetensors|idx|h5|npy|npz)$", re.IGNORECASE
+)
+"""The name of a file, which stands behind "on" as a host does."""
 TABLE_HOST = re.compile(r"\bhost +: (\S+)")
 TABLE_PID = re.compile(r"\(pid: (\d+)\)")
 MAPPED = re.compile(r"'([^']+)': \[([\d, ]+)\]")
@@ -112,7 +116,9 @@ def clues_of(file: str, findings: Iterable[dict[str, Any]]) -> Iterator[Clue]:
                     for local, rank in enumerate(ranks.split(",")):
                         yield Clue(file, "launcher's mapping", node, int(rank), local_rank=local)
             case "place.rank_on_host":
-                yield Clue(file, "the job's own line", str(fields["host"]), number(fields.get("rank")))
+                named = str(fields["host"])
+                if DATA_FILE.search(named) is None and f"Pool(host='{named}'" not in line:
+                    yield Clue(file, "the job's own line", named, number(fields.get("rank")))
             case rule if rule in (SAVED, BEGUN):
                 pass
             case _ if host is not None:
