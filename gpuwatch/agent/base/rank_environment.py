@@ -4,6 +4,7 @@ Only the variables named here are ever taken out of an environment; everything e
 """
 
 from .procfs import clean
+from .secret_masking import masked
 
 VARIABLES = (
     "RANK",
@@ -58,7 +59,7 @@ def variables(environ):
     for entry in environ.split(b"\0"):
         name, equals, value = entry.partition(b"=")
         if equals and name in _WANTED:
-            found[_WANTED[name]] = clean(value.decode("utf-8", "replace"), MAX_VALUE)
+            found[_WANTED[name]] = clean(masked(value.decode("utf-8", "replace")), MAX_VALUE)
     return found
 
 

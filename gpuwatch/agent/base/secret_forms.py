@@ -8,22 +8,22 @@ if TYPE_CHECKING:
 
 MASK = "[masked]"
 FORM_SIGNS = (
-    "hf_", "akia", "asia", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "sk-",
-    "aiza", "eyj", "wandb", "nvapi-", "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "k_live_", "k_test_",
-    "hvs.", "hvb.", "gsk_", "xai-", "r8_", "dapi", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-",
-    "tskey-", "mii", "b3blbnnzac1rzxktdj",
-    "gocspx-", "1//0", "q~", "fwogzxivyxdz", "iqojb3jpz2lu",
+    "hf_", "akia", "asia", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "ptt-", "ldt-",
+    "lrt-", "xox", "xapp-", "sk-", "aiza", "eyj", "wandb", "webhookb2/", ".org/bot", "dop_v1_", "nvapi-",
+    "npm_", "dckr_pat_", "pypi-", "sg.", "ya29.", "k_live_", "k_test_", "hvs.", "hvb.", "gsk_", "xai-",
+    "r8_", "dapi", "hooks.slack.com", "/webhooks/", "atatt3x", "secret-key-", "tskey-", "mii",
+    "b3blbnnzac1rzxktdj", "gocspx-", "1//0", "q~", "fwogzxivyxdz", "iqojb3jpz2lu",
 )  # fmt: skip
 """One of these words stands in every text with such a token, in lower case."""
 _FORMS = re.compile(
     r"\bhf_[A-Za-z0-9]{16,200}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,255}"
-    r"|\bgithub_pat_\w{20,255}|\bglpat-[\w-]{16,255}|\bxox[abeoprs]-[A-Za-z0-9-]{10,255}"
+    r"|\bgithub_pat_\w{20,255}|\bgl[a-z]{1,6}t-[\w-]{16,255}|\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,255}"
     r"|\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,255}|\bAIza[\w-]{35}"
     r"|\bnvapi-[\w-]{16,255}|\bnpm_[A-Za-z0-9]{16,255}|\bdckr_pat_[\w-]{16,255}|\bpypi-Ag[\w-]{16,1000}"
     r"|\bSG\.[\w-]{16,255}\.[\w-]{16,255}|\bya29\.[\w-]{16,2000}"
     r"|\beyJ[\w-]{10,2000}\.[\w-]{10,2000}\.[\w-]{0,2000}"
     r"|\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}|\bhv[sb]\.[\w-]{20,255}|\bgsk_[A-Za-z0-9]{32,255}"
-    r"|\bxai-[A-Za-z0-9]{32,255}|\br8_[A-Za-z0-9]{32,255}|\bdapi[0-9a-f]{32}|\bwandb_v1_\w{20,255}"
+    r"|\bxai-[A-Za-z0-9]{32,255}|\br8_[A-Za-z0-9]{32,255}|\b(?:dapi|dop_v1_|shpat_)[0-9a-f]{32,64}|\bwandb_v1_\w{20,255}"
     r"|\bATATT3x[\w=-]{20,255}|\bAGE-SECRET-KEY-1[A-Z0-9]{20,255}|\btskey-[a-z]{1,20}-[\w-]{10,255}"
     r"|\b(?:MII[A-Z]|b3BlbnNzaC1rZXktdj)[A-Za-z0-9+/]{28,8192}={0,2}"  # how the body of a private key begins
 )
@@ -36,10 +36,14 @@ _MARKED_FORMS = (
     ("IQoJb3JpZ2lu", re.compile(r"\bIQoJb3JpZ2lu[A-Za-z0-9+/=%]{20,4096}")),
 )
 """A literal of each, and the form: long signed tokens, Google's and Azure's secrets, AWS session tokens."""
-_WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|/api/webhooks/)([\w/-]{8,255})")
+_WEBHOOK = re.compile(
+    r"(hooks\.slack\.com/[a-z]{5,9}/|/api/webhooks/|/webhookb2/|\.telegram\.org/bot)([\w/@:-]{8,512}?)(?=[^\w/@:-]|$|/send|/get)"
+)
 _KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,86}={0,2}(?=\s{0,3}$)")
 _KEY_LINE_WIDTH = 64
 """Characters in a line of a PEM file (RFC 7468); OpenSSH writes 70, MIME 76, Azure's keys 88."""
+_LONG_WORD = re.compile(r"[\w-]{24,4096}")
+_RUN = re.compile(r"[A-Za-z0-9]{24,4096}")
 _CLASSES = re.compile(r"[a-z]{1,4096}|[A-Z]{1,4096}|[0-9]{1,4096}|[^a-zA-Z0-9]{1,4096}")
 
 
@@ -59,6 +63,25 @@ def without_key_line(text):
     if len(end) < _KEY_LINE_WIDTH or " " in end:
         return text
     return _KEY_LINE.sub(_key_line, text)
+
+
+def without_random(text):
+    # type: (str) -> str
+    """The text without random words: a token whose issuer is not known. Mangled names of C++ are none."""
+    return _LONG_WORD.sub(_long_word, text)
+
+
+def _long_word(found):
+    # type: (Match[str]) -> str
+    word = found.group(0)
+    return word if word.startswith(("_Z", "__Z")) else _RUN.sub(_run, word)
+
+
+def _run(found):
+    # type: (Match[str]) -> str
+    run = found.group(0)
+    digits = sum(each in "0123456789" for each in run)
+    return MASK if digits + len(run) // 32 > 1 and is_random(run, 24) else run
 
 
 def _key_line(found):

@@ -7,7 +7,7 @@ A secret that stands without any of these signs cannot be distinguished from oth
 
 import re
 
-from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms
+from .secret_forms import FORM_SIGNS, MASK, is_random, without_key_line, without_known_forms, without_random
 from .secret_names import PASSES, SECRET_KEYS, without_paired
 from .secret_phrases import PHRASE_SIGNS, without_phrases
 
@@ -21,24 +21,26 @@ _SIGNS = FORM_SIGNS + PHRASE_SIGNS + (
     "access-key", "accesskey", "auth", "bearer", "://", "private", "credential", "-pass", "_pass",
     "pwd", "-pw", "sig=", "signature=", "accountkey", "curl", "pass=", "pass:", "sshpass", "mysql", "mariadb",
     "redis-cli", "_key", "-key", "key:", 'key"', "key'", "--key", "pw=", "jwt", "cookie", "@",
-    "session", "key=", "key>", " key ", "ngkey",
+    "session", "key=", "key>", " key ", "ngkey", "mot de", "storepass", "keypass",
+    "\u5bc6\u7801", "sessid", "ldap", "ipmi", "key_data",
 )  # fmt: skip
 """One of these words stands in every text with something to mask, in lower case."""
 _BETWEEN = (
-    r"(?P<between>\\{0,7}[\"']{0,2} {0,3}(?::=|=>|->|[=:])[ \t]{0,3}|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]"
-    r"|[\"'\]]{0,2}[ \t]{0,60}(?:\.{3,120}|[:=|\u2502\u2503])[ \t]{0,60}"
-    r"|\\?[\"'],[ \t]{0,3}(?=\\?[\"'])|[\"']?[ \t]{1,60}(?:is[ \t]{1,3})?)"
+    r"(?P<between>\\{0,7}[\"']{0,2} {0,3}(?::=|=>|->|[=:\uff1a])[ \t\u00a0\u3000]{0,3}"
+    r"|%(?:2[27]%)?3[Aa](?:%2[27])?|%3[Dd]|[\"'\]]{0,2}[ \t]{0,60}(?:\.{3,120}|[:=|\u2502\u2503])[ \t]{0,60}"
+    r"|\\?[\"'],[ \t]{0,3}(?=[br]?\\?[\"'])|[\"']?[ \t]{1,60}(?:is[ \t]{1,3})?)"
 )
 _REST = r"(?:[,;&<>(){}\[\]](?![\w.-]{1,40}[=:])[^\s\"',;&<>(){}\[\]]{1,4096}){0,64}"
 """What follows a separator is still of the value, unless the next name begins."""
 _VALUE = (
-    r"(?:(?P<masked>\[masked\])|[br]{0,2}(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
+    r"(?:(?P<masked>\[masked\])|(?P<call>[A-Za-z_][\w.]{0,63}\()?[br]{0,2}(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
     r"|(?P<quote>[\"'])(?P<quoted>(?! )(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
     r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
 )
 _SECRET_NAME = re.compile(
-    r"(?:passw(?:or)?d|passphrase|secret|token|(?:api|access|secret|private|auth)[-_ ]?key|credentials?"
-    r"|sshpass|(?:sign(?:ing)?|account|encryption|master|license)key)" + _BETWEEN + _VALUE,
+    r"(?:passw(?:or[dt]|d)|passphrase|secret|token|(?:api|access|secret|private|auth|subscription)[-_ ]?key"
+    r"|key[-_]data|credentials?|sshpass|mot de passe|\u5bc6\u7801|(?:j|php)?sess(?:ion)?id"
+    r"|(?:sign(?:ing)?|account|encryption|master|license)key)" + _BETWEEN + _VALUE,
     re.IGNORECASE,
 )
 _WEAK = re.compile(
@@ -46,7 +48,7 @@ _WEAK = re.compile(
 )
 """Names that often mean something else: the value must look like a secret too."""
 _BEARER = re.compile(
-    r"(\bBearer {1,3}|\bAuthorization[\"']?: {0,3}[\"']?(?:Basic|Token|Api-?Key|Digest) {1,3})"
+    r"(\bBearer {1,3}|\bAuthorization[\"']?[:,] {0,3}b?[\"']?(?:Basic|Token|Api-?Key|Digest) {1,3})"
     r"([\w.~+/=-]{8,4096})",
     re.IGNORECASE,
 )
@@ -60,8 +62,8 @@ _SIGNED = re.compile(
 )
 """Signatures in URLs, and keys of connection strings."""
 _OPTION = re.compile(
-    r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:pass|pwd|pw|auth)(?:=|[ \t]{1,8}|[\"'],[ \t]{0,3})"
-    r"[\"']?)"
+    r"((?:^|(?<=[\s\"']))--?(?:[A-Za-z]{1,24}[-_]){0,3}(?:store|key)?(?:pass|pwd|pw|auth)"
+    r"(?:=|[ \t]{1,8}|[\"'],[ \t]{0,3})[\"']?)"
     r"([^\s\"',;&<>-][^\s\"']{3,4095})",
     re.IGNORECASE,
 )
@@ -72,11 +74,14 @@ _CURL_USER = re.compile(
 _CLIENT = re.compile(
     r"((?:\bsshpass[\"']?,?[ \t]{1,3}[\"']?-p"
     r"|\b(?:mysql|mariadb)[a-z-]{0,12}[^\n|;]{0,200}?[\s\"']-p(?=[^\s\"'])"
-    r"|\bredis-cli[^\n|;]{0,200}?[\s\"']-a)(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})"
+    r"|\bredis-cli[^\n|;]{0,200}?[\s\"']-a|\bldap[a-z]{3,8}\b[^\n|;]{0,200}?[\s\"']-w"
+    r"|\bipmitool\b[^\n|;]{0,200}?[\s\"']-P|\baz\b[^\n|;]{0,40}?\blogin\b[^\n|;]{0,200}?[\s\"']-p)"
+    r"(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})"
 )
-"""Options of database clients and of sshpass that are one letter."""
+"""Options of database clients and of programs that log in, of one letter."""
 _HEADER = re.compile(
-    r"(\b(?:(?:Proxy-)?Authorization|(?:Set-)?Cookie)[\"']{0,2}: {0,3}[\"']?)([^\"'\n]{8,4096})",
+    r"(\b(?:(?:Proxy-)?Authorization|(?:Set-)?Cookie)(?:[\"']{0,2}: {0,3}[\"']?|[\"'], {0,3}b?[\"']))"
+    r"([^\"'\n]{8,4096})",
     re.IGNORECASE,
 )
 _USER_AT = re.compile(
@@ -104,6 +109,10 @@ _REFERENCE = re.compile(r"\$(?:\w{1,64}|\{[^}\s]{0,200}\}?|\(.{0,4096})$|\*{1,40
 _LAST_WORD = re.compile(r"[A-Za-z0-9]{1,24}$")
 _CLOSED = re.compile(r"[<({\[].{0,4096}[>)}\]][,;.]?$")
 _MEASURE = re.compile(r"[+-]?[0-9.]{1,20}(?:[eE][+-]?[0-9]{1,3})?(?:/[0-9]{1,20})?[%a-zA-Z]{0,3}$")
+_HEX = re.compile(r"(?=[0-9]{0,128}[a-f])(?=[a-f]{0,128}[0-9])[0-9a-f]{32,128}$")
+_EXPRESSION = re.compile(r"(?:[a-z_]{1,40}\.[a-z_.]{1,80}|Optional|Union|Column|Field|SecretStr)[\[(]")
+_READS = re.compile(r"(?:env|get|environ|open|load|read|pass|prompt|input|Error)\($", re.IGNORECASE)
+"""Names of functions whose argument names a secret, and is none."""
 _ASCII_ESCAPE = re.compile(r"\\{1,4}u00([2-6][0-9A-Fa-f]|7[0-9A-Ea-e])")
 _RULES = ("|", "\u2502", "\u2503")
 """Between the cells of a table."""
@@ -118,12 +127,14 @@ def masked(text):
     """The text with `MASK` in place of every secret; the same text where there is none."""
     if "\\u00" in text:
         text = _ASCII_ESCAPE.sub(_character, text)
+    if "&quot;" in text:
+        text = text.replace("&quot;", '"')
     lower = text.lower()
     for sign in _SIGNS:
         if sign in lower:
             break
     else:
-        return without_key_line(text)
+        return without_random(without_key_line(text))
     text = _URL_SLASH.sub(_url_with_slash, _URL.sub(_url, text))
     text = _BEARER.sub(r"\1" + MASK, text)
     text = _HEADER.sub(_header, text)
@@ -136,7 +147,7 @@ def masked(text):
     if "@" in text:
         text = _USER_AT.sub(_user_at, text)
     text = without_key_line(without_known_forms(text))
-    return _WEAK.sub(_weak, _SECRET_NAME.sub(_named, text))
+    return without_random(_WEAK.sub(_weak, _SECRET_NAME.sub(_named, text)))
 
 
 def _character(found):
@@ -186,16 +197,17 @@ def _named(found):
     whole, between = found.group(0), found.group("between")
     value = _value(found)
     spaced = not between.strip("\\ \t\"',is")
+    if _is_code(found, value):
+        return whole
     if spaced and not value.startswith("-") and not _in_option(found):
         is_stated = "is" in between and _is_opaque(value, whole[:4].lower() == "pass")
-        return _masked_value(found) if is_stated or is_random(value, _RANDOM_LEAST) else whole
+        return _masked_value(found) if is_stated or _is_listed(found, value) else whole
     if spaced and value.startswith("-"):
         return whole
     if between.strip()[:1] in _RULES and not (re.search("[0-9]", value) or is_random(value, _RANDOM_LEAST)):
         return whole
-    if found.group("odd") and (whole[:5].lower() == "token" or _CLOSED.match(value)):
-        return whole
-    if not value or value.strip().lower() in _NO_SECRETS or _is_reference(value):
+    is_closed = found.group("odd") and (whole[:5].lower() == "token" or _CLOSED.match(value))
+    if is_closed or not value or value.strip().lower() in _NO_SECRETS or _is_reference(value):
         return whole
     if _is_number(value) and (between[:1] == '"' or whole[:5].lower() == "token"):
         return whole  # of a JSON record, or a count of tokens
@@ -224,7 +236,7 @@ def _weak(found):
         return found.group(0)
     before = _word_before(found)
     if not assigned:
-        is_token = before in SECRET_KEYS and is_random(value, _RANDOM_LEAST)
+        is_token = before in SECRET_KEYS and _is_listed(found, value)
         return _masked_value(found) if is_token else found.group(0)
     if name in ("pass", "pwd", "pw"):
         is_pair = before != "" and before not in PASSES and ":" not in found.group("between")
@@ -235,7 +247,33 @@ def _weak(found):
         secret = name == "key" or (name == "auth" and any(each in value for each in "0123456789"))
         secret = secret and before in SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
     secret = secret and not found.group("odd")
+    if name in ("key", "jwt") and (
+        name == "jwt" or before in SECRET_KEYS or (before == "" and found.group("quote"))
+    ):
+        secret = secret or _is_key(value)
     return _masked_value(found) if secret or is_random(value, _RANDOM_LEAST) else found.group(0)
+
+
+def _is_code(found, value):
+    # type: (Match[str], str) -> bool
+    """Whether an expression stands behind the name: `os.environ["X"]`, `Optional[str]`, `getenv("X")`."""
+    if not found.group("call"):
+        return _EXPRESSION.match(value + found.string[found.end() : found.end() + 1]) is not None
+    mixed = any(each in "0123456789" for each in value) and not value.isupper()
+    return not mixed or len(value) < _SHORT_PASSWORD or _READS.search(found.group("call")) is not None
+
+
+def _is_key(value):
+    # type: (str) -> bool
+    """Whether it is random text, of hexadecimal digits too."""
+    return is_random(value, _RANDOM_LEAST) or _HEX.match(value) is not None
+
+
+def _is_listed(found, value):
+    # type: (Match[str], str) -> bool
+    """Whether a value that follows its name in a list, or after a blank, is random text."""
+    opaque = "," in found.group("between") and value.isalnum() and len(value) >= _RANDOM_LEAST
+    return _is_key(value) or (opaque and _is_opaque(value, True))
 
 
 def _is_bare_password(found, before):

@@ -16,7 +16,7 @@ SECRET_KEYS = frozenset((
     "minio", "azureml", "databricks", "bearer", "kaggle", "langsmith", "mistral", "cohere", "groq", "gemini",
     "openrouter", "swanlab", "clearml", "dagshub", "roboflow", "pinecone", "slack", "github", "gitlab",
     "mysql", "pg", "postgres", "mongo", "redis", "rediscli", "smtp", "mail", "ftp", "root", "proxy",
-    "registry",
+    "registry", "security",
 ))  # fmt: skip
 """What stands before `_KEY` or `_PASS` where it opens something."""
 PASSES = frozenset((
@@ -74,12 +74,15 @@ _PROPERTY = re.compile(
 )
 _NAME_LINE = re.compile(
     r"(?:(?:^|[\s\"'{-])(?:name|key)" + _IS + _QUOTE + _IDENTIFIER + _QUOTE + r"[ \t]{0,3},?"
-    r"|<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>)[ \t]{0,8}$",
+    r"|<(?:name|key)>[ \t]{0,20}" + _IDENTIFIER + r"[ \t]{0,20}</(?:name|key)>)"
+    r"[ \t]{0,8}(?:#.{0,200})?$",
     re.IGNORECASE,
 )
 _VALUE_LINE = re.compile(
     r"(?:(?:^|[\s\"'{-])value" + _IS + _QUOTED + r"|<(?:value|string)>" + _TEXT + r")", re.IGNORECASE
 )
+_NAME = re.compile(r"[\w.+-]{1,64}$")
+_OPTION = re.compile(r"--[a-z]|-[A-Za-z]{1,2}$|-[a-z-]{1,64}$")
 _NO_VALUES = frozenset(("none", "null", "true", "false", "required", "missing", "unset", "empty", "default"))
 _NUMBER = "0123456789.%/+-"
 
@@ -102,6 +105,30 @@ def is_secret_name(name):
     return last in ("pass", "pwd") and before != "" and before not in PASSES
 
 
+def masked_arguments(arguments):
+    # type: (list[str]) -> list[str]
+    """Arguments of a program, those masked whole that are the value of an option with such a name.
+
+    A value in quotes or of several words is left to `masked`.
+    """
+    shown, name = [], ""
+    for argument in arguments:
+        if name and not _OPTION.match(argument) and _is_whole(argument) and _is_secret(name, argument):
+            shown.append(MASK)
+            name = ""
+            continue
+        option, equals, value = argument.partition("=")
+        name = "" if equals else option.lstrip("-") if option[:1] == "-" else ""
+        is_secret = equals and _NAME.match(option) and _is_whole(value) and _is_secret(option, value)
+        shown.append(option + equals + MASK if is_secret else argument)
+    return shown
+
+
+def _is_whole(value):
+    # type: (str) -> bool
+    return value[:1] not in "\"'" and not any(each.isspace() for each in value)
+
+
 def without_paired(text, lower):
     # type: (str, str) -> str
     """The text without the values of such names in XML and in pairs. `lower`: the text in lower case."""
@@ -113,10 +140,13 @@ def without_paired(text, lower):
 
 
 def value_below(above, line):
-    # type: (str, str) -> str | None
-    """A secret in the line below its name, as manifests of Kubernetes have them; None: there is none."""
+    # type: (tuple[str, ...], str) -> str | None
+    """A secret in a line below its name, as manifests of Kubernetes have them; None: there is none.
+
+    `above`: the lines above, the nearest first; the nearest with a name counts.
+    """
     found = _VALUE_LINE.search(line)
-    named = None if found is None else _NAME_LINE.search(above[-200:])
+    named = next((each for each in [_NAME_LINE.search(text[-200:]) for text in above] if each), None)
     if found is None or named is None:
         return None
     name = named.group(1) or named.group(2)

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Match  # noqa: F401 - used in type comments
 
-PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "token", "login")
+PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "token", "login", "identified")
 """One of these stands in every text with such a phrase, in lower case."""
 _GAP = r"[\"']?,?[ \t]{1,3}[\"']?"
 _WANDB = re.compile(
@@ -29,6 +29,9 @@ _EXPORT = re.compile(
     r"(\b(?:export|setenv|ENV|ARG|set(?: -[a-zA-Z]{1,4}){1,2})[ \t]{1,3}[A-Z0-9_]{0,64}?"
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY)"
     r"[ \t]{1,3}[\"']?)([^\s\"'=$<][^\s\"']{3,4095})"
+)
+_SQL = re.compile(
+    r"(\b(?:IDENTIFIED BY|PASSWORD)(?: {1,3}| {0,3}\( {0,3})\\{0,3}[\"'])([^\"'\n\\]{4,4096})", re.IGNORECASE
 )
 _NETRC = re.compile(
     r"((?:\bmachine[ \t]{1,8}[^\s]{1,256}|\bdefault)[ \t]{1,8}(?:login[ \t]{1,8}[^\s]{1,256}[ \t]{1,8})?"
@@ -58,8 +61,8 @@ _PLACEHOLDERS = frozenset((
 ))  # fmt: skip
 _NAME_ENDS = re.compile(
     r"(?:^|[\s\"'{,;(._-])(?:[A-Za-z0-9]{1,24}[_-]){0,4}(?:passw(?:or)?d|passphrase|secret|api[-_]?key"
-    r"|access[-_]?key|private[-_]?key|auth[-_]?key|token|credentials?)[\"']?[ \t]{0,3}[:=]"
-    r"[ \t]{0,3}[>|]?[-+]?[ \t]{0,3}\\?$",
+    r"|access[-_]?key|private[-_]?key|auth[-_]?key|token|credentials?)[\"']?"
+    r"(?:[ \t]{0,3}[:=][ \t]{0,3}[>|]?[-+]?[ \t]{0,3}\\?|[ \t]{1,3}\\)$",
     re.IGNORECASE,
 )
 """A line that ends with a secret's name: YAML's `secret: >`, `--password=` before a line end."""
@@ -84,6 +87,8 @@ def without_phrases(text, lower):
         text = _REGISTRY.sub(r"\1" + MASK, text)
     if "password" in lower:
         text = _NETRC_LINE.sub(_mixed, _NETRC.sub(_named, text))
+    if "password" in lower or "identified" in lower:
+        text = _SQL.sub(_mixed, text)
     if any(verb in text for verb in ("export", "setenv", "ENV", "ARG", "set -")):
         text = _EXPORT.sub(_mixed, text)
     if _ASSIGNED_GROUP.search(text):
@@ -96,21 +101,30 @@ class SecretLines(object):
 
     def __init__(self):
         # type: () -> None
-        self._above = ""
+        self._above = ("", "", "")
+        """The last lines, the nearest first."""
         self._in_key = False
+        self._words_before = 0
+        """In the lines of a private key: those of the log's prefix, as the key's first line has it."""
 
     def masked(self, line):
         # type: (str) -> str
         """The next line, without such a secret; only a line of one word is a value."""
-        above, self._above = self._above, line
-        paired = value_below(above, line) if "alue" in line or "<string>" in line else None
+        lines, self._above = self._above, (line, *self._above[:2])
+        above = lines[0]
+        paired = value_below(lines, line) if "alue" in line or "<string>" in line else None
         if paired is not None:
             at = line.rindex(paired)
             return line[:at] + MASK + line[at + len(paired) :]
         if not self._in_key and above.rstrip()[-1:] not in _LAST_SIGNS:
             return line
-        self._in_key = (self._in_key or _KEY_BEGINS.search(above) is not None) and "-----" not in line
+        begins = _KEY_BEGINS.search(above)
+        if begins is not None:
+            self._words_before = len(above[: begins.start()].split())
+        self._in_key = (self._in_key or begins is not None) and "-----" not in line
         at = _PREFIX.match(line).end()  # type: ignore[union-attr]
+        if self._in_key and len(line.split()) == self._words_before + 1:
+            at = line.rindex(line.split()[-1])
         rest = line[at:]
         if self._in_key:
             self._in_key = _BASE64.match(rest) is not None

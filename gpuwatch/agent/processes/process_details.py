@@ -11,6 +11,7 @@ import stat
 
 from ..base.procfs import clean, names, read_bytes, read_link, read_text
 from ..base.secret_masking import masked
+from ..base.secret_names import masked_arguments
 
 MAX_COMMAND = 300
 MAX_LOGS = 8
@@ -64,7 +65,7 @@ def command_line(cmdline):
     # type: (bytes) -> str | None
     """The arguments on one line, secrets masked, cut at `MAX_COMMAND` characters."""
     arguments = cmdline.rstrip(b"\0").decode("utf-8", "replace").split("\0")
-    return clean(masked(" ".join(map(_quoted, arguments))), MAX_COMMAND) or None
+    return clean(masked(" ".join(map(_quoted, masked_arguments(arguments)))), MAX_COMMAND) or None
 
 
 def _quoted(argument):

@@ -38,6 +38,8 @@ _READ_BUNDLE = "import sys,zlib;r=sys.stdin.buffer;n=int(r.readline());exec(zlib
 _START = Path(__file__).with_name("node_start.py")
 _AGENT = Path(__file__).parents[2] / "agent"
 _COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|[ \t]+# (?:type|noqa):[^\n\"']*$")
+_TYPES_ONLY = re.compile(r"(?m)^TYPE_CHECKING = False\nif TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n(?=[ \t]+\S))+")
+"""Imports for type comments, which never run."""
 _DOCSTRING = re.compile(r'(?m)^([ \t]*)"""(?:[^"\\]|"(?!""))*"""$')
 _INDENT = re.compile(r'(?m)("""(?:[^"\\]|"(?!""))*""")|^(?: {4})+')
 """The blanks of a line, or a literal of several lines, whose blanks stay."""
@@ -101,11 +103,14 @@ def _installed_body() -> bytes:
 
 
 def without_prose(source: str) -> str:
-    """A module without docstrings and comments of their own or of types, every statement on its old line.
+    """A module without docstrings, comments of their own or of types, and imports for those.
+
+    Every statement stays on its old line.
 
     A quarter of the bundle is prose, and every connection sends it. Tabs indent: they pack better.
     """
-    bare = _DOCSTRING.sub(_emptied, _COMMENT.sub("", source))
+    untyped = _TYPES_ONLY.sub(lambda found: "\n" * found[0].count("\n"), source)
+    bare = _DOCSTRING.sub(_emptied, _COMMENT.sub("", untyped))
     return _INDENT.sub(lambda found: found[1] or "\t" * (len(found[0]) // 4), bare)
 
 

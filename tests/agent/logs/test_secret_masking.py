@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.agent.base.rank_environment import variables
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.agent.logs.lines.splitter import Splitter, shown
@@ -20,10 +21,16 @@ from gpuwatch.agent.processes.process_details import command_line
 
 SECRET = "s3cr3tV4lue"  # noqa: S105 - plays one
 MIXED = "Zq8Xv2Lm9Tw4Rb7Y"
+RANDOM = "kR7vQ2xW9mZ4tB6nY1pL8sD3fG5hJ0cA"
 HEX = "0123456789abcdef" * 2 + "01234567"
 ISSUED = [
     "hf_" + "aB3" * 11,
     "AKIA" + "ABCD2345" * 2,
+    "glptt-" + "aB3" * 10,
+    "gldt-" + "aB3-" * 5,
+    "xapp-1-A0123456789-1234567890123-abcdefgh",
+    "dop_v1_" + HEX,
+    *(f"{prefix}{RANDOM}" for prefix in ("whsec_", "pplx-", "lin_api_", "glsa_", "rpa_", "api_org_", "")),
     "ghp_" + "aB3" * 12,
     "github_pat_" + "aB3_" * 10,
     "glpat-" + "aB3-" * 5,
@@ -349,6 +356,31 @@ def test_the_count_stands_in_the_reports(tmp_path: Path) -> None:
     assert MASK in text.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--password", f'a"b{SECRET}'],
+        ["--password", f"-9{SECRET}"],
+        [f"--api-key=a,'b{SECRET}"],
+        ["-storepass", SECRET],
+        ["DB_PASSWORD=" + f'x"{SECRET}'],
+        ["ldapsearch", "-D", "cn=admin", "-w", SECRET],
+        ["ipmitool", "-H", "bmc", "-U", "admin", "-P", SECRET, "chassis"],
+    ],
+)
+def test_a_value_of_an_option_is_masked_whole(argv: list[str]) -> None:
+    shown = command_line("\0".join(["t.py", *argv, "--steps", "12"]).encode() + b"\0")
+    assert shown is not None
+    assert SECRET not in shown
+    assert MASK in shown
+    assert shown.endswith(" --steps 12")
+
+
+def test_a_secret_in_a_variable_of_a_rank_is_masked() -> None:
+    found = variables(f"TORCHELASTIC_RUN_ID=run-token={SECRET}\0RANK=3\0".encode())
+    assert found == {"TORCHELASTIC_RUN_ID": f"run-token={MASK}", "RANK": "3"}
+
+
 def test_a_secret_of_several_words_is_masked_whole() -> None:
     argv = b"t.py\0--password\0a b tr0ub4dor c\0--token=x y tr0ub4dor\0--name=a b\0"
     assert command_line(argv) == f't.py --password "{MASK}" --token="{MASK}" --name="a b"'
@@ -392,12 +424,13 @@ def test_a_line_below_another_name_stays(lines: list[str]) -> None:
     assert [text for *_, text in rows] == lines
 
 
-def test_the_whole_body_of_a_private_key_is_masked() -> None:
+@pytest.mark.parametrize("prefix", ["[r0] ", "2026-01-01 10:00:00,123 INFO ", "0: "])
+def test_the_whole_body_of_a_private_key_is_masked(prefix: str) -> None:
     body = [base64.b64encode(random.Random(seed).randbytes(48)).decode() for seed in range(3)]
     lines = ["-----BEGIN PRIVATE KEY-----", *body, "aB3xYz==", "-----END PRIVATE KEY-----", "step 3"]
-    rows = [text for *_, text in Splitter().feed("".join(f"[r0] {line}\n" for line in lines).encode(), 0)]
+    rows = [text for *_, text in Splitter().feed("".join(f"{prefix}{line}\n" for line in lines).encode(), 0)]
     assert [MASK in text for text in rows] == [False, True, True, True, True, False, False]
-    assert rows[-1] == "[r0] step 3"
+    assert rows[-1] == f"{prefix}step 3"
 
 
 def generated(chance: random.Random) -> str:

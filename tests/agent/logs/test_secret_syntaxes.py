@@ -33,6 +33,9 @@ SYNTAXES = (
     "- {{name: {n}, value: {v}}}", "name: {n} value: {v}", '{{"name":"{n}","value":"{v}"}}',
     '{{"value": "{v}", "name": "{n}"}}', '{{"Name": "{n}", "Value": "{v}"}}',
     '{{\\"name\\":\\"{n}\\",\\"value\\":\\"{v}\\"}}',
+    "{n}=SecretStr('{v}')", "(b'{n}', b'{v}')", "{n}: \u00a0{v}", "&quot;{n}&quot;:&quot;{v}&quot;",
+    "- name: {n}  # of the store\n  value: {v}", "- name: {n}\n\n  value: {v}",
+    '"name": "{n}",\n"type": "string",\n"value": "{v}"',
     "{{Name:{n},Value:{v}}}", "{{Name:{n} Value:{v} ValueFrom:nil}}", "key={n} value={v}",
 )  # fmt: skip
 WORDS = (
@@ -71,6 +74,14 @@ PLAIN = (
     "missing key: model.layers.0.attn.q_proj.weight",
     'Unexpected key(s) in state_dict: "module.fc.weight"',
     'it asks "password:" and then waits',
+    'password = os.environ["DB_PASSWORD1"]',
+    'token=os.getenv("HF_TOKEN1")',
+    "token = self.tokens[self.position1]",
+    "password: Optional[str] = None",
+    "- name: RANK\n- name: DB_PASSWORD\n- name: STEP\n- name: LOSS\n  value: 12a",
+    "at _ZN4c10d16ProcessGroupNCCL8WorkNCCL12checkTimeoutESt8optionalINSt6chrono8durationIlSt5ratio",
+    "Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI32x32x4x1_SN_1LDSB0_APM1_ABV0_ACED0_AF0EM1_AF1EM1_AMAS3",
+    "nvmlDeviceGetGpuFabricInfoV2 is missing in libnvidia-ml.so.535.104.05",
 )
 
 
