@@ -71,14 +71,6 @@ _CURL_USER = re.compile(
     r"((?:^|(?<=[\s\"']))(?:-u|-U|--user)(?:[= ]{0,3}|[\"'], {0,3})[\"']?[^\s:\"']{1,256}:)"
     r"([^\s\"']{1,4096})"
 )
-_CLIENT = re.compile(
-    r"((?:\bsshpass[\"']?,?[ \t]{1,3}[\"']?-p"
-    r"|\b(?:mysql|mariadb)[a-z-]{0,12}[^\n|;]{0,200}?[\s\"']-p(?=[^\s\"'])"
-    r"|\bredis-cli[^\n|;]{0,200}?[\s\"']-a|\bldap[a-z]{3,8}\b[^\n|;]{0,200}?[\s\"']-w"
-    r"|\bipmitool\b[^\n|;]{0,200}?[\s\"']-P|\baz\b[^\n|;]{0,40}?\blogin\b[^\n|;]{0,200}?[\s\"']-p)"
-    r"(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})"
-)
-"""Options of database clients and of programs that log in, of one letter."""
 _HEADER = re.compile(
     r"(\b(?:(?:Proxy-)?Authorization|(?:Set-)?Cookie)(?:[\"']{0,2}: {0,3}[\"']?|[\"'], {0,3}b?[\"']))"
     r"([^\"'\n]{8,4096})",
@@ -141,7 +133,7 @@ def masked(text):
     text = _PRIVATE_KEY.sub(r"\1" + MASK, text)
     text = _SIGNED.sub(r"\1" + MASK, text)
     text = _OPTION.sub(_option, text)
-    text = without_paired(without_phrases(_CLIENT.sub(r"\1" + MASK, text), lower), lower)
+    text = without_paired(without_phrases(text, lower), lower)
     if "curl" in lower:
         text = _CURL_USER.sub(r"\1" + MASK, text)
     if "@" in text:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 PHRASE_SIGNS = ("wandb", "-pass", "--proxy", "password", "passwd", "secret", "token", "login", "identified")
 """One of these stands in every text with such a phrase, in lower case."""
+_CLIENTS = ("mysql", "mariadb", "redis-cli", "ldap", "ipmitool", "login")
 _GAP = r"[\"']?,?[ \t]{1,3}[\"']?"
 _WANDB = re.compile(
     r"(\bwandb" + _GAP + r"login(?:" + _GAP + r"--?[\w-]{1,20}(?:=[^\s\"']{1,200})?){0,4}" + _GAP + r")"
@@ -21,10 +22,19 @@ _OPENSSL = re.compile(r"(-pass(?:in|out)?(?:=|" + _GAP + r")pass:)([^\s\"']{1,40
 _PROXY_USER = re.compile(
     r"(--proxy-(?:user|auth)(?:=|" + _GAP + r")[\"']?[^\s:\"']{1,256}:)([^\s\"']{1,4096})"
 )
-_REGISTRY = re.compile(
-    r"(\b(?:docker|podman|nerdctl|helm|skopeo|buildah|oras)[\"']?,?[ \t][^\n|;]{0,60}?\blogin\b"
-    r"[^\n|;]{0,120}?[\s\"']-p(?:=|" + _GAP + r"))([^\s\"'-][^\s\"']{0,4095})"
-)
+_SSHPASS = re.compile(r"(\bsshpass[\"']?,?[ \t]{1,3}[\"']?-p(?:[\"'],)?[ \t]{0,3}[\"']?)([^\s\"']{1,4096})")
+_LETTER = re.compile(r"([\s\"']-([apPw])(?:=|[\"'],)?)([ \t]{0,3}[\"']?)([^\s\"'-][^\s\"']{0,4095})")
+_PROGRAMS = {
+    "a": re.compile(r"\bredis-cli\b"),
+    "p": re.compile(
+        r"\b(?:mysql|mariadb)|\b(?:docker|podman|nerdctl|helm|skopeo|buildah|oras|az)\b.{0,60}\blogin\b"
+    ),
+    "P": re.compile(r"\bipmitool\b"),
+    "w": re.compile(r"\bldap[a-z]{3,8}\b"),
+}
+"""Option of one letter -> the programs of which it is the password."""
+_COMMAND_CHARS = 240
+_COMMAND_ENDS = re.compile(r"[\n|;]")
 _EXPORT = re.compile(
     r"(\b(?:export|setenv|ENV|ARG|set(?: -[a-zA-Z]{1,4}){1,2})[ \t]{1,3}[A-Z0-9_]{0,64}?"
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY)"
@@ -83,8 +93,10 @@ def without_phrases(text, lower):
         text = _OPENSSL.sub(r"\1" + MASK, text)
     if "--proxy" in lower:
         text = _PROXY_USER.sub(r"\1" + MASK, text)
-    if "login" in lower:
-        text = _REGISTRY.sub(r"\1" + MASK, text)
+    if "sshpass" in lower:
+        text = _SSHPASS.sub(r"\1" + MASK, text)
+    if any(program in lower for program in _CLIENTS):
+        text = _LETTER.sub(_letter, text)
     if "password" in lower:
         text = _NETRC_LINE.sub(_mixed, _NETRC.sub(_named, text))
     if "password" in lower or "identified" in lower:
@@ -140,6 +152,23 @@ def masked_lines(lines):
     """Lines that follow each other, each without its secret, as `SecretLines`."""
     secrets = SecretLines()
     return [secrets.masked(line) for line in lines]
+
+
+def _letter(found):
+    # type: (Match[str]) -> str
+    """A password behind an option of one letter, where the command before it is a program that logs in.
+
+    The command is looked for behind the option: a line that repeats the program's name costs no more.
+    """
+    option, letter, gap, value = found.groups()
+    start = found.start()
+    command = _COMMAND_ENDS.split(found.string[max(0, start - _COMMAND_CHARS) : start])[-1]
+    is_spaced = gap != "" or option[-1] in "=,"
+    if value.startswith(MASK) or _PROGRAMS[letter].search(command) is None:
+        return found.group(0)
+    if "mysql" in command or "mariadb" in command:
+        return found.group(0) if is_spaced else option + gap + MASK
+    return option + gap + MASK
 
 
 def _mixed(found):
