@@ -1,7 +1,7 @@
 """Pages of a file: lines around an offset, a time or its end, found without reading all of it."""
 
 from ..lines.rows import row
-from ..lines.splitter import Splitter
+from ..lines.splitter import MAX_LINE, Splitter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MAX_ROWS = 20000
 MAX_BYTES = 4 << 20
 """Looked through in one direction at most: a bar's thousand states are one line."""
+MAX_TEXT = 256 * 1024
+"""Bytes of lines, each cut at `MAX_LINE`, that one direction of a page has: a page is then shorter."""
 _BLOCK_BYTES = 64 * 1024
 _NEAR_BYTES = 4096
 _OWN_TIME = 3
@@ -59,31 +61,55 @@ def tail_start(read_at, size, count):
 
 def above(read_at, start, count):
     # type: (ReadAt, int, int) -> list[list[Any]]
-    """The last `count` lines that end at `start`."""
-    reach = _BLOCK_BYTES
+    """The last `count` lines that end at `start`, as far as `MAX_TEXT` and `MAX_BYTES` reach."""
+    reach, wanted = _BLOCK_BYTES, count
     while count > 0 and start > 0:
         begin = max(0, start - reach)
         data = read_at(begin, start - begin)
-        cut = data.find(b"\n") + 1 if begin else 0
-        rows = _split(data[cut:], begin + cut)
-        if len(rows) >= count or begin == 0 or reach >= MAX_BYTES:
-            return [row(*one, arrived=None) for one in rows[-count:]]
+        first = data.find(b"\n", 0, len(data) - 1) + 1 if begin else 0
+        at, complete = _last_lines(data, first, wanted)
+        if complete or begin == 0 or reach >= MAX_BYTES:
+            rows = _split(data[at:], begin + at)
+            if len(rows) >= count or at == first or complete is None:
+                return [row(*one, arrived=None) for one in rows[-count:]]
+            wanted *= 4  # many states of a bar are one row
+            continue
         reach *= 4
     return []
 
 
+def _last_lines(data, first, count):
+    # type: (bytes, int, int) -> tuple[int, bool | None]
+    """Where the last `count` lines begin, and whether all are there; None: `MAX_TEXT` leaves some out."""
+    at, text = len(data), 0
+    while count > 0 and at > first:
+        begin = data.rfind(b"\n", first, at - 1) + 1 or first
+        text += min(at - begin, MAX_LINE)
+        if text > MAX_TEXT and at < len(data):
+            return at, None
+        at = begin
+        count -= 1
+    return at, count == 0
+
+
 def below(read_at, size, start, count):
     # type: (ReadAt, int, int, int) -> list[list[Any]]
-    """The first `count` lines from `start` on; one without an end at the end of the file is among them."""
+    """The first `count` lines from `start` on, as far as `MAX_TEXT` and `MAX_BYTES` reach.
+
+    One without an end at the end of the file is among them.
+    """
     splitter, rows, at = Splitter(), [], start  # type: Splitter, list[tuple[int, int, str]], int
-    while len(rows) < count and at < min(size, start + MAX_BYTES):
+    text = 0
+    while len(rows) < count and at < min(size, start + MAX_BYTES) and text <= MAX_TEXT:
         data = read_at(at, _BLOCK_BYTES)
         if not data:
             break
-        rows += splitter.feed(data, at)
+        added = splitter.feed(data, at)
+        text += sum(len(one[2]) for one in added)
+        rows += added
         at += len(data)
     tail = splitter.tail()
-    if tail is not None and len(rows) < count:
+    if tail is not None and len(rows) < count and (at >= size or not rows):
         rows.append(tail)
     return [row(*one, arrived=None) for one in rows[:count]]
 

@@ -5,9 +5,12 @@ The same word inside a sentence, a name or a value (`errors=0`, `ErrorHandler`) 
 """
 
 import re
+from itertools import islice
 
 LEVEL_CHARS = 240
 """Characters of a line in which its level is looked for."""
+MAX_WORDS = 6
+"""So many words there are looked at, whatever the line repeats."""
 MAX_NAMES = 4
 """Words (month, host, logger, thread) that stand before a level."""
 GRAVE = ("error", "critical")
@@ -136,7 +139,7 @@ def _in_head(text):
     if letter is not None:
         return _LETTERS[letter.group(letter.lastindex or 0)]
     lowered = head.lower()
-    for found in _WORD.finditer(head) if any(part in lowered for part in _PARTS) else ():
+    for found in islice(_WORD.finditer(head), MAX_WORDS) if any(part in lowered for part in _PARTS) else ():
         if _is_head(head[: found.start()], head[found.end() :]):
             return _LEVELS[found.group().strip().lower()]
     field = _FIELD.search(text, 0, 4096) if "{" in head or "=" in head else None

@@ -5,6 +5,7 @@ are distinguished by their form, for all rules alike.
 """
 
 import re
+from functools import lru_cache
 
 from ..lines.levels import has_stamp, own_level
 from ..lines.splitter import shown
@@ -200,6 +201,14 @@ def _is_setting(before):
     return bool(keys) and keys[-1].lower() not in _EVENT_KEYS
 
 
+@lru_cache(maxsize=2 * MAX_SAMPLE)
+def _as_above(line):
+    # type: (bytes) -> tuple[str, bool]
+    """A line as text, and whether it is a record of its own: most lines are above several findings."""
+    text = shown(line)
+    return text, has_stamp(text) or own_level(text) is not None
+
+
 def is_quoted_above(chunk, start, text, raw):
     # type: (Chunk, int, str, str) -> bool
     """Whether lines above make the line at `start` an entry of a list of advice, or a part of a sample."""
@@ -209,7 +218,7 @@ def is_quoted_above(chunk, start, text, raw):
     fences = 0
     raised = False
     for number, line in enumerate(reversed(chunk.above(start, MAX_SAMPLE))):
-        above = shown(line)
+        above, is_record = _as_above(line)
         if raised:
             sample = text[:1] == " " and _SAMPLE_HEADING.search(above) is not None
             return sample or above.startswith("Exception ignored in")
@@ -225,6 +234,6 @@ def is_quoted_above(chunk, start, text, raw):
         fences += _FENCE.match(above) is not None
         if _SAMPLE_HEADING.search(above):
             return True
-        if has_stamp(above) or own_level(above) is not None:
+        if is_record:
             break
     return not raised and fences % 2 == 1

@@ -231,10 +231,10 @@ class Buffer(Window):
             self.at_start = self.at_start or read.where == "earlier"
             self.at_end = self.at_end or read.where == "later"
         elif read.where == "earlier":
-            self.put_before(lines, self._page)
+            self.put_before(lines)
         elif read.where == "later":
             self.append(lines)
-            self._meet_tail(reached_end=len(lines) < self._page)
+            self._meet_tail(reached_end=not lines or stream.size == lines[-1].end)
             if self.overfull:
                 self.let_go(len(self.lines) - self._kept)
         else:

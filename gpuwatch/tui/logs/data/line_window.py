@@ -132,11 +132,11 @@ class Window:
         self.at_start = self.at_end = self.live = False
         self.append(lines)
 
-    def put_before(self, lines: list[LogLine], page: int) -> None:
-        """Add a page before the first line; one shorter than was asked for begins the file."""
+    def put_before(self, lines: list[LogLine]) -> None:
+        """Add a page before the first line; pages of long lines have fewer than were asked for."""
         first = self.lines[0].offset if self.lines else None
         lines = [line for line in lines if first is None or line.offset < first]
-        self.at_start = len(lines) < page or lines[0].offset == 0
+        self.at_start = not lines or lines[0].offset == 0
         last, times = UNKNOWN, []
         for line in lines:
             last = line_time(line, last)
