@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 OF_SHELL = (("/", "dev", "fd"), ("/", "proc", "self"))
 """Where the pipes of a shell have their names."""
+LOCK_S = 1.0
+"""Waited at most for another cockpit, which holds the lock for milliseconds."""
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -28,6 +33,29 @@ def write_whole(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)  # noqa: PTH108
         raise
+
+
+@contextlib.contextmanager
+def lock_beside(path: Path) -> Iterator[None]:
+    """Hold the lock beside a file; the file itself is replaced and cannot carry one.
+
+    Raises:
+        OSError: another process does not let go of it.
+    """
+    number = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(number)
 
 
 def set_aside(path: Path) -> Path:

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from gpuwatch import __version__
 from gpuwatch.cli.shared import exit_codes
-from gpuwatch.cli.shared.output import open_closed_streams
+from gpuwatch.cli.shared.output import open_closed_streams, write_any_character
 from gpuwatch.plain import plain
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -168,6 +168,7 @@ def harmless(message: str) -> str:
 def main() -> None:
     """Run the command line; a wrong one, Ctrl-C and our own faults end in one sentence and a known status."""
     open_closed_streams()
+    write_any_character()
     try:
         result: Any = gpuwatch.main(prog_name="gpuwatch", standalone_mode=False)
     except click.ClickException as error:

@@ -14,8 +14,8 @@ from gpuwatch.probe.judging.checks.baseline import BaselineError, load
 from gpuwatch.rules.load import own_packs
 from gpuwatch.rules.model.errors import RulesError
 from gpuwatch.session.settings.followed_folders import WRITE_EVERY_S, FollowedFolders
-from gpuwatch.session.settings.silence_file import LOCK_S, SilenceFile
-from gpuwatch.whole_file import read_own
+from gpuwatch.session.settings.silence_file import SilenceFile
+from gpuwatch.whole_file import LOCK_S, read_own
 from gpuwatch.wire import LogFile
 from tests.cli.running import gpuwatch
 from tests.fleet.jobs.two_jobs import Several

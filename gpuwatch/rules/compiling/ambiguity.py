@@ -29,6 +29,8 @@ MOST_STEPS = 2e9
 """Of a search of one window, estimated: some seconds of CPU time at worst."""
 LARGE_REPEAT = 200
 """Times that a repeat may go on to share the window with the others; fewer are a constant of each."""
+MAX_FACTORS = 50
+"""With more repeats that share a stretch a pattern is refused, whatever their order saves."""
 
 
 def check_pattern(pattern: str) -> None:
@@ -137,7 +139,7 @@ def _steps(path: list[_Element]) -> float:
             if period:
                 more = element.most >= LARGE_REPEAT
                 best[index] = max(best[index], (steps * element.most / period, count + more))
-    return max(steps / math.factorial(count) for steps, count in best.values())
+    return max(steps / math.factorial(min(count, MAX_FACTORS)) for steps, count in best.values())
 
 
 def _period(path: list[_Element], earlier: int, later: int) -> int:

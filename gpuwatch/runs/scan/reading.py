@@ -298,7 +298,7 @@ def plain_part(part: FilePart) -> Iterator[tuple[bytes, int, int]]:
             stored = data_from(file.fileno(), at, size)
             if stored > at:
                 yield b"\n", at, 0  # an unfinished line before a hole ends there
-                at = stored
+                at, first = stored, False
             file.seek(at)
             border = next((each for each in borders if each > at), None)
             data = b"" if border is None else file.read(min(FEED_BYTES, border - at))

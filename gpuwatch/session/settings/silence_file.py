@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.own_folders import make_own
-from gpuwatch.whole_file import read_own, write_whole
+from gpuwatch.whole_file import lock_beside, read_own, write_whole
 from gpuwatch.wire.codec import decode_strictly
 
 MOST_BYTES = 16 << 20
-LOCK_S = 1.0
-"""Waited at most for another cockpit, which holds the lock for milliseconds."""
 _decoder = msgspec.json.Decoder(list[Silence])
 
 
@@ -63,7 +57,7 @@ class SilenceFile:
         removed = before.difference(silences)
         try:
             make_own(self.path.parent)
-            with _locked(self.path):
+            with lock_beside(self.path):
                 self.trouble = None
                 others = [each for each in self.read() if each not in removed]
                 if self.trouble is not None:
@@ -76,29 +70,6 @@ class SilenceFile:
             self.trouble = f"silences cannot be kept in {self.path}: {error.strerror}"
             return list(silences)
         return lasting
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside the file; the file itself is replaced and cannot carry one.
-
-    Raises:
-        OSError: another process does not let go of it.
-    """
-    number = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        until = time.monotonic() + LOCK_S
-        while True:
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.01)
-        yield
-    finally:
-        os.close(number)
 
 
 def _same(one: Silence, other: Silence) -> bool:

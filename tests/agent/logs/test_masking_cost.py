@@ -11,8 +11,7 @@ import pytest
 from gpuwatch.agent.base import secret_forms, secret_masking, secret_names, secret_phrases
 from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.rules.compiling.check import parsed
-from tests.rules.compiling.costs import REPEATED
-from tests.rules.compiling.test_line_cost import sample
+from tests.rules.compiling.costs import REPEATED, sample
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -52,6 +51,7 @@ def cost_s(piece: str) -> float:
     return process_time() - began
 
 
+@pytest.mark.long
 def test_no_repeated_text_costs_the_masks_many_times_a_plain_one() -> None:
     plain = min(cost_s(PLAIN) for _ in range(5))
     slow = {piece: cost for piece in pieces() if (cost := cost_s(piece)) > MOST * plain}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+from gpuwatch.rules.compiling.check import op
 
 
 class TooLongError(Exception):
@@ -75,3 +79,34 @@ REPEATED = (
     "ssh ",
     "Rank 0]",
 )
+
+
+def sample(tree: Any, pick: random.Random) -> str:
+    """A text that about fits a pattern."""
+    text = ""
+    for code, argument in tree:
+        if code is op.LITERAL:
+            text += chr(argument)
+        elif code is op.IN:
+            text += one_of(argument, pick)
+        elif code in (op.NOT_LITERAL, op.ANY):
+            text += pick.choice("a0 -")
+        elif code is op.BRANCH:
+            text += sample(pick.choice(argument[1]), pick)
+        elif code is op.SUBPATTERN:
+            text += sample(argument[3], pick)
+        elif code in (op.MAX_REPEAT, op.MIN_REPEAT):
+            low, high, body = argument
+            text += "".join(sample(body, pick) for _ in range(pick.randint(low, min(high, low + 3))))
+    return text
+
+
+def one_of(items: Any, pick: random.Random) -> str:
+    code, argument = pick.choice(items)
+    if code is op.LITERAL:
+        return chr(argument)
+    if code is op.RANGE:
+        return chr(pick.randint(*argument))
+    if code is op.CATEGORY:
+        return {op.CATEGORY_DIGIT: "0", op.CATEGORY_SPACE: " ", op.CATEGORY_WORD: "a"}.get(argument, "-")
+    return pick.choice("a0 -")

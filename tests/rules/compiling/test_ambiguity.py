@@ -15,6 +15,7 @@ from gpuwatch.rules.compiling.check import RulePatternError
 from tests.rules.compiling.costs import at_most
 
 ENDLESS = [
+    "x*" * 200,
     r"(a{1,9})+$",
     r"(?:aa?)+$",
     r"(?:a?a)+$",

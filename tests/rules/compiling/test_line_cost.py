@@ -9,16 +9,15 @@ import random
 import re
 from collections.abc import Iterator
 from time import process_time
-from typing import Any
 
 import pytest
 
 import gpuwatch.agent.logs
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.rules.compiling.check import op, parsed
+from gpuwatch.rules.compiling.check import parsed
 from gpuwatch.rules.load import load_packs
 from tests.packs import patterns_of, rules_and_dialects
-from tests.rules.compiling.costs import REPEATED, at_most
+from tests.rules.compiling.costs import REPEATED, at_most, sample
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -30,37 +29,6 @@ NOISE_S = 0.4
 GIVEN_UP_S = 5.0
 SHARE = 8
 """So many tests share the pieces."""
-
-
-def sample(tree: Any, pick: random.Random) -> str:
-    """A text that about fits a pattern."""
-    text = ""
-    for code, argument in tree:
-        if code is op.LITERAL:
-            text += chr(argument)
-        elif code is op.IN:
-            text += one_of(argument, pick)
-        elif code in (op.NOT_LITERAL, op.ANY):
-            text += pick.choice("a0 -")
-        elif code is op.BRANCH:
-            text += sample(pick.choice(argument[1]), pick)
-        elif code is op.SUBPATTERN:
-            text += sample(argument[3], pick)
-        elif code in (op.MAX_REPEAT, op.MIN_REPEAT):
-            low, high, body = argument
-            text += "".join(sample(body, pick) for _ in range(pick.randint(low, min(high, low + 3))))
-    return text
-
-
-def one_of(items: Any, pick: random.Random) -> str:
-    code, argument = pick.choice(items)
-    if code is op.LITERAL:
-        return chr(argument)
-    if code is op.RANGE:
-        return chr(pick.randint(*argument))
-    if code is op.CATEGORY:
-        return {op.CATEGORY_DIGIT: "0", op.CATEGORY_SPACE: " ", op.CATEGORY_WORD: "a"}.get(argument, "-")
-    return pick.choice("a0 -")
 
 
 def patterns() -> Iterator[str]:

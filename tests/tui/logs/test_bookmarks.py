@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -96,3 +98,19 @@ async def test_a_file_that_may_not_be_read_is_left_as_it_is(tmp_path: Path) -> N
         assert len(workspace.screen.workspace.bookmarks) == 1
         assert str(file) in (workspace.screen.workspace.bookmarks.trouble or "")
     assert file.read_text() == "[]"
+
+
+def test_bookmarks_of_two_cockpits_are_both_kept(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path;"
+        "from gpuwatch.tui.logs.search.bookmark_file import BookmarkFile, KeptBookmark;"
+        "mine = BookmarkFile(Path(sys.argv[1]));"
+        "[mine.change(lambda kept, at=at: kept.append("
+        "KeptBookmark(node=sys.argv[2], file='f', offset=at, text='x', at=0.0, rank=None)))"
+        " for at in range(30)]"
+    )
+    file = tmp_path / "bookmarks.json"
+    running = [subprocess.Popen([sys.executable, "-c", program, str(file), node]) for node in "abc"]
+    assert [one.wait(60) for one in running] == [0, 0, 0]
+    kept = BookmarkFile(file).read()
+    assert {(each.node, each.offset) for each in kept} == {(node, at) for node in "abc" for at in range(30)}

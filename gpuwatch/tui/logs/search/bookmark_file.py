@@ -10,7 +10,7 @@ import msgspec
 from gpuwatch.own_folders import make_own
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.logs.data.sources import LogSource
-from gpuwatch.whole_file import read_own, set_aside, write_whole
+from gpuwatch.whole_file import lock_beside, read_own, set_aside, write_whole
 from gpuwatch.wire import LogLine, Severity
 from gpuwatch.wire.codec import decode_strictly
 from gpuwatch.wire.limits import Count, Moment, Name, Rank, Text
@@ -83,15 +83,16 @@ class BookmarkFile:
 
     def change(self, edit: Callable[[list[KeptBookmark]], None]) -> None:
         """Apply an edit to what is kept now."""
-        kept = list(self.read())
-        if self.trouble is not None:
-            return
-        edit(kept)
-        self.trouble, self._damage = self._damage, None
         try:
             make_own(self.path.parent)
-            text = msgspec.json.format(msgspec.json.encode(kept[-MOST_KEPT:]), indent=2)
-            write_whole(self.path, text + b"\n")
+            with lock_beside(self.path):
+                kept = list(self.read())
+                if self.trouble is not None:
+                    return
+                edit(kept)
+                self.trouble, self._damage = self._damage, None
+                text = msgspec.json.format(msgspec.json.encode(kept[-MOST_KEPT:]), indent=2)
+                write_whole(self.path, text + b"\n")
         except OSError as error:
             self.trouble = f"bookmarks cannot be kept in {self.path}: {error.strerror}"
 
