@@ -47,6 +47,7 @@ _PAIR = re.compile(
     + _IDENTIFIER
     + _QUOTE
     + _SEPARATOR
+    + r"(?:[^{}\n]{0,80}?[,;][ \t]{0,3})?"
     + _QUOTE
     + r"\bvalue"
     + _IS

@@ -36,6 +36,7 @@ SYNTAXES = (
     "{n}=SecretStr('{v}')", "(b'{n}', b'{v}')", "{n}: \u00a0{v}", "&quot;{n}&quot;:&quot;{v}&quot;",
     "- name: {n}  # of the store\n  value: {v}", "- name: {n}\n\n  value: {v}",
     '"name": "{n}",\n"type": "string",\n"value": "{v}"',
+    '{{"name": "{n}", "valueFrom": null, "value": "{v}"}}',
     "{{Name:{n},Value:{v}}}", "{{Name:{n} Value:{v} ValueFrom:nil}}", "key={n} value={v}",
 )  # fmt: skip
 WORDS = (
