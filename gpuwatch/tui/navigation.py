@@ -321,4 +321,4 @@ class Navigation(App[None]):
         if isinstance(self.screen, HelpScreen):
             self.pop_screen()
         else:
-            self.push_screen(HelpScreen(self.where))
+            self.push_screen(HelpScreen(self.where, self.preferences.keys))

@@ -6,9 +6,11 @@ import re
 
 from textual.widgets import Input
 
+from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.help_screen import HelpPage, HelpScreen, sections
+from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.toolkit import keys
-from tests.tui.still import demo_session, still_app
+from tests.tui.still import NOW, demo_session, still_app
 
 
 async def test_help_opens_at_the_screen_below_and_is_searched() -> None:
@@ -19,7 +21,7 @@ async def test_help_opens_at_the_screen_below_and_is_searched() -> None:
             await pilot.pause()
             assert isinstance(app.screen, HelpScreen)
             page = app.screen.query_one(HelpPage)
-            titles = [title for title, _ in sections(page.kind, page.search)]
+            titles = [title for title, _ in sections(page.kind, page.search, {})]
             assert titles[0] == section
             assert len(titles) == len(keys.SECTIONS)
             binding = next(each for _, some in keys.SECTIONS for each in some if each.id == own)
@@ -27,7 +29,7 @@ async def test_help_opens_at_the_screen_below_and_is_searched() -> None:
             assert any(re.match(rf" *{re.escape(keys.shown(binding)[0])} ", line) for line in shown)
             await pilot.press("slash", *"markdown", "enter")
             await pilot.pause()
-            found = [each.id for _, some in sections(page.kind, page.search) for each in some]
+            found = [each.id for _, some in sections(page.kind, page.search, {}) for each in some]
             assert found == ["app.copy.incident"]
             assert sum("Markdown" in page.render_line(y).text for y in range(page.size.height)) == 1
             await pilot.press("escape")
@@ -36,4 +38,22 @@ async def test_help_opens_at_the_screen_below_and_is_searched() -> None:
             assert app.screen.query_one(Input).value == ""
             await pilot.press("escape", "1")
             await pilot.pause()
-    assert sections("", "no such key at all") == []
+    assert sections("", "no such key at all", {}) == []
+
+
+async def test_help_shows_the_keys_that_the_person_has_bound() -> None:
+    own = Preferences(keys={"app.freeze": "f5,?", "app.help": "f2", "app.find": "f3"})
+    app = GpuwatchApp(demo_session(14), clock=lambda: NOW, preferences=own)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f2")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        page = app.screen.query_one(HelpPage)
+        assert "f3 searches" in page.render_line(0).text
+        for words, keys_shown in (("app.freeze", "f5 ?"), ("app.help", "f2")):
+            await pilot.press("f3", *words, "enter")
+            await pilot.pause()
+            assert any(
+                page.render_line(y).text.strip().startswith(f"{keys_shown} ") for y in range(page.size.height)
+            )
+            await pilot.press("escape")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import ClassVar
@@ -30,21 +31,24 @@ SIGNS: tuple[tuple[Severity, str], ...] = (
     ("unknown", "unknown"),
 )
 
+OWN = {each.id: each for each in keys.EVERYWHERE}
 KEY_COLUMNS = 16
 """Width of the keys' column."""
 
 
-def sections(kind: str, search: str) -> list[tuple[str, list[Binding]]]:
+def sections(kind: str, search: str, keymap: Mapping[str, str]) -> list[tuple[str, list[Binding]]]:
     """The tables of keys that are shown, by title.
 
     Args:
         kind: Of the screen that asked for help: its own keys come first.
         search: Words; a key is shown whose name, keys or meaning has them all. Empty: every key.
+        keymap: The person's own keys, by the id of a binding.
     """
     words = search.lower().split()
     found = []
     for title, bindings in sorted(keys.SECTIONS, key=lambda each: each[0] != keys.SECTION_OF.get(kind)):
-        wanted = [each for each in bindings if all(word in _searched(title, each) for word in words)]
+        own = [keys.rebound(each, keymap) for each in bindings]
+        wanted = [each for each in own if all(word in _searched(title, each) for word in words)]
         found += [(title, wanted)] if wanted else []
     return found
 
@@ -57,17 +61,24 @@ def _searched(title: str, binding: Binding) -> str:
 class HelpPage(RebuiltPage):
     """Every key, those of the screen below first, and what the signs mean."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, keymap: Mapping[str, str]) -> None:
         super().__init__(id="help")
         self.kind = kind
+        self.keymap = keymap
         self.search = ""
 
     def build(self, width: int) -> list[Row]:
         """All lines."""
+        find, back = (
+            keys.shown(keys.rebound(OWN[name], self.keymap))[-1] for name in ("app.find", "app.back")
+        )
         rows: list[Row] = [
-            (Segment("gpuwatch", self.look.title), Segment("  / searches, esc closes", self.look.dim)),
+            (
+                Segment("gpuwatch", self.look.title),
+                Segment(f"  {find} searches, {back} closes", self.look.dim),
+            ),
         ]
-        for title, bindings in sections(self.kind, self.search):
+        for title, bindings in sections(self.kind, self.search, self.keymap):
             rows += [(), heading(title, width, self.look)]
             for binding in bindings:
                 name = Segment(fit(" ".join(keys.shown(binding)), KEY_COLUMNS) + " ", self.look.strong)
@@ -117,10 +128,10 @@ class HelpScreen(ErrorBoundary, ModalScreen[None]):
         replace(binding, action=ACTIONS[binding.id]) for binding in keys.EVERYWHERE if binding.id in ACTIONS
     ]
 
-    def __init__(self, kind: str = "") -> None:
-        """Show the keys of a screen first, by its kind."""
+    def __init__(self, kind: str = "", keymap: Mapping[str, str] | None = None) -> None:
+        """Show the keys of a screen first, by its kind, as the person has bound them."""
         super().__init__()
-        self.page = HelpPage(kind)
+        self.page = HelpPage(kind, keymap or {})
         self.field = Input(id="help-search", placeholder="words of a key's name or meaning", compact=True)
 
     def compose(self) -> ComposeResult:

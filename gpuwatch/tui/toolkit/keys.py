@@ -5,6 +5,9 @@ A key means the same on every screen. A widget or screen binds the table of its 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from textual.binding import Binding
 
 _SYMBOLS = {
@@ -233,6 +236,17 @@ SECTION_OF = {
     "waiting": "Hang analysis", "links": "Links", "training": "Training",
 }  # fmt: skip
 """Kind of a screen -> the section of its keys."""
+
+
+def as_list(keys: str) -> list[str]:
+    """Keys with commas between them, by Textual's names (`?` is `question_mark`)."""
+    return [each.key for each in Binding.make_bindings([Binding(keys, "", "")])]
+
+
+def rebound(binding: Binding, keymap: Mapping[str, str]) -> Binding:
+    """The binding with the keys that a person gave to its id, if any."""
+    chosen = keymap.get(binding.id or "")
+    return replace(binding, key=",".join(as_list(chosen)), key_display=None) if chosen else binding
 
 
 def shown(binding: Binding) -> list[str]:
