@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import yaml
 from textual.theme import BUILTIN_THEMES
 
 from gpuwatch.fleet.nodes.metrics import HEAT_METRICS
+from gpuwatch.hosts.errors import Problems, shown
 from gpuwatch.hosts.shapes import Keyword, Number, Schema, Switch, Text
-from gpuwatch.hosts.structures import Key, ListOf, Record
+from gpuwatch.hosts.structures import Key, ListOf, ReadMapping, Record
 from gpuwatch.tui.fleet import node_columns
 from gpuwatch.tui.node import process_columns
 from gpuwatch.tui.toolkit import keys
@@ -44,9 +46,39 @@ def _sort(names: Iterable[str]) -> Keyword:
     return shape
 
 
+class Bindings(Record):
+    """Keys by the id of a binding; two actions of one screen cannot share a key."""
+
+    def read(self, node: yaml.Node, problems: Problems) -> ReadMapping | None:
+        """The keys; one that has another action already is noted where it is given."""
+        entry = super().read(node, problems)
+        if entry is None:
+            return None
+        for name, text in entry.values.items():
+            taken = _taken(name, text, entry.values)
+            if taken is not None:
+                key, other = taken
+                problems.add(entry.places[name], f"{shown(key)} is the key of '{other}' already")
+        return entry
+
+
+def _taken(name: str, text: str, keymap: Mapping[str, str]) -> tuple[str, str] | None:
+    """The first of a binding's keys that another action has at the same time, and the id of that one."""
+    for bindings in keys.bound_together():
+        own = next((each for each in bindings if each.id == name), None)
+        for other in bindings if own is not None else ():
+            if own is None or other.action == own.action:
+                continue
+            theirs = keys.rebound(other, keymap).key.split(",")
+            for key in keys.as_list(text):
+                if key in theirs:
+                    return key, other.id or other.action
+    return None
+
+
 def _bindings() -> Record:
     ids = {each.id: keys.meaning(each) for _, some in keys.SECTIONS for each in some if each.id}
-    return Record("keys", [Key(name, _KEY_TEXT, meaning) for name, meaning in ids.items()])
+    return Bindings("keys", [Key(name, _KEY_TEXT, meaning) for name, meaning in ids.items()])
 
 
 FILE = Record(

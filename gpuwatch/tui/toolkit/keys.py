@@ -238,6 +238,25 @@ SECTION_OF = {
 """Kind of a screen -> the section of its keys."""
 
 
+BORROWED = {
+    "Training": ("fleet.sort", "fleet.sort.reverse", "fleet.unhealthy"),
+    "Incidents": ("fleet.unhealthy",),
+    "Logs": ("incident.rank",),
+}
+"""Section -> the bindings of other sections that its screen has, too."""
+
+
+def bound_together() -> list[list[Binding]]:
+    """The bindings that work at the same time, one list per section of a screen."""
+    always = [*EVERYWHERE, *MOVES, *PANES]
+    by_id = {each.id: each for _, some in SECTIONS for each in some}
+    return [
+        [*always, *some, *(by_id[name] for name in BORROWED.get(title, ()))]
+        for title, some in SECTIONS
+        if title not in ("On every screen", "Moving")
+    ]
+
+
 def as_list(keys: str) -> list[str]:
     """Keys with commas between them, by Textual's names (`?` is `question_mark`)."""
     return [each.key for each in Binding.make_bindings([Binding(keys, "", "")])]

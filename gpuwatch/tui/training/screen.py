@@ -20,7 +20,6 @@ from gpuwatch.tui.training.rank_table import STATISTICS, RankTable
 
 FRAME_LINES = 3
 """Status (2) and footer."""
-BORROWED = frozenset(("fleet.sort", "fleet.sort.reverse", "fleet.unhealthy"))
 LEAST_RANKS = 5
 """Ranks that are always seen, if there are so many."""
 MOST_CURVE = 11
@@ -33,7 +32,7 @@ class TrainingScreen(LiveScreen):
     column_table = "ranks"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.TRAINING,
-        *(binding for binding in keys.FLEET if binding.id in BORROWED),
+        *(binding for binding in keys.FLEET if binding.id in keys.BORROWED["Training"]),
     ]
 
     def __init__(self, view: TrainingView) -> None:

@@ -81,6 +81,33 @@ def test_a_mistake_is_named_with_its_place_and_the_nearest_word(
     assert f"mean {hint}?" in problem
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("keys: {app.freeze: q}", {"1:20": "app.quit"}),
+        ("keys:\n  fleet.zoom: f5\n  fleet.sort: f5", {"2:15": "fleet.sort", "3:15": "fleet.zoom"}),
+        ("keys: {move.up: 'k,?'}", {"1:17": "app.help"}),
+        ("keys: {fleet.sort: '['}", {"1:20": "training.before"}),
+        ("keys: {logs.level: f5, node.pane: f5}", {}),
+        ("keys: {app.freeze: q, app.quit: p}", {}),
+        ("keys: {app.quit.now: ctrl+c}", {}),
+    ],
+)
+def test_two_actions_of_one_screen_cannot_share_a_key(
+    tmp_path: Path, text: str, found: dict[str, str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    if not found:
+        assert load(file, {}).values.keys
+        return
+    with pytest.raises(HostsError) as refused:
+        load(file, {})
+    for problem, (place, other) in zip(refused.value.problems, found.items(), strict=True):
+        assert problem.startswith(f"{file}:{place}:")
+        assert f"'{other}'" in problem
+
+
 def test_a_change_leaves_the_rest_of_the_file_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "gpuwatch" / "config.yaml"
     keep(file, "refresh", 4.0)
