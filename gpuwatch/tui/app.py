@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -272,9 +273,16 @@ class GpuwatchApp(FaultRecovery):
             self.notify(clean(f"saved {paths[0]} and .txt"), timeout=5, markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette's own entries: themes, help and quit; no screenshot file, no panels of textual's."""
-        for command in super().get_system_commands(screen):
-            if command.title in ("Theme", "Quit"):
-                yield command
-        yield SystemCommand("Help", "key bindings", self.action_help)
-        yield SystemCommand("Freeze", "pause or resume the view", self.action_freeze)
+        """Every action of the screen below with its keys, and the themes; none of textual's own panels."""
+        yield from (each for each in super().get_system_commands(screen) if each.title == "Theme")
+        shown_keys: dict[str, list[str]] = {}
+        for active in screen.active_bindings.values():
+            if active.enabled and (active.binding.id or "move.").partition(".")[0] != "move":
+                shown_keys.setdefault(active.binding.action, []).extend(keys.shown(active.binding))
+        seen: set[str] = set()
+        for namespace, binding, *_ in screen.active_bindings.values():
+            if binding.action in shown_keys and binding.action not in seen | {"command_palette"}:
+                seen.add(binding.action)
+                names = " ".join(shown_keys[binding.action])
+                run = partial(self.run_action, binding.action, namespace)
+                yield SystemCommand(binding.description, f"{names}  {keys.meaning(binding)}", run)

@@ -57,3 +57,18 @@ async def test_help_shows_the_keys_that_the_person_has_bound() -> None:
                 page.render_line(y).text.strip().startswith(f"{keys_shown} ") for y in range(page.size.height)
             )
             await pilot.press("escape")
+
+
+async def test_the_palette_offers_every_action_of_the_screen_with_the_persons_key() -> None:
+    own = Preferences(keys={"app.freeze": "f5"})
+    app = GpuwatchApp(demo_session(14), clock=lambda: NOW, preferences=own)
+    async with app.run_test(size=(120, 40)) as pilot:
+        offered = {each.title: each for each in app.get_system_commands(app.screen)}
+        wanted = [each for each in (*keys.EVERYWHERE, *keys.FLEET) if each.action != "command_palette"]
+        assert {each.description for each in wanted} <= set(offered)
+        assert offered["Freeze"].help.startswith("f5 ")
+        await pilot.press("colon", *"freeze")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.view_state.frozen
