@@ -68,7 +68,8 @@ async def test_the_palette_offers_every_action_of_the_screen_with_the_persons_ke
         assert {each.description for each in wanted} <= set(offered)
         assert offered["Freeze"].help.startswith("f5 ")
         await pilot.press("colon", *"freeze")
-        await pilot.pause(0.3)
+        await app.workers.wait_for_complete()
+        await pilot.pause()
         await pilot.press("enter")
         await pilot.pause()
         assert app.view_state.frozen
