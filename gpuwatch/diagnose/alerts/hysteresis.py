@@ -43,6 +43,7 @@ MULTI_INSTANCE = frozenset(("disk_full", "ib_down", "agent_cost"))
 class Held:
     """One condition at one place."""
 
+    node: str
     condition: Condition
     since: float
     """When it was first seen (our monotonic clock); a pause begins it anew, of a reported one only
@@ -113,10 +114,10 @@ class Hysteresis:
             if before is None:
                 age = condition.evidence.age_s if condition.code in ("node_lost", "node_stale") else None
                 began = wall - (age or 0.0)
-                self._held[name] = Held(condition, now, now, began)
+                self._held[name] = Held(node, condition, now, now, began)
                 names.add(name)
             else:
-                self._held[name] = Held(condition, before.since, now, before.began)
+                self._held[name] = Held(node, condition, before.since, now, before.began)
         for name in gone:
             if name not in self.alerts or self.alerts[name].state != "firing":
                 del self._held[name]
@@ -129,7 +130,7 @@ class Hysteresis:
         """
         moved = False
         for name, held in list(self._held.items()):
-            node = name.partition("@")[2].partition(":")[0]
+            node = held.node
             alert = self.alerts.get(name)
             firing = alert is not None and alert.state == "firing"
             if now - held.seen > self._thresholds.clear_s:

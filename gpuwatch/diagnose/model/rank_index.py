@@ -16,6 +16,9 @@ STARTED_S = 5.0
 LAST_WORDS_S = 120.0
 """So long after its ranks a job is reported of: launchers wait 30 to 60 s for those that do not end."""
 
+MAX_WORLD = 1 << 16
+"""Ranks of one job. A larger WORLD_SIZE is that of no job yet, and any user may set one for a process."""
+
 
 class RankIndex:
     """An index over `Places`; the places do not change under it.
@@ -179,7 +182,7 @@ class RankIndex:
     def world(self, job: str | None) -> set[int]:
         """All ranks of a job, as far as is known."""
         known = {place.rank for place in self.places.ranks if place.job in (None, job)}
-        return known | set(range(self.size(job)))
+        return known | _first_ranks(self.size(job))
 
     def may_be_rank(self, rank: int | None, job: str | None) -> bool:
         """Whether a number can be a rank of a job: it is below the number of ranks that the job announces."""
@@ -187,8 +190,15 @@ class RankIndex:
         return rank is None or size == 0 or rank < size
 
     def size(self, job: str | None) -> int:
-        """The number of ranks that a job announces; 0: it is not known."""
-        return self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
+        """The number of ranks that a job announces; 0: it is not known, or above `MAX_WORLD`."""
+        size = self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
+        return size if size <= MAX_WORLD else 0
+
+
+@lru_cache(maxsize=16)
+def _first_ranks(count: int) -> frozenset[int]:
+    """Ranks 0 to `count` - 1; all incidents share the numbers of a large world."""
+    return frozenset(range(count))
 
 
 def lived(place: RankPlace, at: float | None) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-FASTEST_HZ = 8.0
+DEFAULT_HZ = 8.0
+FASTEST_HZ = 30.0
 SLOWEST_HZ = 1.0
 CPU_BUDGET = 0.25
 """Of one core, spent on the screen's thread."""
@@ -12,8 +13,8 @@ PATIENCE_S = 3.0
 class RefreshRate:
     """The rate and why it is what it is. Fed once a frame with the clock and the CPU time of the thread."""
 
-    def __init__(self, hz: float = FASTEST_HZ) -> None:
-        self.hz = min(30.0, max(SLOWEST_HZ, hz))
+    def __init__(self, hz: float = DEFAULT_HZ) -> None:
+        self.hz = min(FASTEST_HZ, max(SLOWEST_HZ, hz))
         self.slowed = False
         """Whether the rate was halved because frames cost too much."""
         self._last: tuple[float, float] | None = None

@@ -88,3 +88,13 @@ def test_without_an_announced_size_a_listed_rank_is_named() -> None:
     assert incident.rank == 5
     index = RankIndex(report.places)
     assert all(within_world(alert, index, None) is alert for alert in incident.alerts)
+
+
+def test_a_world_larger_than_any_job_is_not_listed_rank_by_rank() -> None:
+    known = places(2, job=None)
+    ranks = tuple(replace(place, world_size=1_000_000) for place in known.ranks)
+    report = Reporter(replace(known, ranks=ranks), STALL)
+    report.emit("nccl.watchdog_timeout", 0, 0)
+    (incident,) = report.judged()
+    assert RankIndex(report.places).world(None) == {0, 1}
+    assert len(incident.sentence) < 400

@@ -77,6 +77,13 @@ def test_dear_frames_halve_the_rate_after_three_seconds_and_a_key_takes_it_back(
     assert (pace.hz, pace.slowed) == (8, False)
 
 
+@pytest.mark.parametrize(("begin", "faster"), [(1, 2), (8, 16), (20, 30), (30, 30)])
+def test_faster_never_slows_down(begin: float, faster: float) -> None:
+    pace = RefreshRate(begin)
+    pace.faster()
+    assert pace.hz == faster
+
+
 def test_cheap_frames_and_one_dear_one_change_nothing() -> None:
     pace = RefreshRate(8)
     cpu = 0.0

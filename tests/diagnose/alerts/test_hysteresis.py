@@ -1,0 +1,24 @@
+"""Conditions become alerts and end again, whatever their node is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch.diagnose.alerts.hysteresis import Hysteresis
+from gpuwatch.diagnose.model.condition import Condition, Evidence
+from gpuwatch.hosts.plan import Thresholds
+
+
+@pytest.mark.parametrize("node", ["gpu-001", "fd00::1", "fe80::1%eth0", "a@b"])
+def test_an_alert_of_any_node_ends(node: str) -> None:
+    limits = Thresholds()
+    book = Hysteresis(limits)
+    hot = Condition("temperature", "warning", "hot", Evidence("temperature", 90.0, " C"), 3)
+    for at in (0.0, limits.hold_s + 1):
+        book.see(node, [hot], at, at)
+        book.turn(at, at)
+    assert [(each.node, each.state) for each in book.alerts.values()] == [(node, "firing")]
+    over = 2 * limits.hold_s + limits.clear_s + 2
+    book.see(node, [], over, over)
+    book.turn(over, over)
+    assert [each.state for each in book.alerts.values()] == ["resolved"]
