@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch import whole_file
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.own_folders import config_folder
 from gpuwatch.rules.load import own_packs
-from gpuwatch.session.settings import silence_file
 from gpuwatch.session.settings.silence_file import SilenceFile
 
 HOT = Silence("temperature", node="gpu-007", gpu=3)
@@ -63,7 +63,7 @@ def test_many_writers_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_not_let_go_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence_file, "LOCK_S", 0.05)
+    monkeypatch.setattr(whole_file, "LOCK_S", 0.05)
     file = SilenceFile(tmp_path / "silences.json")
     with (tmp_path / "silences.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
