@@ -23,7 +23,8 @@ _FORMS = re.compile(
     r"|\bSG\.[\w-]{16,255}\.[\w-]{16,255}|\bya29\.[\w-]{16,2000}"
     r"|\beyJ[\w-]{10,2000}\.[\w-]{10,2000}\.[\w-]{0,2000}"
     r"|\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}|\bhv[sb]\.[\w-]{20,255}|\bgsk_[A-Za-z0-9]{32,255}"
-    r"|\bxai-[A-Za-z0-9]{32,255}|\br8_[A-Za-z0-9]{32,255}|\b(?:dapi|dop_v1_|shpat_)[0-9a-f]{32,64}|\bwandb_v1_\w{20,255}"
+    r"|\bxai-[A-Za-z0-9]{32,255}|\br8_[A-Za-z0-9]{32,255}|\b(?:dapi|dop_v1_|shpat_)[0-9a-f]{32,64}"
+    r"|\bwandb_v1_\w{20,255}"
     r"|\bATATT3x[\w=-]{20,255}|\bAGE-SECRET-KEY-1[A-Z0-9]{20,255}|\btskey-[a-z]{1,20}-[\w-]{10,255}"
     r"|\b(?:MII[A-Z]|b3BlbnNzaC1rZXktdj)[A-Za-z0-9+/]{28,8192}={0,2}"  # how the body of a private key begins
 )
@@ -37,7 +38,8 @@ _MARKED_FORMS = (
 )
 """A literal of each, and the form: long signed tokens, Google's and Azure's secrets, AWS session tokens."""
 _WEBHOOK = re.compile(
-    r"(hooks\.slack\.com/[a-z]{5,9}/|/api/webhooks/|/webhookb2/|\.telegram\.org/bot)([\w/@:-]{8,512}?)(?=[^\w/@:-]|$|/send|/get)"
+    r"(hooks\.slack\.com/[a-z]{5,9}/|/api/webhooks/|/webhookb2/|\.telegram\.org/bot)"
+    r"([\w/@:-]{8,512}?)(?=[^\w/@:-]|$|/send|/get)"
 )
 _KEY_LINE = re.compile(r"(?:(?<=\s)|^)[A-Za-z0-9+/]{64,86}={0,2}(?=\s{0,3}$)")
 _KEY_LINE_WIDTH = 64

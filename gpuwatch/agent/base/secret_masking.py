@@ -33,7 +33,8 @@ _BETWEEN = (
 _REST = r"(?:[,;&<>(){}\[\]](?![\w.-]{1,40}[=:])[^\s\"',;&<>(){}\[\]]{1,4096}){0,64}"
 """What follows a separator is still of the value, unless the next name begins."""
 _VALUE = (
-    r"(?:(?P<masked>\[masked\])|(?P<call>[A-Za-z_][\w.]{0,63}\()?[br]{0,2}(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
+    r"(?:(?P<masked>\[masked\])|(?P<call>[A-Za-z_][\w.]{0,63}\()?[br]{0,2}"
+    r"(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
     r"|(?P<quote>[\"'])(?P<quoted>(?! )(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
     r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
 )
@@ -239,9 +240,8 @@ def _weak(found):
         secret = name == "key" or (name == "auth" and any(each in value for each in "0123456789"))
         secret = secret and before in SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
     secret = secret and not found.group("odd")
-    if name in ("key", "jwt") and (
-        name == "jwt" or before in SECRET_KEYS or (before == "" and found.group("quote"))
-    ):
+    opens = before in SECRET_KEYS or (before == "" and found.group("quote"))
+    if name == "jwt" or (name == "key" and opens):
         secret = secret or _is_key(value)
     return _masked_value(found) if secret or is_random(value, _RANDOM_LEAST) else found.group(0)
 

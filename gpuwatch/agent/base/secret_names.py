@@ -148,8 +148,10 @@ def value_below(above, line):
     `above`: the lines above, the nearest first; the nearest with a name counts.
     """
     found = _VALUE_LINE.search(line)
-    named = next((each for each in [_NAME_LINE.search(text[-200:]) for text in above] if each), None)
-    if found is None or named is None:
+    if found is None:
+        return None
+    named = next(filter(None, (_NAME_LINE.search(text[-200:]) for text in above)), None)
+    if named is None:
         return None
     name = named.group(1) or named.group(2)
     value = next(each for each in found.groups() if each)

@@ -135,8 +135,9 @@ class SecretLines(object):
             self._words_before = len(above[: begins.start()].split())
         self._in_key = (self._in_key or begins is not None) and "-----" not in line
         at = _PREFIX.match(line).end()  # type: ignore[union-attr]
-        if self._in_key and len(line.split()) == self._words_before + 1:
-            at = line.rindex(line.split()[-1])
+        words = line.split() if self._in_key else []
+        if len(words) == self._words_before + 1:
+            at = line.rindex(words[-1])
         rest = line[at:]
         if self._in_key:
             self._in_key = _BASE64.match(rest) is not None
@@ -166,9 +167,8 @@ def _letter(found):
     is_spaced = gap != "" or option[-1] in "=,"
     if value.startswith(MASK) or _PROGRAMS[letter].search(command) is None:
         return found.group(0)
-    if "mysql" in command or "mariadb" in command:
-        return found.group(0) if is_spaced else option + gap + MASK
-    return option + gap + MASK
+    is_prompt = is_spaced and ("mysql" in command or "mariadb" in command)
+    return found.group(0) if is_prompt else option + gap + MASK
 
 
 def _mixed(found):

@@ -38,7 +38,7 @@ class IncidentsScreen(LiveScreen):
     kind = "incidents"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.INCIDENTS,
-        *(binding for binding in keys.FLEET if binding.id in keys.BORROWED["Incidents"]),
+        *keys.borrowed("Incidents"),
     ]
 
     def __init__(self, ident: str | None = None) -> None:

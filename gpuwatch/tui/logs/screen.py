@@ -26,7 +26,7 @@ class LogsScreen(LogsLayout):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.LOGS,
-        *(binding for binding in keys.INCIDENTS if binding.id in keys.BORROWED["Logs"]),
+        *keys.borrowed("Logs"),
     ]
 
     def idle(self) -> frozenset[str]:

@@ -65,14 +65,12 @@ class Bindings(Record):
 def _taken(name: str, text: str, keymap: Mapping[str, str]) -> tuple[str, str] | None:
     """The first of a binding's keys that another action has at the same time, and the id of that one."""
     for bindings in keys.bound_together():
-        own = next((each for each in bindings if each.id == name), None)
-        for other in bindings if own is not None else ():
-            if own is None or other.action == own.action:
-                continue
+        own = next((each.action for each in bindings if each.id == name), None)
+        for other in bindings:
             theirs = keys.rebound(other, keymap).key.split(",")
-            for key in keys.as_list(text):
-                if key in theirs:
-                    return key, other.id or other.action
+            shared = next((key for key in keys.as_list(text) if key in theirs), None)
+            if shared is not None and own not in (None, other.action):
+                return shared, other.id or other.action
     return None
 
 

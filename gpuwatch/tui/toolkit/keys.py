@@ -239,19 +239,24 @@ SECTION_OF = {
 
 
 BORROWED = {
-    "Training": ("fleet.sort", "fleet.sort.reverse", "fleet.unhealthy"),
+    "Training": ("fleet.unhealthy", "fleet.sort", "fleet.sort.reverse"),
     "Incidents": ("fleet.unhealthy",),
     "Logs": ("incident.rank",),
 }
 """Section -> the bindings of other sections that its screen has, too."""
 
 
+def borrowed(title: str) -> list[Binding]:
+    """The bindings of other sections that the screen of a section has, too."""
+    by_id = {each.id: each for _, some in SECTIONS for each in some}
+    return [by_id[name] for name in BORROWED.get(title, ())]
+
+
 def bound_together() -> list[list[Binding]]:
     """The bindings that work at the same time, one list per section of a screen."""
     always = [*EVERYWHERE, *MOVES, *PANES]
-    by_id = {each.id: each for _, some in SECTIONS for each in some}
     return [
-        [*always, *some, *(by_id[name] for name in BORROWED.get(title, ()))]
+        [*always, *some, *borrowed(title)]
         for title, some in SECTIONS
         if title not in ("On every screen", "Moving")
     ]

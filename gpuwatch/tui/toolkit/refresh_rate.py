@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-DEFAULT_HZ = 8.0
 FASTEST_HZ = 30.0
 SLOWEST_HZ = 1.0
 CPU_BUDGET = 0.25
@@ -13,7 +12,7 @@ PATIENCE_S = 3.0
 class RefreshRate:
     """The rate and why it is what it is. Fed once a frame with the clock and the CPU time of the thread."""
 
-    def __init__(self, hz: float = DEFAULT_HZ) -> None:
+    def __init__(self, hz: float) -> None:
         self.hz = min(FASTEST_HZ, max(SLOWEST_HZ, hz))
         self.slowed = False
         """Whether the rate was halved because frames cost too much."""

@@ -32,7 +32,7 @@ class TrainingScreen(LiveScreen):
     column_table = "ranks"
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.TRAINING,
-        *(binding for binding in keys.FLEET if binding.id in keys.BORROWED["Training"]),
+        *keys.borrowed("Training"),
     ]
 
     def __init__(self, view: TrainingView) -> None:

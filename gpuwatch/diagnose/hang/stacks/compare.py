@@ -17,6 +17,7 @@ from gpuwatch.diagnose.hang.stacks.groups import (
 from gpuwatch.diagnose.hang.stacks.kernel_waits import HELD_STATES, kernel_wait, waits_on_socket
 from gpuwatch.diagnose.hang.stacks.locations import ONE_TO_ONE
 from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.model.rank_index import MAX_WORLD
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
 from gpuwatch.wire import KernelThread
@@ -29,7 +30,6 @@ AGAIN = "the same once more in a minute: whether they are still there"
 PYTHON_STACKS = (
     'Python stacks: py-spy on the nodes (pip install py-spy), or --upload-py-spy "$(which py-spy)"'
 )
-MAX_WORLD = 1 << 16
 
 
 def judge_stacks(stacks: Sequence[RankStack]) -> list[JobStacks]:
