@@ -30,7 +30,7 @@ PRINTED = {
         (["once"], ["--wait", "10", "--json"]),
         (["hosts", "check"], []),
         (["hosts", "check"], ["--json"]),
-        (["check"], ["--wait", "3"]),
+        (["check"], ["--wait", "30"]),
         (["probe"], ["--yes"]),
     ],
 )
