@@ -10,11 +10,11 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.wire import Hello, Process, Progress
 
-MOST_GPUS = 1024
+MAX_GPUS_PER_NODE = 1024
 """Of a node, those that it listed earlier included."""
-MOST_PROCESSES = 1024
+MAX_PROCESSES_PER_NODE = 1024
 """In one list of a node: agents list no more."""
-RANKS_PER_S, RANKS_BURST = 100.0, 8.0 * MOST_PROCESSES
+RANKS_PER_S, RANKS_BURST = 100.0, 8.0 * MAX_PROCESSES_PER_NODE
 """Of a node, in lists whose ranks changed; eight ranks that start anew every second stay far below."""
 FILES_PER_S, FILES_BURST = 2.0, 1024.0
 """New files of a node: an agent follows at most 512, and all of them may begin anew."""
@@ -47,7 +47,7 @@ class NodeLimits:
             TooManyError: they are more than any machine has.
         """
         listed = len(node.gpus.keys() | {info.uuid for info in hello.gpus})
-        if listed > MOST_GPUS:
+        if listed > MAX_GPUS_PER_NODE:
             raise TooManyError(f"{listed} GPUs on one node")
 
     def take_processes(self, node: str, processes: Sequence[Process], at: float) -> None:
@@ -58,8 +58,8 @@ class NodeLimits:
         Raises:
             TooManyError: the list is longer than any agent's, or ranks change faster than any job's.
         """
-        if len(processes) > MOST_PROCESSES:
-            raise TooManyError(f"{len(processes)} processes in one list, of at most {MOST_PROCESSES}")
+        if len(processes) > MAX_PROCESSES_PER_NODE:
+            raise TooManyError(f"{len(processes)} processes in one list, of at most {MAX_PROCESSES_PER_NODE}")
         ranks = {(each.pid, each.rank, each.job, each.master) for each in processes if each.rank is not None}
         before, self._ranks[node] = self._ranks.get(node, set()), ranks
         allowance = self._rank_changes.setdefault(node, TokenBucket(RANKS_PER_S, RANKS_BURST))

@@ -22,7 +22,7 @@ PER_NODE_S, BURST = 0.1, 40.0
 """Requests a second to one node in the long run, and at once."""
 MAX_OPEN = 4
 """Requests to one node that are not answered yet."""
-LONGEST_S = 20.0
+MAX_REQUEST_S = 20.0
 """A request that is not answered by then is given up."""
 FIRST_AGAIN_S, LAST_AGAIN_S = 15.0, 600.0
 """Between two questions about one error, while its file grows; doubled each time."""
@@ -131,7 +131,7 @@ class LineQueries:
                 self.waiting |= self._ask(place, alert, size, now)
 
     def _take(self, question: _Question, book: AlertBook, now: float) -> None:
-        if not question.over and now < question.at + LONGEST_S:
+        if not question.over and now < question.at + MAX_REQUEST_S:
             return
         del self._open[question.place]
         if not question.over or any(stream.error is not None for stream in question.streams):

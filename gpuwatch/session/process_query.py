@@ -9,7 +9,7 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.session.session import Session
 from gpuwatch.wire import ProcessStack, Stacks
 
-MOST_PIDS = 64
+MAX_PIDS = 64
 """Of a node; its agent looks at no more."""
 
 
@@ -37,7 +37,7 @@ def ask_processes(
     Returns:
         What each process does, by node and pid; and node -> why it did not answer.
     """
-    asked = [session.ask_stacks(node, sorted(own)[:MOST_PIDS], py_spy) for node, own in pids.items() if own]
+    asked = [session.ask_stacks(node, sorted(own)[:MAX_PIDS], py_spy) for node, own in pids.items() if own]
     deadline = time.monotonic() + longest_s
     while not all(each.done for each in asked) and time.monotonic() < deadline:
         poll()

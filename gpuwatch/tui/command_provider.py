@@ -14,7 +14,7 @@ from gpuwatch.tui.toolkit.text import age_text
 
 MAX_HITS = 60
 """Hits that are offered at once."""
-MOST_AT_FIRST = 6
+MAX_AT_FIRST = 6
 """Nodes that are offered before anything is typed."""
 
 
@@ -47,7 +47,7 @@ class PlaceProvider(Provider):
     async def discover(self) -> Hits:
         """The nodes, before anything is typed."""
         app = self._cockpit
-        for name in list(app.view_state.fleet.nodes)[:MOST_AT_FIRST]:
+        for name in list(app.view_state.fleet.nodes)[:MAX_AT_FIRST]:
             yield DiscoveryHit(clean(name), partial(app.show_node, name), help="node")
 
     async def search(self, query: str) -> Hits:

@@ -19,7 +19,7 @@ RankSource: TypeAlias = Literal["process", "path", "line", "field", "index"]
 """How a rank is known: the writing process's environment, the file's path, the line's prefix or its text, or
 the number of a worker or task, which the job's other lines show to be the rank."""
 
-MOST_LAST_LINES = 8
+MAX_LAST_LINES = 8
 KERNEL_LOG = "kernel log"
 """What `file` is for lines of the kernel log; their offsets count records."""
 
@@ -64,7 +64,7 @@ class LogFile(FramePart, frozen=True):
     last_at: Moment | None = None
     """Of a file that a search found: when its last line was written (node's clock), by its own time, else the
     file's; None as soon as it grows."""
-    last_lines: Annotated[list[Text], Meta(max_length=MOST_LAST_LINES)] = []
+    last_lines: Annotated[list[Text], Meta(max_length=MAX_LAST_LINES)] = []
     """The last ones of such a file, as to be shown."""
     owner: Name | None = None
     """The user whose such a file is."""

@@ -12,7 +12,7 @@ from gpuwatch.wire.logs import RankSource
 
 Odd: TypeAlias = Literal["nan", "inf", "-inf"]
 """What JSON has no number for."""
-MOST_PAST = 200
+MAX_PAST_STEPS = 200
 
 
 class PastStep(FramePart, array_like=True, frozen=True):
@@ -55,7 +55,7 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s: those that were written."""
     phases_s: Table[Real] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""
-    past: Annotated[list[PastStep], msgspec.Meta(max_length=MOST_PAST)] = []
+    past: Annotated[list[PastStep], msgspec.Meta(max_length=MAX_PAST_STEPS)] = []
     """Reported once, when what was there before the agent came has been read, by a frame that reports
     nothing else: its steps in the order of the file, thinned evenly."""
     rank: Rank | None = None

@@ -13,7 +13,7 @@ from tests.corpus.rewritings import REWRITINGS, Figure, Judge, Rewriting
 
 LEAST = 0.99
 """Share of the pairs of excerpt and rewriting that keep their class and rank, of each rewriting."""
-LEAST_EXCERPTS = 120
+MIN_EXCERPTS = 120
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def figures() -> dict[str, tuple[Rewriting, Figure]]:
 
 def test_there_are_excerpts_of_all_major_families() -> None:
     labels = [excerpt.label for excerpt in read("failures")]
-    assert len(labels) >= LEAST_EXCERPTS
+    assert len(labels) >= MIN_EXCERPTS
     families = {label.partition(".")[0] for label in labels}
     assert families >= {
         "nccl", "c10d", "rdma", "gloo", "elastic", "launch", "rank", "oom", "gpu", "pcie", "kernel",

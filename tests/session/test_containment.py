@@ -11,7 +11,7 @@ from gpuwatch.diagnose.health import sweep
 from gpuwatch.diagnose.health.conditions import node_conditions
 from gpuwatch.fleet.fleet import KEPT_CHARACTERS, Fleet
 from gpuwatch.fleet.jobs.rank_places import KEPT_ENDED, places_of
-from gpuwatch.fleet.node_limits import MOST_GPUS, MOST_PROCESSES
+from gpuwatch.fleet.node_limits import MAX_GPUS_PER_NODE, MAX_PROCESSES_PER_NODE
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.load import parse_plan
 from gpuwatch.hosts.plan import NodeSpec, Plan
@@ -107,14 +107,14 @@ def ranked(count: int, number: int = 0) -> Ranks:
     return Ranks(t=1.0, seq=3, processes=rows)
 
 
-@pytest.mark.parametrize("count", [MOST_PROCESSES + 1, 9_000])
+@pytest.mark.parametrize("count", [MAX_PROCESSES_PER_NODE + 1, 9_000])
 def test_a_list_of_more_processes_than_an_agent_sends_costs_the_link(session: Session, count: int) -> None:
     report(session, "bad", ranked(count))
-    report(session, "good", ranked(MOST_PROCESSES))
+    report(session, "good", ranked(MAX_PROCESSES_PER_NODE))
     session.poll()
     assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
     assert not session.fleet.nodes["bad"].processes
-    assert len(session.fleet.nodes["good"].processes) == MOST_PROCESSES
+    assert len(session.fleet.nodes["good"].processes) == MAX_PROCESSES_PER_NODE
 
 
 def test_ranks_that_change_without_an_end_cost_the_link_and_little_memory(session: Session) -> None:
@@ -176,7 +176,7 @@ def test_ranks_that_ended_are_kept_up_to_a_bound() -> None:
 
 def test_a_node_with_more_gpus_than_any_machine_has_loses_its_link(session: Session) -> None:
     for half in range(2):
-        gpus = [GpuInfo(uuid=f"GPU-{half}-{n}", index=n, name="x") for n in range(MOST_GPUS // 2 + 1)]
+        gpus = [GpuInfo(uuid=f"GPU-{half}-{n}", index=n, name="x") for n in range(MAX_GPUS_PER_NODE // 2 + 1)]
         report(
             session,
             "bad",
@@ -184,7 +184,7 @@ def test_a_node_with_more_gpus_than_any_machine_has_loses_its_link(session: Sess
         )
     session.poll()
     assert session._links.ended == ["bad"]  # type: ignore[attr-defined]
-    assert len(session.fleet.nodes["bad"].gpus) <= MOST_GPUS
+    assert len(session.fleet.nodes["bad"].gpus) <= MAX_GPUS_PER_NODE
     assert len(session.faults) == 1
 
 

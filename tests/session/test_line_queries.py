@@ -152,7 +152,7 @@ def test_without_an_answer_an_error_stands_and_nothing_waits_for_ever(nodes: Nod
     nodes.report("a", [*TESTS, PASSED])
     nodes.pass_time(1.0)
     assert nodes.queries.waiting
-    nodes.pass_time(line_queries.LONGEST_S)
+    nodes.pass_time(line_queries.MAX_REQUEST_S)
     assert (nodes.alarms(), nodes.queries.waiting, nodes.fleet.streams) == (["a"], False, {})
 
 

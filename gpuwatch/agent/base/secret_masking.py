@@ -109,10 +109,10 @@ _READS = re.compile(r"(?:env|get|environ|open|load|read|pass|prompt|input|Error)
 _ASCII_ESCAPE = re.compile(r"\\{1,4}u00([2-6][0-9A-Fa-f]|7[0-9A-Ea-e])")
 _RULES = ("|", "\u2502", "\u2503")
 """Between the cells of a table."""
-_WEAK_LEAST = 4
-_RANDOM_LEAST = 12
+_MIN_WEAK = 4
+_MIN_RANDOM = 12
 _SHORT_PASSWORD = 6
-_OPAQUE_LEAST, _OPAQUE_DIGITS = 16, 3
+_MIN_OPAQUE, _MIN_DIGITS = 16, 3
 
 
 def masked(text):
@@ -197,7 +197,7 @@ def _named(found):
         return _masked_value(found) if is_stated or _is_listed(found, value) else whole
     if spaced and value.startswith("-"):
         return whole
-    if between.strip()[:1] in _RULES and not (re.search("[0-9]", value) or is_random(value, _RANDOM_LEAST)):
+    if between.strip()[:1] in _RULES and not (re.search("[0-9]", value) or is_random(value, _MIN_RANDOM)):
         return whole
     is_closed = found.group("odd") and (whole[:5].lower() == "token" or _CLOSED.match(value))
     if is_closed or not value or value.strip().lower() in _NO_SECRETS or _is_reference(value):
@@ -216,7 +216,7 @@ def _is_opaque(value, is_password):
     letters = sum(each.isalpha() for each in value)
     if is_password:
         return len(value) >= _SHORT_PASSWORD and digits > 0 and letters > 0
-    return len(value) >= _OPAQUE_LEAST and digits >= _OPAQUE_DIGITS and letters > 0 and "/" not in value
+    return len(value) >= _MIN_OPAQUE and digits >= _MIN_DIGITS and letters > 0 and "/" not in value
 
 
 def _weak(found):
@@ -235,7 +235,7 @@ def _weak(found):
         is_pair = before != "" and before not in PASSES and ":" not in found.group("between")
         named = is_pair or before in SECRET_KEYS or (name != "pass" and _is_bare_password(found, before))
         secret = named or (found.group("name") == "PASS" and "=" in found.group("between"))
-        secret = secret and len(value) >= _WEAK_LEAST and "/" not in value and not value.startswith("-")
+        secret = secret and len(value) >= _MIN_WEAK and "/" not in value and not value.startswith("-")
     else:
         secret = name == "key" or (name == "auth" and any(each in value for each in "0123456789"))
         secret = secret and before in SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
@@ -243,7 +243,7 @@ def _weak(found):
     opens = before in SECRET_KEYS or (before == "" and found.group("quote"))
     if name == "jwt" or (name == "key" and opens):
         secret = secret or _is_key(value)
-    return _masked_value(found) if secret or is_random(value, _RANDOM_LEAST) else found.group(0)
+    return _masked_value(found) if secret or is_random(value, _MIN_RANDOM) else found.group(0)
 
 
 def _is_code(found, value):
@@ -258,13 +258,13 @@ def _is_code(found, value):
 def _is_key(value):
     # type: (str) -> bool
     """Whether it is random text, of hexadecimal digits too."""
-    return is_random(value, _RANDOM_LEAST) or _HEX.match(value) is not None
+    return is_random(value, _MIN_RANDOM) or _HEX.match(value) is not None
 
 
 def _is_listed(found, value):
     # type: (Match[str], str) -> bool
     """Whether a value that follows its name in a list, or after a blank, is random text."""
-    opaque = "," in found.group("between") and value.isalnum() and len(value) >= _RANDOM_LEAST
+    opaque = "," in found.group("between") and value.isalnum() and len(value) >= _MIN_RANDOM
     return _is_key(value) or (opaque and _is_opaque(value, True))
 
 
@@ -301,7 +301,7 @@ def _masked_value(found):
 
 def _is_reference(value):
     # type: (str) -> bool
-    if value[:1] in ("$", "<") and value[-1:] != ">" and is_random(value, _RANDOM_LEAST):
+    if value[:1] in ("$", "<") and value[-1:] != ">" and is_random(value, _MIN_RANDOM):
         return False
     return value.startswith(MASK) or _REFERENCE.match(value) is not None
 

@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-SHORTEST_S, LONGEST_S = 0.2, 60.0
+MIN_INTERVAL_S, MAX_INTERVAL_S = 0.2, 60.0
 
 
 class Settings(object):
@@ -62,4 +62,4 @@ def _names(node):
 def within(seconds):
     # type: (float) -> float
     """An interval that is asked for, kept between the shortest and the longest."""
-    return min(LONGEST_S, max(SHORTEST_S, seconds))
+    return min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))

@@ -23,7 +23,7 @@ MAX_PIDS = 256
 MAX_ANSWER = 64 << 20
 MAX_PACKED = 700 * 1024
 """Maximum packed size; a reply may be 1 MiB."""
-LONGEST_S = 30.0
+MAX_QUERY_S = 30.0
 LEG_S = 5
 """RAS's own limit for the ranks to answer each other (RAS_COLLECTIVE_LEG_TIMEOUT)."""
 
@@ -32,7 +32,7 @@ def ras(request, proc="/proc"):
     # type: (dict[str, Any], str) -> dict[str, Any]
     """As `wire.RasAnswers`: every address that the pids use is asked once."""
     pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PIDS]
-    longest = min(LONGEST_S, max(1.0, float(request.get("timeout_s", 10.0))))
+    longest = min(MAX_QUERY_S, max(1.0, float(request.get("timeout_s", 10.0))))
     deadline = time.monotonic() + longest
     answers = []
     for address, users in sorted(addresses(proc, pids).items())[:MAX_ADDRESSES]:

@@ -28,8 +28,8 @@ _LOOK_S = 0.5
 FULL_BYTES = 2 << 20
 """With so much untaken nothing more is read of the reader."""
 MAX_HANGING = 3
-RESTART_S, LONGEST_RESTART_S = 0.5, 60.0
-LONGEST_AFTER_SCAN_S = 4.0
+RESTART_S, MAX_RESTART_S = 0.5, 60.0
+MAX_AFTER_SCAN_S = 4.0
 """Between readers that hang on lines: what each one hung on is left out by the next one."""
 KEPT_RECORDS = 4000
 """Of the kernel log, for a reader that comes after one that has hung."""
@@ -155,8 +155,8 @@ class LogReader(object):
                 return
             why = self._converse(child)
             self._child = None
-            longest = LONGEST_RESTART_S if self._reap(child, why) else LONGEST_AFTER_SCAN_S
-            wait_s = RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else min(wait_s, longest)
+            longest = MAX_RESTART_S if self._reap(child, why) else MAX_AFTER_SCAN_S
+            wait_s = RESTART_S if time.monotonic() - began > MAX_RESTART_S else min(wait_s, longest)
             time.sleep(wait_s)
             wait_s = min(longest, 2 * wait_s)
         self._note({"failed": messages.given_up(MAX_HANGING)})

@@ -105,7 +105,7 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     Exit status: 0 no rank stands out, 1 a rank does, 2 wrong usage or no node could be queried.
     """
     from gpuwatch.report.hang.stacks import print_stacks, stacks_json
-    from gpuwatch.session.hang.hang_query import LONGEST_S, HangQuery
+    from gpuwatch.session.hang.hang_query import MAX_QUERY_S, HangQuery
 
     chosen = chosen_nodes(source, nodes)
     with leaving_politely(), source.session() as session:
@@ -117,13 +117,13 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
                 py_spy=None if no_py_spy else py_spy,
                 ras=not no_ras,
                 dumps=dumps is not None,
-                longest_s=max(LONGEST_S, wait_s),
+                longest_s=max(MAX_QUERY_S, wait_s),
             )
             follow(session, query, report)
             if dumps == "fresh" and query.write_dumps():
                 follow(session, query, report)
             seen = other_processes(
-                session, chosen, pids, None if no_py_spy else py_spy, max(LONGEST_S, wait_s)
+                session, chosen, pids, None if no_py_spy else py_spy, max(MAX_QUERY_S, wait_s)
             )
         hang_report = query.hang_report(session.fleet)
     if len(unasked) == len(chosen):

@@ -18,7 +18,7 @@ UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SIZE_FACTOR = 4
 """Between two sizes of a range, as in the default table."""
 MAX_BYTES = 64 << 30
-MOST_SIZES = 32
+MAX_SIZES = 32
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([BKMG]?)I?B?", re.IGNORECASE)
 SIZES_HELP = (
     "Sizes of the whole buffer, in M (2^20 bytes) unless followed by B, K, M or G: 1,4,16 or 64K,1G; "
@@ -166,8 +166,8 @@ def read_sizes(text: str) -> tuple[int, ...]:
             while start * SIZE_FACTOR <= end:
                 start *= SIZE_FACTOR
                 sizes.add(start)
-    if len(sizes) > MOST_SIZES:
-        raise click.BadParameter(f"{len(sizes)} sizes; at most {MOST_SIZES}")
+    if len(sizes) > MAX_SIZES:
+        raise click.BadParameter(f"{len(sizes)} sizes; at most {MAX_SIZES}")
     return tuple(sorted(sizes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-MOST_NAMES = 1000
+MAX_NAMES = 1000
 
 
 def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -25,4 +25,4 @@ def nodes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
     except (HostsError, OSError):  # a completion has no place to say why
         return []
     names = [] if plan is None else [node.name for node in plan.nodes]
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)][:MOST_NAMES]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)][:MAX_NAMES]

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
-SHORTEST_INTERVAL_S = 0.2
+MIN_INTERVAL_S = 0.2
 """NVML's own averages are 1/6 s to 1 s long: a faster tick would only repeat them."""
-LONGEST_INTERVAL_S = 60.0
+MAX_INTERVAL_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ WATCHING: tuple[Decorator, ...] = (
     click.option(
         "-d",
         "--interval",
-        type=click.FloatRange(SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S),
+        type=click.FloatRange(MIN_INTERVAL_S, MAX_INTERVAL_S),
         help="Seconds between samples; overrides the hosts file (default 1).",
     ),
     click.option(

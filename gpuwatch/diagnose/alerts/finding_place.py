@@ -20,7 +20,7 @@ _PIDS = re.compile(
     re.IGNORECASE,
 )
 """A process that a line names: `reaped pid 5123`, `python[5123]: segfault`."""
-MOST_READ = 2000
+MAX_READ_CHARACTERS = 2000
 """Characters of a line."""
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
 """How a line of Slurm's daemons and of its launcher begins."""
@@ -132,7 +132,7 @@ def _of_scheduler(finding: Finding) -> bool:
     line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
     by_file = finding.rank_from in ("process", "path")
-    is_slurm = finding.rule.startswith("slurm.") and _SLURM.search(line[:MOST_READ]) is not None
+    is_slurm = finding.rule.startswith("slurm.") and _SLURM.search(line[:MAX_READ_CHARACTERS]) is not None
     return is_slurm and names_node and by_file
 
 
@@ -289,7 +289,7 @@ def _by_pid(
         if place is not None:
             return place
     line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
-    named = {int(one or other) for one, other in _PIDS.findall(line[:MOST_READ])}
+    named = {int(one or other) for one, other in _PIDS.findall(line[:MAX_READ_CHARACTERS])}
     places = [owner(pid) for pid in sorted(named)]
     known = {place.rank: place for place in places if place is not None}
     return next(iter(known.values())) if len(known) == 1 else None

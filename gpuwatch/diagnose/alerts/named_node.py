@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuwatch.runs.placement.owners import ENDINGS, WEAK, may_be_host
 
-MOST_READ = 600
+MAX_READ_CHARACTERS = 600
 """Characters of a line."""
 _LABEL = (
     r"(?<![\w.-])(?:(?:compute|worker|gpu|training|cluster)[ -])?"
@@ -77,7 +77,7 @@ def named_node(line: str) -> NamedNode | None:
 
     A name counts where it has the form of a host's (`gpu-b03`): no rank, file, device or bare word.
     """
-    text = line[:MOST_READ]
+    text = line[:MAX_READ_CHARACTERS]
     for pattern in (_OF_IT, _FROM_IT, _ON_IT, _FIELD):
         for found in pattern.finditer(text):
             name = found["name"].rstrip(".-")

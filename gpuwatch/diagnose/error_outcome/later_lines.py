@@ -16,13 +16,13 @@ from gpuwatch.agent.logs.lines.splitter import is_bar
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.around import Around
 
-LEAST_BELOW = 5
+MIN_LINES_BELOW = 5
 """Lines of one form below an error that show that the work goes on; a launcher's last words repeat less."""
-LEAST_ABOVE = 2
+MIN_LINES_ABOVE = 2
 """The same above, of work that was already going on."""
-LEAST_AGAIN = 2
+MIN_LINES_OF_SURVIVOR = 2
 """Below an error of a program that has outlived others."""
-LEAST_COUNTED = 3
+MIN_COUNTED_LINES = 3
 """Lines of a counter that reached its total (`epoch 40/40`)."""
 END_LINES = 10
 """Lines at the end of a log in which a program reports that it is done."""
@@ -138,7 +138,7 @@ def is_glued(around: Around) -> bool:
     return bool(head) and not (frames and _form(frames[-1]).startswith(head))
 
 
-def works_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) -> bool:
+def works_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
     """Whether lines of work that stood above an error go on below it, at least so many.
 
     `rank`: of this rank alone.
@@ -146,7 +146,7 @@ def works_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) 
     above = _forms(_own(around.above, rank))
     recent = _recent(_own(around.above, rank), above)
     return any(
-        len(below) >= least and len(above.get(form, ())) >= LEAST_ABOVE and form in recent
+        len(below) >= least and len(above.get(form, ())) >= MIN_LINES_ABOVE and form in recent
         for form, below in _forms(_own(around.below, rank)).items()
     )
 
@@ -156,7 +156,7 @@ def breaks_off(around: Around, rank: int | None = None) -> bool:
     above = _own(around.above, rank)
     below = _forms(_own(around.below, rank))
     recent = _recent(above, _forms(above))
-    return any(recent.count(form) >= LEAST_COUNTED and form not in below for form in recent)
+    return any(recent.count(form) >= MIN_COUNTED_LINES and form not in below for form in recent)
 
 
 def starts_anew(around: Around) -> bool:
@@ -164,7 +164,7 @@ def starts_anew(around: Around) -> bool:
     commands = [number for number, line in enumerate(around.below) if _COMMAND.match(line)]
     if not commands:
         return False
-    return any(len(lines) >= LEAST_BELOW for lines in _forms(around.below[commands[0] + 1 :]).values())
+    return any(len(lines) >= MIN_LINES_BELOW for lines in _forms(around.below[commands[0] + 1 :]).values())
 
 
 def announces_fallback(around: Around) -> bool:
@@ -185,7 +185,7 @@ def searches_on(around: Around, error: str) -> bool:
     return bool(failed) and bool(done - failed)
 
 
-def counts_on(around: Around, rank: int | None = None, least: int = LEAST_BELOW) -> bool:
+def counts_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
     """Whether a counter rises, line by line, below an error, at least so often. `rank`: of it alone."""
     return any(
         len(lines) >= least and _rises([_numbers(line) for line in lines])
@@ -202,7 +202,7 @@ def reaches_total(around: Around) -> bool:
     for line in around.last[-END_LINES:]:
         for place, (count, total) in enumerate(_totals(line)):
             values = sorted(set(counted[_form(line), place]))
-            if count == total >= LEAST_COUNTED and len(values) >= LEAST_COUNTED:
+            if count == total >= MIN_COUNTED_LINES and len(values) >= MIN_COUNTED_LINES:
                 return True
     return False
 
@@ -227,7 +227,7 @@ def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
 
 def finishes(around: Around) -> bool:
     """Whether a program worked on below an error and then reported that it is done."""
-    worked = any(len(lines) >= LEAST_COUNTED for lines in _forms(around.below).values())
+    worked = any(len(lines) >= MIN_COUNTED_LINES for lines in _forms(around.below).values())
     return worked and any(_FINISHED.search(line) and _is_good(line) for line in around.last[-END_LINES:])
 
 

@@ -73,7 +73,7 @@ def recoveries(
     robust: set[str | None] = set()
     for alert, around in _read(unsettled(alerts), read):
         file = alert.proof[0].file
-        least = later_lines.LEAST_AGAIN if file in robust else later_lines.LEAST_BELOW
+        least = later_lines.MIN_LINES_OF_SURVIVOR if file in robust else later_lines.MIN_LINES_BELOW
         recovery = judge(alert, around, least, own_file=file in own, stopped=steps_end(alert, tracks))
         if recovery is not None:
             found[alert.id] = recovery
@@ -128,7 +128,7 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     buffered = fatal and around.below_bytes <= BUFFER_BYTES
     going = later_lines.works_on(around, rank, least) and not later_lines.is_glued(around)
     if later_lines.announces_fallback(around):
-        going |= later_lines.counts_on(around, rank, later_lines.LEAST_COUNTED)
+        going |= later_lines.counts_on(around, rank, later_lines.MIN_COUNTED_LINES)
     if going or (not buffered and later_lines.counts_on(around, rank)):
         return Recovery(None, None, finished=False)
     return None

@@ -25,7 +25,7 @@ BLIND_WINDOWS = 10.0
 """Where it is unknown what the busy GPUs do, silence alone must prove a hang: that many windows."""
 COMPUTING_FACTOR = 4.0
 """Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
-KNOWN_PAUSE, LONGEST_KNOWN_S = 1.5, 600.0
+KNOWN_PAUSE, MAX_KNOWN_S = 1.5, 600.0
 """A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
 
 

@@ -15,7 +15,7 @@ from msgspec import structs
 from gpuwatch.diagnose.hang.answer import HangAnswer, refined
 from gpuwatch.diagnose.hang.classifier import IDLE_PCT, SilentHang, computes, verdict
 from gpuwatch.diagnose.hang.hang_threshold import (
-    LONGEST_KNOWN_S,
+    MAX_KNOWN_S,
     Look,
     hang_threshold,
     known_pause,
@@ -35,7 +35,7 @@ CODE = "job.hang"
 CHECK_EVERY_S = 2.0
 SILENT_GAPS = 5.0
 """A job is silent when this many of its usual gaps have passed."""
-LEAST_GAPS = 4
+MIN_GAPS = 4
 """Fewer gaps have no meaningful median."""
 GAPS_KEPT = 64
 GONE_S = 60.0
@@ -75,7 +75,7 @@ class JobState:
     @property
     def usual_s(self) -> float | None:
         """Median gap between two signs of life; None before there were enough."""
-        return median(self.gaps) if len(self.gaps) >= LEAST_GAPS else None
+        return median(self.gaps) if len(self.gaps) >= MIN_GAPS else None
 
     def wake(self, at: float) -> None:
         """Note that the job moved at that time (monotonic), after a gap."""
@@ -84,7 +84,7 @@ class JobState:
         self.longest_s = max(self.longest_s, gap_s)
         if self.looks is not None:
             known_s = max(gap_s, self.pauses.get(self.looks, 0.0))
-            self.pauses[self.looks], self.looks = min(known_s, LONGEST_KNOWN_S), None
+            self.pauses[self.looks], self.looks = min(known_s, MAX_KNOWN_S), None
         self.answer = None
         self.moved = at
         self.members.clear()

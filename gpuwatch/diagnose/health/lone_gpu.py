@@ -9,7 +9,7 @@ from gpuwatch.diagnose.model.condition import Condition, Evidence
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.plan import Thresholds
 
-LEAST_GPUS = 2
+MIN_GPUS = 2
 WORKS_PCT = 10.0
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -20,7 +20,7 @@ def lone_gpu(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condit
     A remark: it may be meant. A job of several ranks has the others on other nodes.
     """
     holders = [process for process in node.processes if process.gpus]
-    if len(node.gpus) < LEAST_GPUS or len(holders) != 1 or len(holders[0].gpus) != 1:
+    if len(node.gpus) < MIN_GPUS or len(holders) != 1 or len(holders[0].gpus) != 1:
         return
     process = holders[0]
     of_job = [each for each in node.processes if each.rank is not None and each.job == process.job]

@@ -22,7 +22,7 @@ EXIT_S = 600.0
 SUFFERS_S = 120.0
 """An error of a rank that comes later than this after a fault (seconds) is not its consequence."""
 SAME_MOMENT_S = 2.0
-LEAST_FOLLOWERS = 3
+MIN_FOLLOWERS = 3
 """With so many ranks that timed out the one that did not is no coincidence."""
 TERMINATED_WEIGHT = 3
 """The weight in `EXITS` of ranks that the launcher ended."""
@@ -50,7 +50,7 @@ def rank_of_cause(
         return None
     if len(stuck.odd) == 1:
         return stuck.odd[0], "the only rank that was in another operation"
-    if len(stuck.victims) >= LEAST_FOLLOWERS and len(stuck.victims) + 1 == len(stuck.world):
+    if len(stuck.victims) >= MIN_FOLLOWERS and len(stuck.victims) + 1 == len(stuck.world):
         return stuck.suspects[0], "the only rank that did not time out"
     return None
 
@@ -71,7 +71,7 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
     world = where.world(job) | set(range(max(seen, default=-1) + 1))
     away = world - followers
     rank = next(iter(away), None)
-    if rank is None or len(away) != 1 or len(followers) < LEAST_FOLLOWERS:
+    if rank is None or len(away) != 1 or len(followers) < MIN_FOLLOWERS:
         return None
     if not _may_be_on(rank, cause, alerts, where, job):
         return None

@@ -38,7 +38,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 """Of each group the first form whose fields are all known."""
 FIELD = re.compile(r"\{(\w+)\}")
-MOST_FORMS = 3
+MAX_FORMS = 3
 PORT = re.compile(r"<\d+>$")
 """Of an address as NCCL prints it: chosen at random, it reports nothing."""
 
@@ -72,7 +72,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
     ):
         return f"{cause.text} (PCI {address})" if address else cause.text
     base = cause.text.partition(" (")[0]
-    forms = [form for form in known_forms(cause) if gpu is None or form != f"device {gpu}"][:MOST_FORMS]
+    forms = [form for form in known_forms(cause) if gpu is None or form != f"device {gpu}"][:MAX_FORMS]
     if address and not any(address in form for form in forms):
         forms.append(f"PCI {address}")
     if forms:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, begins_anew
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 
-LEAST_MARKS = 20
+MIN_MARKS = 20
 """Fewer logged steps may be those of a program whose other ranks log their first steps alone. One rank of
 several is none of these: the others of its kind log on."""
 PEERS, MAX_SHORT_SHARE = 3, 0.125
@@ -57,7 +57,7 @@ def ranks_cut_short(
     through = [track for track in furthest.values() if track.complete]
     shared = len({(track.rank, _folder(track)) for track in own}) > len(furthest)
     lone = max(1, int(MAX_SHORT_SHARE * len(furthest))) if len(through) >= PEERS else 0
-    least = 1 if len(furthest) - len(through) <= lone else LEAST_MARKS
+    least = 1 if len(furthest) - len(through) <= lone else MIN_MARKS
     short = [
         track
         for track in furthest.values()
@@ -150,7 +150,7 @@ def nodes_cut_short(
     return {
         node: track
         for node, track in by_node.items()
-        if _falls_short(track, through, closings, shared=False, least=LEAST_MARKS)
+        if _falls_short(track, through, closings, shared=False, least=MIN_MARKS)
     }
 
 

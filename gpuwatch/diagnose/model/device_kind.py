@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MOST_READ = 1000
+MAX_READ_CHARACTERS = 1000
 """Characters of a line."""
 
 
@@ -79,9 +79,9 @@ _OTHER_CUDA = re.compile(
 
 def device_kind(line: str) -> DeviceKind | None:
     """The kind of accelerator of a line; None: NVIDIA's, or the line does not tell."""
-    if _NVIDIA.search(line[:MOST_READ]):
+    if _NVIDIA.search(line[:MAX_READ_CHARACTERS]):
         return None
-    return next((kind for kind in KINDS if kind.marks.search(line[:MOST_READ])), None)
+    return next((kind for kind in KINDS if kind.marks.search(line[:MAX_READ_CHARACTERS])), None)
 
 
 def for_device(text: str, kind: DeviceKind | None) -> str:

@@ -23,7 +23,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.result import LogScan
 
-LEAST_TIMINGS = 3
+MIN_TIMINGS = 3
 SPIKE_WINDOW = 256
 UNDATED_POINTS = 100
 """Steps without times of which the last ones show more than a hiccup."""
@@ -210,10 +210,10 @@ def _medians(writer: RankProgress) -> dict[str, float]:
     found = {
         name: median(value.value for value in values)
         for name, values in writer.timings.items()
-        if len(values) >= LEAST_TIMINGS
+        if len(values) >= MIN_TIMINGS
     }
     if "step_time_s" in writer.values:
         steps = [took for took in writer.step_times(RECENT_STEPS) if math.isfinite(took)]
-        if len(steps) >= LEAST_TIMINGS:
+        if len(steps) >= MIN_TIMINGS:
             found[STEP] = median(steps)
     return found

@@ -15,7 +15,7 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.wire import NodeSettings, Process, RankSettings
 
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
-MOST_SHOWN = 6
+MAX_SHOWN = 6
 """Different values that are reported one by one."""
 NO_GPU = "no node with a GPU responds"
 
@@ -99,8 +99,8 @@ def differing(values: Mapping[str, str]) -> str:
     for name, value in values.items():
         groups.setdefault(value, []).append(name)
     ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[1]))
-    reported = [f"{fold(names)} {value}" for value, names in ordered[:MOST_SHOWN]]
-    more = len(ordered) - MOST_SHOWN
+    reported = [f"{fold(names)} {value}" for value, names in ordered[:MAX_SHOWN]]
+    more = len(ordered) - MAX_SHOWN
     return ", ".join(reported) + (f", {more} more values" if more > 0 else "")
 
 
@@ -143,5 +143,5 @@ def count(number: int, what: str) -> str:
 def listed(names: Iterable[str]) -> str:
     """A few names, and how many more."""
     reported = list(names)
-    more = len(reported) - MOST_SHOWN
-    return "; ".join(reported[:MOST_SHOWN]) + (f"; {more} more" if more > 0 else "")
+    more = len(reported) - MAX_SHOWN
+    return "; ".join(reported[:MAX_SHOWN]) + (f"; {more} more" if more > 0 else "")

@@ -8,7 +8,7 @@ from statistics import mean
 from gpuwatch.diagnose.hang.silence_snapshot import silent_jobs
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN
 from gpuwatch.diagnose.preflight.check import (
-    MOST_SHOWN,
+    MAX_SHOWN,
     Check,
     PreflightData,
     PreflightRank,
@@ -77,7 +77,7 @@ def missing_from(there: Collection[int], size: int) -> str:
         if number > free:
             gaps.append(f"{free}-{number - 1}" if number - 1 > free else str(free))
         free = number + 1
-    return ", ".join(gaps[:MOST_SHOWN]) + (", ..." if len(gaps) > MOST_SHOWN else "")
+    return ", ".join(gaps[:MAX_SHOWN]) + (", ..." if len(gaps) > MAX_SHOWN else "")
 
 
 def network(case: PreflightData) -> Check:

@@ -9,11 +9,11 @@ from gpuwatch.diagnose.health.peer_comparison import EQUAL_PCT, MIN_PEERS, WORKI
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, equally_busy, few, lowest
 
-LEAST_PCIE_BPS, LEAST_NVLINK_BPS = 1e8, 1e9
+MIN_PCIE_BPS, MIN_NVLINK_BPS = 1e8, 1e9
 """Links that move less are idle, and idle links differ by chance."""
 KINDS: tuple[tuple[Sign, str, float, Callable[[GpuLoad], float | None]], ...] = (
-    ("nvlink_rate", "NVLink", LEAST_NVLINK_BPS, lambda each: each.nvlink_bps),
-    ("pcie_rate", "PCIe", LEAST_PCIE_BPS, lambda each: each.pcie_bps),
+    ("nvlink_rate", "NVLink", MIN_NVLINK_BPS, lambda each: each.nvlink_bps),
+    ("pcie_rate", "PCIe", MIN_PCIE_BPS, lambda each: each.pcie_bps),
 )
 
 

@@ -16,7 +16,7 @@ REASONS = {
 }
 """Clock-event reason -> what slows it down, the gravest first."""
 THERMAL = frozenset(("hw_thermal", "sw_thermal"))
-LEAST_SHARE_PCT = 1.0
+MIN_SHARE_PCT = 1.0
 LOWER_LIMIT = 0.95
 """A power limit under so much of the peers' median is another setting."""
 
@@ -46,7 +46,7 @@ def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
     shares = fast.throttle_pct or {}
     reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}
     for name, words in reasons.items():
-        if shares.get(name, 0.0) > LEAST_SHARE_PCT:
+        if shares.get(name, 0.0) > MIN_SHARE_PCT:
             return name, f"held down by {words} {shares[name]:.0f} % of the time"
     for name, words in reasons.items():
         if name in (fast.throttle or ()):

@@ -11,7 +11,7 @@ from statistics import median
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
-LEAST_S, GAPS = 10.0, 1.5
+MIN_GAP_S, GAPS = 10.0, 1.5
 """A job steps when it reported one within so long, or within so many of its usual gaps between reported
 steps. One that does not is left to the hang verdict: the rank that loads or saves a checkpoint works
 alone, too."""
@@ -55,7 +55,7 @@ def limit_of(writer: RankProgress) -> float:
     """Seconds without a reported step after which a job pauses."""
     reported = [writer.steps[n].at for n in range(-min(RECENT_STEPS, len(writer.steps)), 0)]
     gaps = [later - before for before, later in pairwise(reported)]
-    return max(LEAST_S, GAPS * median(gaps)) if gaps else LEAST_S
+    return max(MIN_GAP_S, GAPS * median(gaps)) if gaps else MIN_GAP_S
 
 
 class Stepping:

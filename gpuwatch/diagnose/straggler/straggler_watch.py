@@ -23,7 +23,7 @@ SKIPPED_S = 2.5 * EVERY_S
 """Seen again after longer than this, it did not last: it is seen for the first time."""
 NODES_AT_ONCE = 128
 """So many nodes are read in one call: 25 ms for eight GPUs each, and the screen goes on between two."""
-LONGEST_WINDOW_S = 60.0
+MAX_WINDOW_S = 60.0
 SMEARED_SHARE = 0.5
 """A mean stays over its limit after the value is fine again: by so much of the window at most."""
 
@@ -33,7 +33,7 @@ class StragglerWatch:
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
-        self._window_s = max(EVERY_S, min(LONGEST_WINDOW_S, thresholds.hold_s))
+        self._window_s = max(EVERY_S, min(MAX_WINDOW_S, thresholds.hold_s))
         """What must last is a mean over so long: no moment inside of a step is taken for all of it."""
         self._interval = CheckInterval(EVERY_S)
         self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)

@@ -11,8 +11,8 @@ from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 RECENT_STEPS, PAST_STEPS = 20, 200
-LEAST_PAST = 40
-LEAST_TIMINGS = 3
+MIN_PAST_STEPS = 40
+MIN_TIMINGS = 3
 SLOWER_FACTOR = 1.10
 """A step time that is 10 % longer and stays so (the change that FALCON reports, arXiv 2410.12588)."""
 COLLAPSED_FACTOR = 2.0
@@ -47,7 +47,7 @@ def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0
 def slower(times: Sequence[float]) -> Iterator[Sign]:
     """The last steps take at least 10 % longer than those before."""
     past = times[:-RECENT_STEPS]
-    if len(past) < LEAST_PAST:
+    if len(past) < MIN_PAST_STEPS:
         return
     usual, now = step_s(past), step_s(times[-RECENT_STEPS:])
     if usual > 0 and now >= SLOWER_FACTOR * usual:
@@ -58,7 +58,7 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
 def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
     """A run that was slow from its start has no faster past: only a limit reports."""
     times = writer.step_times(RECENT_STEPS)
-    if slow_step_s and len(times) >= LEAST_TIMINGS and (now := step_s(times)) > slow_step_s:
+    if slow_step_s and len(times) >= MIN_TIMINGS and (now := step_s(times)) > slow_step_s:
         text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
         yield Sign("train.slow", "warning", text, LASTS_S)
 
@@ -88,7 +88,7 @@ def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, fl
     levels = [
         median(took for _, took in known[n * RECENT_STEPS : (n + 1) * RECENT_STEPS]) for n in range(count)
     ]
-    for at in range(LEAST_PAST // RECENT_STEPS, count - 1):
+    for at in range(MIN_PAST_STEPS // RECENT_STEPS, count - 1):
         usual = median(levels[:at])
         if min(levels[at:]) >= COLLAPSED_FACTOR * usual:
             yield known[at * RECENT_STEPS][0], median(levels[at:]), usual
@@ -127,7 +127,7 @@ def waits(writer: RankProgress) -> Iterator[Sign]:
     if not whole_s:
         return
     reported = {name: [value.value for value in values] for name, values in writer.timings.items()}
-    phases = {name: median(seconds) for name, seconds in reported.items() if len(seconds) >= LEAST_TIMINGS}
+    phases = {name: median(seconds) for name, seconds in reported.items() if len(seconds) >= MIN_TIMINGS}
     for code, words, what in (
         ("train.communication_bound", COMMUNICATION, "communication"),
         ("train.data_bound", LOADING, "loading data"),

@@ -43,7 +43,7 @@ TITLES = {
 }
 
 
-MOST_JOBS = 64
+MAX_JOBS = 64
 """Jobs that step on one node at the same time and are judged: eight GPUs have 56 MIG instances at most."""
 ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
 """As the packs have it: after these a run learns nothing any more."""
@@ -143,12 +143,12 @@ def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
 
 
 def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]) -> dict[str | None, T]:
-    """The first `MOST_JOBS` jobs of each node: a hostile node may name any number of jobs that fail."""
+    """The first `MAX_JOBS` jobs of each node: a hostile node may name any number of jobs that fail."""
     counts: Counter[str] = Counter()
     found = {}
     for job, each in by_job.items():
         counts[node_of(each)] += 1
-        if counts[node_of(each)] <= MOST_JOBS:
+        if counts[node_of(each)] <= MAX_JOBS:
             found[job] = each
     return found
 

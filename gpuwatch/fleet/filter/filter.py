@@ -29,8 +29,8 @@ from gpuwatch.fleet.filter.terms import (
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.units import PERCENT
 
-MOST_CHARACTERS = 1000
-MOST_NESTED = 40
+MAX_CHARACTERS = 1000
+MAX_NESTED = 40
 Kind: TypeAlias = Literal["word", "quoted", "operator", "and", "or", "not", "(", ")", "end"]
 
 
@@ -62,8 +62,8 @@ def parse(text: str) -> Filter:
     Raises:
         FilterError: with the position, and a suggestion where a name is nearly right.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise FilterError(f"{len(text)} characters; at most {MOST_CHARACTERS}", MOST_CHARACTERS)
+    if len(text) > MAX_CHARACTERS:
+        raise FilterError(f"{len(text)} characters; at most {MAX_CHARACTERS}", MAX_CHARACTERS)
     parser = _Parser(_tokens(text), len(text))
     return Filter(parser.whole())
 
@@ -212,8 +212,8 @@ class _Parser:
 
     def _one(self, depth: int) -> Term:
         token = self._take() if self._peek().kind != "end" else self._peek()
-        if depth > MOST_NESTED:
-            raise FilterError(f"nested more than {MOST_NESTED} deep", token.at)
+        if depth > MAX_NESTED:
+            raise FilterError(f"nested more than {MAX_NESTED} deep", token.at)
         if token.kind == "not":
             return Not(self._one(depth + 1))
         if token.kind == "(":

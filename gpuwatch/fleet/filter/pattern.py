@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MOST_PATTERN = 200
-MOST_TEXT = 200
+MAX_PATTERN_CHARACTERS = 200
+MAX_TEXT_CHARACTERS = 200
 """Only this much of a text is looked at."""
-MOST_REPEATS = 2
-MOST_CHOICES = (512, 64, 8)
+MAX_REPEATS = 2
+MAX_CHOICES = (512, 64, 8)
 """Maximum number of branch combinations in a pattern with 0, 1 or 2 repeats."""
 
 
@@ -32,8 +32,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     Raises:
         PatternError: not a regular expression, or one that could take too long.
     """
-    if len(pattern) > MOST_PATTERN:
-        raise FilterPatternError(f"a pattern of {len(pattern)} characters; at most {MOST_PATTERN}")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise FilterPatternError(f"a pattern of {len(pattern)} characters; at most {MAX_PATTERN_CHARACTERS}")
     pattern = _ENDS.sub("", pattern)
     _refuse_dear(pattern)
     try:
@@ -43,7 +43,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
     @functools.lru_cache(maxsize=4096)
     def matches(text: str) -> bool:
-        return found(text[:MOST_TEXT]) is not None
+        return found(text[:MAX_TEXT_CHARACTERS]) is not None
 
     return matches
 
@@ -99,7 +99,7 @@ def _refuse_dear(pattern: str) -> None:
                     "a repeated group that holds a repeat or a choice could take for ever"
                 )
             groups[-1].varies = True
-    if repeats > MOST_REPEATS:
-        raise FilterPatternError(f"{repeats} repeats could take too long; at most {MOST_REPEATS}")
-    if choices > MOST_CHOICES[repeats]:
+    if repeats > MAX_REPEATS:
+        raise FilterPatternError(f"{repeats} repeats could take too long; at most {MAX_REPEATS}")
+    if choices > MAX_CHOICES[repeats]:
         raise FilterPatternError("too many choices multiply; use fewer alternatives")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from gpuwatch.fleet.jobs.job_files import JobFiles, home
-from gpuwatch.fleet.jobs.rank_claims import MOST_CLAIMS, RankClaims, RunningRank
+from gpuwatch.fleet.jobs.rank_claims import MAX_CLAIMS, RankClaims, RunningRank
 from gpuwatch.wire import LogFile, Process
 
 UNNAMED = "unnamed"
@@ -128,7 +128,7 @@ class Jobs:
         return {
             rank: count
             for (base, rank), count in claimed.items()
-            if count > MOST_CLAIMS and self._seats[base, rank].is_crowded
+            if count > MAX_CLAIMS and self._seats[base, rank].is_crowded
         }
 
     def named(self, node: str, reported: Sequence[Process]) -> list[Process]:

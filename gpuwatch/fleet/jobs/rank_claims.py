@@ -2,7 +2,7 @@
 
 Processes that agree in all that can distinguish two jobs are one claim: of them one is compared. A job's
 rank is claimed once; a few times by the helpers of a rank and by jobs that share a name. A node that claims
-one rank more often than `MOST_CLAIMS` is compared by its first claims alone, so that the cost of a list
+one rank more often than `MAX_CLAIMS` is compared by its first claims alone, so that the cost of a list
 grows with its length and not with its square.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-MOST_CLAIMS = 32
+MAX_CLAIMS = 32
 """Of one rank by one node."""
 
 Likeness: TypeAlias = "tuple[str, str | None, int, str]"
@@ -64,7 +64,7 @@ class RankClaims:
         """Take in a process; whether it is to be compared with the others."""
         claim = self._claims.get(member.likeness)
         if claim is None:
-            if self._claimed[member.host] >= MOST_CLAIMS:
+            if self._claimed[member.host] >= MAX_CLAIMS:
                 self._uncompared.setdefault(member.host, {})[member.pid] = member
                 return False
             self._claimed[member.host] += 1

@@ -22,7 +22,7 @@ EPOCH = 1_800_000_000.0
 """Unix time of second 0 where it is not waited for, so that pictures and tests come out alike."""
 STAGGER_S = 0.9
 """The first ticks of the nodes are spread over this long: real nodes do not tick together either."""
-MOST_BEHIND_TICKS = 5
+MAX_BEHIND_TICKS = 5
 CLOCK = ClockReading(offset_s=0.0, error_s=0.0005)
 
 
@@ -81,7 +81,7 @@ class DemoLink:
 
     def catch_up(self, t: float) -> None:
         """Leave ticks out when the whole process was stopped for a while, as an agent would."""
-        if t - self.next > MOST_BEHIND_TICKS * self._interval_s:
+        if t - self.next > MAX_BEHIND_TICKS * self._interval_s:
             self.next = t
 
     def change_interval(self, seconds: float) -> None:

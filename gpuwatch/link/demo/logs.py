@@ -24,7 +24,7 @@ from gpuwatch.rules.compiling.keep import compiled_or_kept
 from gpuwatch.rules.load import load_packs
 
 JOB = "418207"
-MOST_LINES = 500
+MAX_LINES = 500
 """In one frame."""
 STEPS_BEFORE = 200
 """Of rank 0, reported at once when watching begins: without them curves would take minutes to
@@ -197,8 +197,8 @@ class NodeLogs:
         else:
             at = written
         first, stop = max(0, at - request.before), min(written, at + request.after)
-        for begin in range(first, max(stop, first + 1), MOST_LINES):
-            end = min(stop, begin + MOST_LINES)
+        for begin in range(first, max(stop, first + 1), MAX_LINES):
+            end = min(stop, begin + MAX_LINES)
             yield self._lines(request.id, log, log.lines(begin, end), t, done=end == stop)
 
     def _search(self, request: wire.Search, t: float) -> Iterator[wire.Lines]:

@@ -21,7 +21,7 @@ from gpuwatch.link.openssh.host_certificate import key_type
 from gpuwatch.whole_file import read_bounded
 
 Marker = Literal["", "@cert-authority", "@revoked"]
-MOST_BYTES = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 """A list of 200,000 hosts with three keys each has so many; a device has no end."""
 REMEDY = "name a regular file in ssh_config (UserKnownHostsFile, GlobalKnownHostsFile, RevokedHostKeys)"
 _MARKERS: tuple[Marker, ...] = ("@cert-authority", "@revoked")
@@ -60,7 +60,7 @@ def lines_about(file: Path, name: str) -> tuple[KnownHostsLine, ...]:
     """The lines of a file about a lookup name, in order; none when there is no file.
 
     Raises:
-        HostKeyListError: it is a named pipe, or larger than `MOST_BYTES`.
+        HostKeyListError: it is a named pipe, or larger than `MAX_FILE_BYTES`.
     """
     return _matching(file, _state(file), name)
 
@@ -109,13 +109,13 @@ def read_list(file: Path) -> bytes:
         OSError: it is not there or cannot be read.
     """
     try:
-        content = read_bounded(file, MOST_BYTES + 1)
+        content = read_bounded(file, MAX_FILE_BYTES + 1)
     except PermissionError as error:
         if error.errno != errno.EPERM:
             raise
         raise HostKeyListError(f"{file}: {error.strerror}; {REMEDY}") from error
-    if len(content) > MOST_BYTES:
-        raise HostKeyListError(f"{file}: larger than {MOST_BYTES >> 20} MiB; {REMEDY}")
+    if len(content) > MAX_FILE_BYTES:
+        raise HostKeyListError(f"{file}: larger than {MAX_FILE_BYTES >> 20} MiB; {REMEDY}")
     return content
 
 

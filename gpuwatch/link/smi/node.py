@@ -12,7 +12,7 @@ from msgspec import structs
 from gpuwatch import __version__
 from gpuwatch.link.smi import notices
 from gpuwatch.link.smi.host_sample import MEMINFO, OTHER_MEMINFO, host_sample, processor_times
-from gpuwatch.link.smi.row import MOST_GPUS, Row, RowError, parse_row
+from gpuwatch.link.smi.row import MAX_SMI_GPUS, Row, RowError, parse_row
 from gpuwatch.wire import (
     NO_PYTHON,
     AnyFrame,
@@ -166,12 +166,12 @@ class SmiNode:
         reason = row.lost()
         if uuid is None or (uuid not in self._gpus and (reason is not None or row.index is None)):
             name = f"GPU {row.index if row.index is not None else row.bus_id or '?'}"
-            if len(self._notices) < MOST_GPUS:
+            if len(self._notices) < MAX_SMI_GPUS:
                 self._notices[name] = notices.unknown(name, reason or "it does not say its UUID")
             return None
         if uuid not in self._gpus:
-            if len(self._gpus) >= MOST_GPUS:
-                return f"more than {MOST_GPUS} GPUs from nvidia-smi"
+            if len(self._gpus) >= MAX_SMI_GPUS:
+                return f"more than {MAX_SMI_GPUS} GPUs from nvidia-smi"
             self._gpus[uuid] = row.info(uuid, row.index or 0)
         self._driver = row.driver or self._driver
         self._notices.pop(f"GPU {row.index}", None)
@@ -191,7 +191,7 @@ class SmiNode:
                 self._judge(uuid, words, now)
                 self._readings[uuid] = GpuSample(uuid=uuid, state="lost", reason=words)
                 return
-        if len(self._notices) < MOST_GPUS:
+        if len(self._notices) < MAX_SMI_GPUS:
             self._notices[bus_id] = notices.unknown(f"the GPU at {bus_id}", words)
 
     def _judge(self, uuid: str, reason: str | None, now: float) -> None:

@@ -17,7 +17,7 @@ from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSample, GpuSlow
 
 MIB = 1 << 20
 WORD_LIMIT = 100
-MOST_GPUS = 64
+MAX_SMI_GPUS = 64
 """Rows of more GPUs than any node has are refused, so that garbage cannot fill the fleet."""
 _LOST = re.compile(r"gpu is lost|fallen off the bus|requires reset", re.IGNORECASE)
 _UNKNOWN = "[Unknown Error]"
@@ -201,7 +201,7 @@ def parse_row(line: str) -> Row:
         _ = row.at
     except ValueError as error:
         raise RowError("a row of nvidia-smi without its time") from error
-    if row.index is not None and row.index >= MOST_GPUS:
+    if row.index is not None and row.index >= MAX_SMI_GPUS:
         raise RowError(f"a GPU with the number {row.index} from nvidia-smi")
     return row
 

@@ -19,7 +19,7 @@ Responder: TypeAlias = Callable[[str, str, "list[tuple[str, bool]]"], "list[str]
 
 PASSWORD_PROMPTS = 3
 """A password is sent so often in one login, as OpenSSH's NumberOfPasswordPrompts has it (ssh_config(5))."""
-MOST_REQUESTS = 16
+MAX_REQUESTS = 16
 """Of keyboard-interactive in one login: PAM sends texts without a prompt, too."""
 
 
@@ -132,7 +132,7 @@ def _proposals(
 def _one_secret(password: str) -> Responder:
     """Answers a lone hidden prompt with the password, and nothing else: it is no one-time code.
 
-    The answer raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MOST_REQUESTS` requests.
+    The answer raises TooManyPromptsError beyond `PASSWORD_PROMPTS` passwords or `MAX_REQUESTS` requests.
     """
     sent = requests = 0
 
@@ -143,8 +143,8 @@ def _one_secret(password: str) -> Responder:
         sent += lone
         if sent > PASSWORD_PROMPTS:
             raise TooManyPromptsError(f"asked for the password more than {PASSWORD_PROMPTS} times")
-        if requests > MOST_REQUESTS:
-            raise TooManyPromptsError(f"asked more than {MOST_REQUESTS} questions")
+        if requests > MAX_REQUESTS:
+            raise TooManyPromptsError(f"asked more than {MAX_REQUESTS} questions")
         return [password] if lone else ["" for _ in prompts]
 
     return respond

@@ -12,7 +12,7 @@ import paramiko
 from gpuwatch.link.openssh.ssh_config import ConfigError, HostQuery
 from gpuwatch.whole_file import read_bounded
 
-MOST_BYTES = 4 << 20
+MAX_FILE_BYTES = 4 << 20
 _KNOWN_MATCH = {"host", "originalhost", "user", "localuser", "all", "canonical", "final"}
 _USUAL_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
 
@@ -31,13 +31,13 @@ def read_plainly(query: HostQuery, config_file: str | None) -> dict[str, list[st
     config = paramiko.SSHConfig()
     for file in files:
         try:
-            text = read_bounded(file, MOST_BYTES + 1).decode(errors="surrogateescape")
+            text = read_bounded(file, MAX_FILE_BYTES + 1).decode(errors="surrogateescape")
         except FileNotFoundError:
             continue
         except OSError as error:
             raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
-        if len(text) > MOST_BYTES:
-            raise ConfigError(f"{file} is larger than {MOST_BYTES >> 20} MiB, which no ssh_config is")
+        if len(text) > MAX_FILE_BYTES:
+            raise ConfigError(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB, which no ssh_config is")
         _refuse_what_is_misread(file, text)
         try:
             config.parse(text.splitlines())

@@ -34,7 +34,7 @@ from gpuwatch.probe.verdict import Status, Verdict
 
 MAX_SAMPLE_LINKS = 4
 """Links of one culprit that are measured again alone: they stand for the others."""
-MOST_SUSPECTS = 64
+MAX_SUSPECTS = 64
 MAX_STATEMENTS = 2
 """Statements that the sentence takes in; the others are counted."""
 
@@ -105,7 +105,7 @@ def suspects(results: Results) -> list[tuple[int, int]]:
     each = [_samples(blame) for blame in case.blamed]
     samples = (link for links in zip_longest(*each) for link in links if link is not None)
     found = dict.fromkeys(link.key for link in chain(samples, case.noisy) if not link.retested)
-    return [key for key in found if min(key) >= 0][:MOST_SUSPECTS]
+    return [key for key in found if min(key) >= 0][:MAX_SUSPECTS]
 
 
 def _samples(blame: Attribution) -> list[MeasuredLink]:

@@ -22,7 +22,7 @@ from gpuwatch.probe.ranks.shared.orders import Raw, SeatFields, part_of
 _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 1 << 16
 _KEPT_WORDS = 8
-_LONGEST_WORD = 1 << 16
+_MAX_STDERR_LINE_BYTES = 1 << 16
 """Bytes of a line on stderr that are kept."""
 _MAX_WARNINGS = 5
 
@@ -167,7 +167,7 @@ class RankSupervisor:
             if lines:
                 self._write(b"".join(line + b"\n" for line in lines))
             return
-        place.unread[fd] = rest[-_LONGEST_WORD:]  # a rank may write without ever ending a line
+        place.unread[fd] = rest[-_MAX_STDERR_LINE_BYTES:]  # a rank may write without ever ending a line
         known = len(place.transports)
         for raw in lines:
             line = raw.decode("utf-8", "replace")

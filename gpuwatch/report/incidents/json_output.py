@@ -16,14 +16,14 @@ from gpuwatch.wire import TimeBound
 
 Facts: TypeAlias = dict[str, Any]
 
-MOST_EVIDENCE = 40
+MAX_EVIDENCE = 40
 """Of one incident, the cause's first: the others are in the timeline, with counts."""
 
-MOST_LINE_CHARS = 16 * 1024
+MAX_LINE_CHARS = 16 * 1024
 """Agents cut lines there."""
-MOST_PROOF_CHARS = 64 * 1024
+MAX_PROOF_CHARS = 64 * 1024
 """Of the lines around a key line."""
-MOST_FIELDS, MOST_FIELD_CHARS = 64, 4096
+MAX_FIELDS, MAX_FIELD_CHARS = 64, 4096
 
 
 def incident_facts(incident: Incident) -> Facts:
@@ -105,7 +105,7 @@ def hang_check_facts(hang_check: HangCheck) -> Facts:
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
     """All that the cause rests on, what its rank stated besides, then one proof of each other kind.
 
-    `MOST_EVIDENCE` at most, and no line twice.
+    `MAX_EVIDENCE` at most, and no line twice.
     """
     cause = incident.cause
     chosen: list[tuple[Alert, Proof]] = []
@@ -121,7 +121,7 @@ def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
     once: dict[object, tuple[Alert, Proof]] = {}
     for alert, proof in chosen:
         once.setdefault(_line(proof), (alert, proof))
-    return list(once.values())[:MOST_EVIDENCE]
+    return list(once.values())[:MAX_EVIDENCE]
 
 
 def _line(proof: Proof) -> object:
@@ -132,13 +132,13 @@ def _line(proof: Proof) -> object:
 
 
 def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
-    """The lines around a key line that fit into `MOST_PROOF_CHARS`, made harmless, and the key's place there.
+    """The lines around a key line that fit into `MAX_PROOF_CHARS`, made harmless, and the key's place there.
 
     A node may send far more than an agent does; each node's share of a report has a bound.
     """
-    cut = [plain(line[:MOST_LINE_CHARS]) for line in lines]
+    cut = [plain(line[:MAX_LINE_CHARS]) for line in lines]
     first = last = min(key, max(0, len(cut) - 1))
-    left = MOST_PROOF_CHARS - sum(map(len, cut[first : first + 1]))
+    left = MAX_PROOF_CHARS - sum(map(len, cut[first : first + 1]))
     while True:
         above = first > 0 and len(cut[first - 1]) <= left
         below = last + 1 < len(cut) and len(cut[last + 1]) <= left
@@ -155,10 +155,8 @@ def bounded(lines: Sequence[str], key: int) -> tuple[list[str], int]:
 def bounded_fields(fields: Mapping[str, str | float]) -> Facts:
     """Fields of an alert, as many and as long as rules make them."""
     return {
-        plain(name[:MOST_FIELD_CHARS]): as_plain(
-            value[:MOST_FIELD_CHARS] if isinstance(value, str) else value
-        )
-        for name, value in islice(fields.items(), MOST_FIELDS)
+        plain(name[:MAX_FIELD_CHARS]): as_plain(value[:MAX_FIELD_CHARS] if isinstance(value, str) else value)
+        for name, value in islice(fields.items(), MAX_FIELDS)
     }
 
 
@@ -169,7 +167,7 @@ def proof_facts(alert: Alert, proof: Proof) -> Facts:
         "kind": proof.kind,
         "class": alert.code,
         "role": alert.role,
-        "text": plain(proof.text[:MOST_LINE_CHARS]),
+        "text": plain(proof.text[:MAX_LINE_CHARS]),
         "at": proof.at,
         "timed": proof.timed,
         "rank": alert.rank,

@@ -15,7 +15,7 @@ from gpuwatch.report.output.console import STYLES, console_on, show
 
 GAP = 2
 INDENT = 2
-LEAST_LAST = 12
+MIN_LAST_WIDTH = 12
 """Cells that the last column needs to be worth its place."""
 
 
@@ -60,7 +60,7 @@ def natural_widths(report: Report) -> list[int]:
 def fitting(widths: list[int], room: int) -> list[int]:
     """The columns that fit into `room` cells: the least important ones go first, the last shrinks."""
     kept = list(range(len(COLUMNS)))
-    needs = [*widths[:-1], min(widths[-1], LEAST_LAST)]
+    needs = [*widths[:-1], min(widths[-1], MIN_LAST_WIDTH)]
     while INDENT + sum(needs[n] + GAP for n in kept) - GAP > room:
         worst = max(kept, key=lambda n: COLUMNS[n].rank)
         if COLUMNS[worst].rank == 0:
@@ -79,7 +79,7 @@ def gpu_table(
     taken = INDENT + sum(widths[n] + GAP for n in kept if n != last)
     for n in kept:
         column = COLUMNS[n]
-        width = widths[n] if n != last or room is None else max(LEAST_LAST, min(widths[n], room - taken))
+        width = widths[n] if n != last or room is None else max(MIN_LAST_WIDTH, min(widths[n], room - taken))
         table.add_column(
             column.title,
             width=width,

@@ -18,11 +18,11 @@ from gpuwatch.report.probe.format import GRAVITY, STYLES, percent_text, rate_tex
 from gpuwatch.report.probe.links import blamed, error_lines, node_summary, slow_lines
 from gpuwatch.report.probe.tables import padded
 
-MOST_RANKS = 16
+MAX_RANKS = 16
 """More ranks than this are folded to nodes."""
-MOST_NODES = 16
+MAX_NODES = 16
 """More nodes than this are reported by their worst links and a line each."""
-LONGEST_NAME = 18
+MAX_NAME_WIDTH = 18
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ def pair_lines(results: Results, marks: Marks, width: int | None) -> list[Report
         return []
     links = graded(results)
     nodes = list(dict.fromkeys(seat.node for seat in results.seats))
-    if len(results.seats) <= MOST_RANKS:
+    if len(results.seats) <= MAX_RANKS:
         lines = [ReportLine("from (row) to (column), GB/s"), *rank_matrix(links, results.seats, marks, width)]
-    elif len(nodes) <= MOST_NODES:
+    elif len(nodes) <= MAX_NODES:
         title = "from (row) to (column), GB/s: the slowest link of two nodes, and inside one"
         lines = [ReportLine(title), *node_matrix(links, nodes, marks, width)]
     else:
@@ -118,9 +118,9 @@ def field(cells: dict[tuple[int, int], Cell], row: int, column: int) -> Cell:
 
 def clipped(text: str) -> str:
     """The beginning and the end of a long name: the end distinguish nodes."""
-    if cell_len(text) <= LONGEST_NAME:
+    if cell_len(text) <= MAX_NAME_WIDTH:
         return text
-    return f"{text[:6]}..{text[-(LONGEST_NAME - 8) :]}"
+    return f"{text[:6]}..{text[-(MAX_NAME_WIDTH - 8) :]}"
 
 
 def legend(links: Iterable[MeasuredLink], marks: Marks) -> Iterator[ReportLine]:

@@ -27,7 +27,7 @@ from gpuwatch.report.probe.format import (
 T = TypeVar("T")
 
 GAP = 2
-MOST_GPUS = 32
+MAX_TABLE_GPUS = 32
 """More GPUs than this are reported by their median and the slowest of them."""
 SHOWN_SLOW = 8
 SHOWN_COUNTERS = 24
@@ -151,7 +151,7 @@ def gpu_lines(results: Results, width: int | None) -> list[ReportLine]:
         TableColumn("D2H GB/s", lambda row: rate_text(gb_per_s(row.d2h_bps))),
         TableColumn("to median", lambda row: percent_text(worst_ratio(row, middle)), 1),
     )
-    folded = len(rows) > MOST_GPUS
+    folded = len(rows) > MAX_TABLE_GPUS
     shown = sorted(rows, key=lambda row: _or_one(worst_ratio(row, middle)))[:SHOWN_SLOW] if folded else rows
     lines = table_lines(columns, shown, width, lambda _row: "plain")
     if folded:

@@ -39,7 +39,7 @@ from gpuwatch.report.once.json_output import Facts, rounded
 from gpuwatch.report.output.checkpoints import checkpoint_facts
 from gpuwatch.report.output.masked import masked_in
 from gpuwatch.report.output.renamed_keys import with_new_names
-from gpuwatch.report.scan.silent_ranks import MOST_LISTED, ranks_with_empty_logs, ranks_without_log
+from gpuwatch.report.scan.silent_ranks import MAX_LISTED, ranks_with_empty_logs, ranks_without_log
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.around import Around, around
 from gpuwatch.runs.files.line_numbers import line_numbers
@@ -224,8 +224,8 @@ def scan_facts(report: ScanReport) -> Facts:
         "incidents": [with_lines(incident_facts(each), report.lines) for each in report.incidents],
         "alerts": [with_lines(alert_facts(alert), report.lines) for alert in report.outside],
         "ranks": [rank_facts(place) for place in scan.places.ranks],
-        "ranks_with_empty_logs": list(ranks_with_empty_logs(scan)[:MOST_LISTED]),
-        "ranks_without_log": list(ranks_without_log(scan)[:MOST_LISTED]),
+        "ranks_with_empty_logs": list(ranks_with_empty_logs(scan)[:MAX_LISTED]),
+        "ranks_without_log": list(ranks_without_log(scan)[:MAX_LISTED]),
         "files": [
             {
                 "name": file.name,

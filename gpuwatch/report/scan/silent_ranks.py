@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuwatch.diagnose.model.text import ranks_text
 from gpuwatch.runs.scan.result import Scan
 
-MOST_LISTED = 1_024
+MAX_LISTED = 1_024
 """Numbers of ranks in JSON."""
 
 

@@ -20,12 +20,12 @@ from gpuwatch.rules.compiling.check import (
     op,
     parsed,
 )
-from gpuwatch.rules.compiling.pattern_parts import MOST_COPIES, REPEATS, is_folded, readable, readable_in
+from gpuwatch.rules.compiling.pattern_parts import MAX_COPIES, REPEATS, is_folded, readable, readable_in
 from gpuwatch.rules.compiling.repeat_automaton import check_repeats
 
 WINDOW_CHARS = 4096
 """Characters of a line that are searched (`agent/logs/matching/matcher.py`)."""
-MOST_STEPS = 2e9
+MAX_STEPS = 2e9
 """Of a search of one window, estimated: some seconds of CPU time at worst."""
 LARGE_REPEAT = 200
 """Times that a repeat may go on to share the window with the others; fewer are a constant of each."""
@@ -45,7 +45,7 @@ def check_pattern(pattern: str) -> None:
     except re.error as error:
         raise RulePatternError(f"not a regular expression: {error.msg}", error.pos) from None
     check_repeats(tree, folded=folded)
-    if estimated_steps(tree, folded=folded) > MOST_STEPS:
+    if estimated_steps(tree, folded=folded) > MAX_STEPS:
         raise RulePatternError(
             "repeats that follow each other can match one text, so a long line may never end. Bound them "
             "([^ ]{0,80} for .*), or put a character between that they cannot match"
@@ -77,7 +77,7 @@ def _paths(tree: Any, *, folded: bool) -> list[list[_Element]]:  # noqa: ANN401
     paths: list[list[_Element]] = [[]]
     for code, argument in tree:
         paths = [path + more for path in paths for more in _expanded(code, argument, folded=folded)]
-        if len(paths) > MOST_COPIES:
+        if len(paths) > MAX_COPIES:
             paths = [max(paths, key=_steps)]
     return paths
 

@@ -17,7 +17,7 @@ from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.whole_file import read_own, write_whole
 
-MOST_BYTES = 64 << 20
+MAX_CACHE_BYTES = 64 << 20
 MAX_CACHE_FILES = 4
 """Files that stay, those used last: the packs of this version with and without one's own, and those of the
 version before."""
@@ -35,7 +35,7 @@ def compiled_or_kept(rules: Sequence[Rule | Dialect]) -> list[dict[str, Any]]:
     name = _digest(rules)
     file = folder / f"rules-{name}.json"
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        digest, _, data = read_own(file, MOST_BYTES, follow=False).partition(b"\n")
+        digest, _, data = read_own(file, MAX_CACHE_BYTES, follow=False).partition(b"\n")
         if digest == _seal(name, data):
             os.utime(file)  # the files that are used stay
             return msgspec.json.decode(data, type=list[dict[str, Any]])

@@ -12,7 +12,7 @@ from gpuwatch.rules.compiling.check import (
     op,
 )
 
-MOST_COPIES = 64
+MAX_COPIES = 64
 REPEATS = tuple(
     getattr(op, name) for name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT") if hasattr(op, name)
 )

@@ -12,9 +12,9 @@ from gpuwatch.rules.compiling.check import (
     inner_parts,
     op,
 )
-from gpuwatch.rules.compiling.pattern_parts import MOST_COPIES, REPEATS, is_folded, readable
+from gpuwatch.rules.compiling.pattern_parts import MAX_COPIES, REPEATS, is_folded, readable
 
-MOST_POSITIONS = 600
+MAX_POSITIONS = 600
 
 
 @dataclass
@@ -74,7 +74,7 @@ class _Builder:
             self._folded = before
 
     def _position(self, reads: frozenset[int], *, nullable: bool) -> Automaton:
-        if len(self.reads) >= MOST_POSITIONS:
+        if len(self.reads) >= MAX_POSITIONS:
             raise RulePatternError("a repeated group is too large; repeat less, or fewer times")
         self.reads.append(reads)
         self.next.append(set())
@@ -82,7 +82,7 @@ class _Builder:
         return Automaton(self.reads, [at], [at], nullable)
 
     def _copies(self, low: int, high: int, body: Any) -> Automaton:  # noqa: ANN401
-        if high >= UNBOUNDED_REPEAT and not (low == high <= MOST_COPIES):
+        if high >= UNBOUNDED_REPEAT and not (low == high <= MAX_COPIES):
             part = self.repeated(self.sequence(body))
             return Automaton(self.reads, part.first, part.last, part.nullable or not low)
         whole = Automaton(self.reads)

@@ -11,7 +11,7 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
 
 SAMPLE_BYTES = 32_768
-MOST_CONTROL = 0.05
+MAX_CONTROL_SHARE = 0.05
 """Share of control characters over which bytes are no text: random ones have a tenth, logs under 2 %."""
 YEAR = re.compile(
     rb"20\d\d[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d[^\s\]]{0,16}"
@@ -58,4 +58,4 @@ def is_text(sample: bytes) -> bool:
     if not sample:
         return True
     control = len(sample) - len(sample.translate(None, CONTROL))
-    return control <= MOST_CONTROL * len(sample)
+    return control <= MAX_CONTROL_SHARE * len(sample)

@@ -13,8 +13,8 @@ HEAD_BYTES = 4096
 PIECE_BYTES = 1 << 20
 UNDECIDED_BYTES = 256
 """Kept back at the end of a piece: longer than `PLAIN` must be to match."""
-MOST_HELD = 1 << 16
-MOST_WITHOUT_NUL = 1024
+MAX_HELD_BYTES = 1 << 16
+MAX_BYTES_WITHOUT_NUL = 1024
 """Bytes of UTF-16 without a space, digit or line end."""
 _MULTIBYTE_UTF8 = rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 _ASCII = rb"[\t\n\r\x1b\x20-\x7e]"
@@ -27,9 +27,9 @@ STRETCH = {
 }
 ASCII_TEXT = bytes(range(0x20, 0x7F)) + b"\t\n\r\f\b\x1b\x07"
 SAMPLE_BYTES = 4_096
-LEAST_BYTES = 64
+MIN_BYTES = 64
 """Fewer bytes may be the debris of a broken line."""
-MOST_FOREIGN = 0.5
+MAX_FOREIGN_SHARE = 0.5
 """Share of bytes that are neither ASCII nor UTF-8; a log in KOI8-R or GBK is mostly numbers and names."""
 
 
@@ -98,7 +98,7 @@ class Utf16:
             start, end = plain.span()
             parts.append(self._text(data[at:start], final=True))
             if not final and end == len(data):
-                start = start if end - start < MOST_HELD else end - UNDECIDED_BYTES
+                start = start if end - start < MAX_HELD_BYTES else end - UNDECIDED_BYTES
                 self._held = data[start:]
                 end = start
             parts.append(data[plain.start() : end])
@@ -108,7 +108,7 @@ class Utf16:
 
     def _text(self, data: bytes, *, final: bool = False) -> bytes:
         """Bytes between plain stretches: UTF-16, unless no NUL is among them. `final`: its last ones."""
-        self._wide = b"\0" in data or (self._wide and len(data) < MOST_WITHOUT_NUL)
+        self._wide = b"\0" in data or (self._wide and len(data) < MAX_BYTES_WITHOUT_NUL)
         return self._decoder.decode(data, final).encode("utf-8", "replace") if self._wide else data
 
 
@@ -119,10 +119,10 @@ def is_unknown_encoding(data: bytes) -> bool:
 
 def _is_unknown(sample: bytes) -> bool:
     sample = sample.replace(b"\0", b"")
-    if len(sample) < LEAST_BYTES:
+    if len(sample) < MIN_BYTES:
         return False
     foreign = sample.translate(None, ASCII_TEXT)
-    if len(foreign) <= MOST_FOREIGN * len(sample):
+    if len(foreign) <= MAX_FOREIGN_SHARE * len(sample):
         return False
     decoded = len(sample.decode("utf-8", "ignore").encode())
-    return len(sample) - decoded > MOST_FOREIGN * len(sample)
+    return len(sample) - decoded > MAX_FOREIGN_SHARE * len(sample)

@@ -28,10 +28,10 @@ PIECE_BYTES = 1 << 20
 """Taken from the other decoders at once: bzip2 expands 4 kB to gigabytes."""
 HEAD_BYTES = 256
 """Bytes behind a member: they show whether another one, text or neither follows."""
-LEAST_UNPACKED = 128 << 20
+MIN_UNPACKED_BYTES = 128 << 20
 MAX_EXPANSION = 1000
-"""A file may unpack to `LEAST_UNPACKED` bytes, which are read within seconds, or to this many times its size;
-logs reach about 300."""
+"""A file may unpack to `MIN_UNPACKED_BYTES` bytes, which are read within seconds, or to this many times its
+size; logs reach about 300."""
 
 
 def section_packing(begin: int, end: int, lines: int) -> str:
@@ -180,7 +180,7 @@ class Contents:
     def _bounded(self, pieces: Iterator[bytes], stored: int) -> Iterator[bytes]:
         size = 0
         for piece in pieces:
-            most = max(LEAST_UNPACKED, MAX_EXPANSION * max(stored, self.read))
+            most = max(MIN_UNPACKED_BYTES, MAX_EXPANSION * max(stored, self.read))
             yield piece[: max(0, most - size)]
             size += len(piece)
             if size > most:

@@ -22,7 +22,7 @@ from gpuwatch.runs.saved_outputs.sections import BEGIN_BYTES
 MAX_BYTES = 32 << 20
 """A larger file is no pasted one."""
 MAX_SECTIONS = 512
-LEAST_LINES = 2
+MIN_LINES = 2
 """Half of the sections have so many lines at least; fewer are those of banners."""
 NEAR_LINES = 40
 """Lines at a border that are searched for a time."""
@@ -176,7 +176,7 @@ def is_pasted(found: Sequence[Heading], data: bytes, log: LogPath) -> bool:
         return False
     ends = [*(each.begin for each in found[1:]), len(data)]
     lines = sorted(data.count(b"\n", each.end, end) for each, end in zip(found, ends, strict=True))
-    if lines[len(lines) // 2] < LEAST_LINES:
+    if lines[len(lines) // 2] < MIN_LINES:
         return False
     borders = [
         (_last_time(data[before.end : after.begin]), _first_time(data[after.end : end]))

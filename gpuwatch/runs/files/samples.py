@@ -9,18 +9,18 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import DECODERS, Contents, is_section
 
-MOST_LINES = 40_000
+MAX_LINES = 40_000
 """Of all files together: about a second's work."""
 FIRST_LINES = 400
 LAST_LINES = 200
-LEAST_LINES = 20
+MIN_LINES = 20
 SAMPLE_BYTES = 1 << 16
 """Read at each end of a file."""
 
 
 def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
     """Give the name and the sample lines of each file; one that cannot be read has none."""
-    share = max(LEAST_LINES, MOST_LINES // max(1, len(logs)))
+    share = max(MIN_LINES, MAX_LINES // max(1, len(logs)))
     for log in logs:
         lines: list[bytes] = []
         with contextlib.suppress(OSError):  # the scan itself has stated why

@@ -25,10 +25,10 @@ MAX_FILES_IN_PROCESS = 8
 """So few files are read in this process."""
 FILE_CPU_S = 15
 """CPU time for one file; the largest dump that is read takes about 5 s."""
-LEAST_MEMORY = 256 << 20
+MIN_MEMORY_BYTES = 256 << 20
 MEMORY_PER_BYTE = 16
 """Address space for the objects of one dump per byte of its file; a real pickle needs about 11, JSON 6."""
-MOST_MEMORY = 1536 << 20
+MAX_MEMORY_BYTES = 1536 << 20
 """For one dump: `dumps.MAX_ENTRIES` entries with their frames in a pickle need about 1.2 GiB."""
 MEMORY_IN_ALL = 4 << 30
 """For all dumps that are read at once."""
@@ -157,7 +157,7 @@ def _task(path: Path, root: Path | None, found: FoundDumps) -> _Task | None:
 def _results(
     tasks: Sequence[_Task], report: Callable[[int], None], file_cpu_s: int
 ) -> list[tuple[_Task, RankDump | str]]:
-    largest = max((_memory_for(task.size) for task in tasks), default=LEAST_MEMORY)
+    largest = max((_memory_for(task.size) for task in tasks), default=MIN_MEMORY_BYTES)
     count = min(usable_cores(), max(1, len(tasks) // MAX_FILES_IN_PROCESS), MEMORY_IN_ALL // largest)
     workers: Workers[_Task, RankDump | str] = Workers(count, _reader, file_cpu_s)
     try:
@@ -171,7 +171,7 @@ def _results(
 
 def _memory_for(size: int) -> int:
     """The address space that a dump of so many bytes may take."""
-    return min(MOST_MEMORY, max(LEAST_MEMORY, MEMORY_PER_BYTE * size))
+    return min(MAX_MEMORY_BYTES, max(MIN_MEMORY_BYTES, MEMORY_PER_BYTE * size))
 
 
 def _reader() -> Callable[[_Task, Dial], RankDump | str]:

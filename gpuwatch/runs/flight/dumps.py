@@ -24,7 +24,7 @@ MAX_ENTRIES = 250_000
 ENTRY_KEY = b'"profiling_name"'
 MAX_RANKS = 1 << 20
 MAX_NAME = 120
-LONGEST_RANK = 7
+MAX_RANK_DIGITS = 7
 """Digits."""
 MAX_DIGITS = 20
 _NUMBER = re.compile(r"-?\d+")
@@ -222,7 +222,7 @@ def _groups(config: Mapping[str, Mapping[str, Any]]) -> dict[str, GroupInfo]:
 def _members(held: object) -> tuple[int, ...]:
     """The ranks of `[0, 1]`; a number that no rank can have is none of them."""
     numbers = (found.group() for found in _NUMBER.finditer(_text(held)))
-    ranks = (int(each) for each in numbers if len(each) <= LONGEST_RANK)
+    ranks = (int(each) for each in numbers if len(each) <= MAX_RANK_DIGITS)
     return tuple(itertools.islice((rank for rank in ranks if 0 <= rank < MAX_RANKS), MAX_RANKS))
 
 

@@ -12,11 +12,11 @@ from gpuwatch.agent.logs.matching.ruleset import CompiledRule
 from gpuwatch.agent.logs.scanning.dedup import Gatherer, Open, signature
 from gpuwatch.runs.model.clues import is_clue
 
-MOST_OF_A_SPEAKER = 200
+MAX_MATCHES_PER_SPEAKER = 200
 """Matches of one rule and speaker that are written down with their lines; the others are only counted."""
-MOST_OF_A_RULE = 20_000
+MAX_MATCHES_PER_RULE = 20_000
 """The same of all speakers of a part; then only the first of each further speaker is."""
-MOST_CLUES = 50_000
+MAX_CLUES = 50_000
 
 Row: TypeAlias = dict[str, Any]
 """A finding with the keys of `wire.Finding`."""
@@ -85,7 +85,7 @@ class Recorder:
         key = (rule.id, *signature(finding, message))
         self._of_rule[key[:4]] += 1
         self._of_rule[key[:1]] += 1
-        most = MOST_OF_A_SPEAKER if self._of_rule[key[:1]] <= MOST_OF_A_RULE else 1
+        most = MAX_MATCHES_PER_SPEAKER if self._of_rule[key[:1]] <= MAX_MATCHES_PER_RULE else 1
         if self._of_rule[key[:4]] > most:
             self.left_out += key not in self._last
             self._last.get(key, self._newest[key[:4]]).count(finding)
@@ -108,7 +108,7 @@ class Recorder:
         key = (finding["rule"], finding.get("host"), finding.get("pid"), tuple(finding["fields"].items()))
         if rule.newest:
             return self._renew((*key, finding.get("rank")), finding)
-        if key in self._clues_seen or len(self.clues) >= MOST_CLUES:
+        if key in self._clues_seen or len(self.clues) >= MAX_CLUES:
             return None
         self._clues_seen.add(key)
         self.clues.append(finding)

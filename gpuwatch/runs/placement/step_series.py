@@ -18,7 +18,7 @@ from gpuwatch.runs.model.record import Row, StepsBetween
 
 BYTES_PER_LINE = 512 << 10
 """One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
-FIRST_LINES, LEAST_FIRST_LINES = 1_000, 40
+FIRST_LINES, MIN_FIRST_LINES = 1_000, 40
 """Lines that are read besides, shared out over the files of a scan: of a small log every line is read."""
 LARGE_FILE_BYTES = 8 << 20
 """Of a file of more bytes than this the least number of first lines is read: its blocks give enough steps."""

@@ -17,7 +17,7 @@ from gpuwatch.wire import Severity
 
 MARK = "NVSMI LOG"
 HEADING = re.compile(r"=NVSMI LOG=")
-MAX_GPUS = 256
+MAX_SMI_GPUS = 256
 _GPU = re.compile(r"\s*GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
 _VALUE = re.compile(r"(?P<indent>\s*)(?P<name>\S.{0,79}?)\s+: ?(?P<value>.*)$")
 _HEADING = re.compile(r"[A-Z][\w /().+-]{1,60}$")
@@ -60,7 +60,7 @@ class SmiQuery:
         text = line.text.rstrip()
         gpu = _GPU.match(text)
         if gpu:
-            if len(self._gpus) < MAX_GPUS:
+            if len(self._gpus) < MAX_SMI_GPUS:
                 self._gpus.append(_Gpu(gpu[1]))
             self._headings = []
             return True

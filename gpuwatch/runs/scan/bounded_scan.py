@@ -10,12 +10,12 @@ from gpuwatch.rules.model.time_limit import ENDLESS, EndlessError, TimeLimit
 
 PIECE_S, LINE_S = 3.0, 1.0
 """CPU seconds for a piece of 512 KiB, which takes 0.1, and for one line of a piece that took longer."""
-MOST_SKIPPED = 16
+MAX_SKIPPED = 16
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class TooManySkippedError(Exception):
-    """More lines of a part than `MOST_SKIPPED` have no end."""
+    """More lines of a part than `MAX_SKIPPED` have no end."""
 
 
 class BoundedScan:
@@ -66,7 +66,7 @@ class BoundedScan:
                 self._feed_line(line, offset, arrived, again=False)
                 return
             self.skipped.append((offset, offset + len(line)))
-            if len(self.skipped) >= MOST_SKIPPED:
+            if len(self.skipped) >= MAX_SKIPPED:
                 raise TooManySkippedError from None
 
     def _scan(self, data: bytes, offset: int, arrived: float, seconds: float) -> None:

@@ -37,7 +37,7 @@ AROUND_BYTES = 1 << 18
 """Read before a part, for what must have come before its first lines, and behind it, for its last block."""
 FEED_BYTES = 1 << 19
 TAIL_BYTES = 1 << 16
-MOST_DATED_BYTES = 1 << 20
+MAX_DATED_BYTES = 1 << 20
 """Read at once to date findings."""
 LAST_LINES = 12
 
@@ -248,7 +248,7 @@ def date(part: FilePart, read: PartRead, tail: bytes, tail_at: int) -> str | Non
     elif undated:
         try:
             with open_file(part.log.path) as file:
-                for together in stretches(sorted(undated), TAIL_BYTES, MOST_DATED_BYTES):
+                for together in stretches(sorted(undated), TAIL_BYTES, MAX_DATED_BYTES):
                     low = max(0, together[0] - TAIL_BYTES)
                     file.seek(low)
                     around = TimesAround(file.read(together[-1] + TAIL_BYTES - low), arrived)

@@ -18,7 +18,7 @@ from gpuwatch.runs.model.clues import CLUES
 from gpuwatch.runs.placement.step_series import (
     FIRST_LINES,
     LARGE_FILE_BYTES,
-    LEAST_FIRST_LINES,
+    MIN_FIRST_LINES,
 )
 from gpuwatch.runs.scan import hyperscan_prefilter
 from gpuwatch.runs.scan.assembly import whole
@@ -70,9 +70,9 @@ def scan(
     watch = watch or Watch()
     begin = begin or Begin.of(rules, engine)
     parts = [part for log in found.files for part in parts_of(log)]
-    first_lines = max(LEAST_FIRST_LINES, FIRST_LINES // max(1, len(parts)))
+    first_lines = max(MIN_FIRST_LINES, FIRST_LINES // max(1, len(parts)))
     parts = [
-        replace(part, first_lines=LEAST_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines)
+        replace(part, first_lines=MIN_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines)
         for part in parts
     ]
     parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first

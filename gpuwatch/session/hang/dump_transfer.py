@@ -13,7 +13,7 @@ from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.plain import plain
 from gpuwatch.wire import DumpPiece
 
-MOST_BYTES = 64_000_000
+MAX_DUMP_BYTES = 64_000_000
 """Of one dump. A full ring of 2,000 entries is about 2 MB; what is larger is read where it lies."""
 PACE_S = 0.1
 """Between two pieces of a node: with the agent's bound of a piece at most 4 MB a second over its link."""
@@ -101,7 +101,7 @@ class DumpTransfer:
             self._take(self._left[0], asked)
         if self._left and now - self._asked_at >= PACE_S:
             parcel = self._left[0]
-            if parcel.size > MOST_BYTES:
+            if parcel.size > MAX_DUMP_BYTES:
                 self._end(parcel, too_big(parcel.size))
                 return
             self._asked_at = now
@@ -125,7 +125,7 @@ class DumpTransfer:
         except ValueError as error:
             self._end(parcel, f"an answer that cannot be read: {error}")
             return
-        if piece.size_bytes > MOST_BYTES or parcel.taken + piece.bytes > MOST_BYTES:
+        if piece.size_bytes > MAX_DUMP_BYTES or parcel.taken + piece.bytes > MAX_DUMP_BYTES:
             self._end(parcel, too_big(max(piece.size_bytes, parcel.taken + piece.bytes)))
         elif (piece.mtime, piece.size_bytes) != (parcel.mtime, parcel.size):
             self._again(parcel, piece)
@@ -163,6 +163,6 @@ class DumpTransfer:
 def too_big(size: int) -> str:
     """Why a dump is left where it lies."""
     return (
-        f"{scaled_text(size, 1000)}B, more than the {scaled_text(MOST_BYTES, 1000)}B that are fetched: "
+        f"{scaled_text(size, 1000)}B, more than the {scaled_text(MAX_DUMP_BYTES, 1000)}B that are fetched: "
         "read it there with gpuwatch flight"
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.node_requests import NodeRequests
 
-LONGEST_S = 10.0
+MAX_READING_S = 10.0
 """A node that has not answered a reading by then is given up."""
 AGAIN_S = 20.0
 """Between the two readings: a rank that works moves in that time."""
@@ -92,7 +92,7 @@ class HangQueries:
     def _inquiry(self, job: str) -> HangQuery:
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when a job hangs
 
-        return HangQuery(self._session, silent_job=job, longest_s=LONGEST_S, clock=self._clock)
+        return HangQuery(self._session, silent_job=job, longest_s=MAX_READING_S, clock=self._clock)
 
     def _take(self, job: str, query: AutomaticQuery) -> None:
         query.query.update()

@@ -25,13 +25,13 @@ from gpuwatch.session.hang.node_requests import NodeRequests
 from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
-LONGEST_S = 20.0
+MAX_QUERY_S = 20.0
 """A node has 12 s for its py-spy runs; more is a node that is sick."""
 PY_SPY_SHARE = 0.6
 """Of the time that a node has: the rest is for its kernel's words and the way back."""
-MOST_PROCESSES = 64
+MAX_QUERIED_PROCESSES = 64
 """Of a node; its agent looks at no more."""
-TOO_MANY = f"only {MOST_PROCESSES} processes of a node are looked at"
+TOO_MANY = f"only {MAX_QUERIED_PROCESSES} processes of a node are looked at"
 RAS_NODES = 2
 """Of a job: one answer reports all of it, and the first node may be the sick one."""
 
@@ -48,7 +48,7 @@ class HangQuery:
         ras: bool = True,
         dumps: bool = True,
         silent_job: str | None = None,
-        longest_s: float = LONGEST_S,
+        longest_s: float = MAX_QUERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Ask.
@@ -191,7 +191,7 @@ class HangQuery:
                     inferred=process.inferred,
                 )
         pids = self._ask_stacks(node.name)
-        for pid in pids[MOST_PROCESSES:]:
+        for pid in pids[MAX_QUERIED_PROCESSES:]:
             self.stacks[node.name, pid] = replace(self.stacks[node.name, pid], missing=TOO_MANY)
 
     def _ask_stacks(self, node: str) -> list[int]:
@@ -199,7 +199,7 @@ class HangQuery:
         if pids:
             seconds = PY_SPY_SHARE * self._longest_s
             asked = self._session.ask_stacks(
-                node, pids[:MOST_PROCESSES], self._py_spy, seconds, sockets=self._silent_job is None
+                node, pids[:MAX_QUERIED_PROCESSES], self._py_spy, seconds, sockets=self._silent_job is None
             )
             self._stacks.append(asked)
         return pids

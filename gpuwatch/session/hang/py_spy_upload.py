@@ -16,7 +16,7 @@ from gpuwatch.wire import UploadResult
 
 PIECE_BYTES = 44_000
 """In base64 and with its keys a request stays under the agent's 64 KiB."""
-MOST_BYTES = 32 << 20
+MAX_PY_SPY_BYTES = 32 << 20
 """An agent holds no larger program; py-spy has 8 MB."""
 SILENCE_S = 20.0
 """A node that has not taken a piece for so long is given up."""
@@ -41,13 +41,13 @@ def load(path: Path) -> Program:
         UploadError: why it cannot be lent.
     """
     try:
-        program = read_bounded(path, MOST_BYTES + 1)
+        program = read_bounded(path, MAX_PY_SPY_BYTES + 1)
     except OSError as error:
         raise UploadError((error.strerror or str(error)).lower()) from error
     if not program.startswith((b"\x7fELF", b"#!")):
         raise UploadError("not a program")
-    if len(program) > MOST_BYTES:
-        raise UploadError(f"larger than {MOST_BYTES >> 20} MB")
+    if len(program) > MAX_PY_SPY_BYTES:
+        raise UploadError(f"larger than {MAX_PY_SPY_BYTES >> 20} MB")
     return Program(zlib.compress(program), hashlib.sha256(program).hexdigest())
 
 

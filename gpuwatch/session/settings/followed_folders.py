@@ -17,7 +17,7 @@ MAX_FOLDERS = 16
 """Kept of each node, the newest last."""
 MAX_NODES = 4096
 WRITE_EVERY_S = 30.0
-MOST_BYTES = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 _decoder = msgspec.json.Decoder(dict[str, list[str]])
 
 
@@ -41,7 +41,7 @@ class FollowedFolders:
 
     def _stored(self) -> dict[str, list[str]]:
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            reported = _decoder.decode(read_own(self._path, MOST_BYTES))
+            reported = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
             return {node: list(filter(_lasts, folders)) for node, folders in reported.items()}
         return {}
 

@@ -12,7 +12,7 @@ from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import lock_beside, read_own, write_whole
 from gpuwatch.wire.codec import decode_strictly
 
-MOST_BYTES = 16 << 20
+MAX_FILE_BYTES = 16 << 20
 _decoder = msgspec.json.Decoder(list[Silence])
 
 
@@ -33,7 +33,7 @@ class SilenceFile:
     def read(self) -> list[Silence]:
         """The silences; none where there is no file."""
         try:
-            self._known = decode_strictly(read_own(self.path, MOST_BYTES), _decoder, DamagedSilencesError)
+            self._known = decode_strictly(read_own(self.path, MAX_FILE_BYTES), _decoder, DamagedSilencesError)
         except FileNotFoundError:
             self._known = []
         except OSError as error:

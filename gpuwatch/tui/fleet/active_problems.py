@@ -24,7 +24,7 @@ from gpuwatch.tui.toolkit.text import age_text, attempt_words, event_clock, even
 
 MAX_LISTED = 100
 """Conditions, and events, that are listed."""
-LONGEST_PLACE = 24
+MAX_PLACE_WIDTH = 24
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class ActiveProblems(MultiLinePage):
         self.entries = [*first, *wrong, *ended, *happened]
         if self.entries and (self.at >= len(self.entries) or self.entries[self.at].key != self._on):
             self.at = next((i for i, entry in enumerate(self.entries) if entry.key == self._on), self.at)
-        place = min(LONGEST_PLACE, max((cell_len(entry.place) for entry in self.entries), default=0))
+        place = min(MAX_PLACE_WIDTH, max((cell_len(entry.place) for entry in self.entries), default=0))
         self._starts = []
         rows: list[Row] = []
         if first:

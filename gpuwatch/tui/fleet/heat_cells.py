@@ -14,7 +14,7 @@ from gpuwatch.tui.toolkit.styles import StyleSet
 from gpuwatch.tui.toolkit.text import age_text, since_s
 
 Cell = tuple[str, Style]
-MOST_KINDS = 4096
+MAX_CACHED_CELLS = 4096
 """Cells that are kept; a metric with many decimals has more kinds than that."""
 
 
@@ -53,7 +53,7 @@ class CellPainter:
             kind = (gpu.age(now) if ages else read(gpu), scale_of(gpu), severities[gpu.info.uuid])
             cell = made.get(kind)
             if cell is None:
-                if len(made) > MOST_KINDS:
+                if len(made) > MAX_CACHED_CELLS:
                     made.clear()
                 cell = made[kind] = self._number(*kind)
             found.append(cell)

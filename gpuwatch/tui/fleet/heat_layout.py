@@ -12,7 +12,7 @@ CELL_WIDTHS: tuple[tuple[int, Labels], ...] = (
     (7, "each"), (6, "each"), (5, "each"), (4, "each"), (3, "each"), (2, "each"), (2, "first"), (1, "first"),
 )  # fmt: skip
 """From roomy to dense: cells of a GPU, and whether every node or only the first of a line is named."""
-LONGEST_LABEL = 24
+MAX_LABEL_WIDTH = 24
 USUAL_GPUS = 8
 """Room that is kept for the GPUs of nodes that have not reported of any yet."""
 TALLEST = 3
@@ -77,7 +77,7 @@ class HeatLayout:
 
 
 def _build(names: Sequence[str], counts: Sequence[int], width: int, cell: int, labels: Labels) -> HeatLayout:
-    label = min(LONGEST_LABEL, max((len(name) for name in names), default=0)) + 3
+    label = min(MAX_LABEL_WIDTH, max((len(name) for name in names), default=0)) + 3
     label = min(label, max(4, width // 2))
     gap = 1 if labels == "first" else 2
     most = max(counts, default=0) or USUAL_GPUS

@@ -37,7 +37,7 @@ FRAME_LINES = 4
 SITUATION_LINES = 4
 """What the list of what is wrong gets at least, where the screen has this many lines:"""
 TALL_ROWS = 20
-LEAST_HOST = 5
+MIN_HOST_WIDTH = 5
 EXAMPLE = "temp>85 & host~=dgx"
 """A filter, for those who open an empty one."""
 LEGIBLE_SITUATION = 10
@@ -141,7 +141,7 @@ class FleetScreen(LiveScreen):
         """The lines that the host gets where a single node has no GPU to show."""
         if self.host is None or self.panels is None:
             return 0
-        self.host.display = room >= LEAST_HOST and not self.panels.gpus()
+        self.host.display = room >= MIN_HOST_WIDTH and not self.panels.gpus()
         if not self.host.display:
             return 0
         self.host.prepare()

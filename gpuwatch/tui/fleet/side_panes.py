@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuwatch.tui.training.header import TrainingHead
     from gpuwatch.tui.training.job_view import TrainingView
 
-CURVE_LINES, LEAST_PROBLEMS = 9, 12
+CURVE_LINES, MIN_PROBLEMS = 9, 12
 """Lines of the curves, which give way where the problems would get fewer than that."""
 
 
@@ -53,11 +53,11 @@ class SidePanes(Vertical):
         if not head.display:
             return
         head.prepare()
-        used = min(head.count(), max(1, lines - LEAST_PROBLEMS))
+        used = min(head.count(), max(1, lines - MIN_PROBLEMS))
         set_height(head, used)
         curves.lines = CURVE_LINES
         set_height(curves, CURVE_LINES)
-        curves.display = curves.is_reported() and lines - used - CURVE_LINES >= LEAST_PROBLEMS
+        curves.display = curves.is_reported() and lines - used - CURVE_LINES >= MIN_PROBLEMS
 
     def _mount_job(self) -> None:
         from gpuwatch.tui.training.curves import TrainingCurves

@@ -27,7 +27,7 @@ from gpuwatch.tui.toolkit.text import age_text
 MAX_FRAMES = 4
 """Of a place where many ranks are; of the few all are shown."""
 FEW_RANKS = 4
-MOST_SPOTS = 12
+MAX_SPOTS = 12
 WRITE = "write"
 """The thing that stands for having fresh dumps written."""
 
@@ -156,10 +156,10 @@ class HangReportPage(ItemPage):
                 hanging(head, stated.sentence, width, style),
                 text=clean(stated.sentence),
             )
-        for number, spot in enumerate(job.spots[:MOST_SPOTS]):
+        for number, spot in enumerate(job.spots[:MAX_SPOTS]):
             yield self._spot(job, number, spot, width)
-        if len(job.spots) > MOST_SPOTS:
-            yield from wrapped(f"{len(job.spots) - MOST_SPOTS} more stacks", width, look.dim, indent=3)
+        if len(job.spots) > MAX_SPOTS:
+            yield from wrapped(f"{len(job.spots) - MAX_SPOTS} more stacks", width, look.dim, indent=3)
 
     def _spot(self, job: JobStacks, number: int, spot: StackGroup, width: int) -> PageItem:
         look = self.look
@@ -186,7 +186,7 @@ class HangReportPage(ItemPage):
             reasons: dict[str, list[int]] = {}
             for each in unseen:
                 reasons.setdefault(f"{each.node}: {each.missing}", []).append(each.rank)
-            for why, ranks in list(reasons.items())[:MOST_SPOTS]:
+            for why, ranks in list(reasons.items())[:MAX_SPOTS]:
                 rows = tuple(wrapped(f"{why} (rank {ranges(ranks)})", width, look.text, indent=3))
                 yield PageItem(("unseen", why), rows, text=clean(why))
         if hang_check.ras_trouble and not hang_check.ras:

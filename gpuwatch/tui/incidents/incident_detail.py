@@ -22,7 +22,7 @@ from gpuwatch.tui.toolkit.text import age_text
 
 PROOF_LINES = 3
 """What is shown of a line that is not the cause's; Enter opens all of it."""
-MOST_PROOFS = 6
+MAX_PROOFS = 6
 """Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
 CONFIDENCE_TEXT: dict[Confidence, tuple[Severity, str]] = {
     "high": ("ok", "Confidence: high"),
@@ -46,7 +46,7 @@ def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
             seen.add(alert.code)
             more = sum(each.count for each in incident.alerts if each.code == alert.code) - 1
             found.append((alert, alert.proof[0], more))
-    return found[:MOST_PROOFS]
+    return found[:MAX_PROOFS]
 
 
 def proof_place(alert: Alert, proof: Proof) -> str:

@@ -12,7 +12,7 @@ from gpuwatch.tui.incidents.incident_detail import proof_place, proofs
 from gpuwatch.tui.incidents.incident_timeline import offset_text, who
 from gpuwatch.tui.toolkit.styles import clean
 
-MOST_MOMENTS = 12
+MAX_MOMENTS = 12
 """Lines of the timeline."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 _LINKED = re.compile(r"@|://|(?i:\bwww\.)")
@@ -62,10 +62,10 @@ def _sections(incident: Incident) -> Iterator[str]:
         yield from _block(proof.lines or (proof.text,))
     if incident.timeline:
         yield from ("", "### Timeline", "")
-    for moment in incident.timeline[:MOST_MOMENTS]:
+    for moment in incident.timeline[:MAX_MOMENTS]:
         at = f"{clock(moment.at)} {offset_text(moment.at - incident.first)}"
         yield f"- {at} {_plain(moment.what)}: {_plain(who(moment))}"
-    if left := len(incident.timeline) - MOST_MOMENTS:
+    if left := len(incident.timeline) - MAX_MOMENTS:
         yield from ([f"- and {plural(left, 'more event')}"] if left > 0 else ())
 
 

@@ -29,7 +29,7 @@ BESIDE_COLUMNS = 110
 """From this width on the time line stands beside the detail."""
 MAX_LISTED = 5
 """Incidents that are seen at once, at most."""
-LEAST_DETAIL = 8
+MIN_DETAIL_HEIGHT = 8
 
 
 class IncidentsScreen(LiveScreen):
@@ -92,7 +92,7 @@ class IncidentsScreen(LiveScreen):
         if some:
             head = max(1, min(self.head.count(), room // 2))
             set_height(self.head, head)
-            room = min(room - head - LEAST_DETAIL, room * 3 // 10)
+            room = min(room - head - MIN_DETAIL_HEIGHT, room * 3 // 10)
         set_height(self.alerts, max(3, min(self.alerts.count(), room) if some else room))
 
     def _choose(self) -> None:

@@ -25,9 +25,9 @@ SHORT_ROWS = 32
 """Under this height there is room for one thing beneath the matrix."""
 MAX_LISTED = 6
 """Probes that are seen at once, at most."""
-RIGHT_LEAST = 46
+MIN_RIGHT_WIDTH = 46
 """Columns that the verdict beside the matrix needs."""
-LEAST_MATRIX = 8
+MIN_MATRIX_HEIGHT = 8
 CELL_LINES, SHORT_CELL_LINES = 9, 6
 
 
@@ -102,7 +102,7 @@ class LinkBody(Container):
         if self.cell.display:
             cell = CELL_LINES if screen.height >= SHORT_ROWS else SHORT_CELL_LINES
         below = 0 if beside or not self.right.display else max(5, room // 3)
-        self.matrix.room = max(LEAST_MATRIX, room - cell - below)
+        self.matrix.room = max(MIN_MATRIX_HEIGHT, room - cell - below)
         self.matrix.prepare()
         set_width(self.left, self._matrix_width(screen.width) if beside else screen.width)
         height = min(self.matrix.room, self.matrix.count())
@@ -114,7 +114,7 @@ class LinkBody(Container):
     def _matrix_width(self, width: int) -> int:
         """The width of the roomiest cells that leave enough to the verdict beside the matrix."""
         label, size = self.matrix.shape.label, self.matrix.shape.size
-        most = width - RIGHT_LEAST
+        most = width - MIN_RIGHT_WIDTH
         wanted = next((label + size * cell for cell in WIDTHS if label + size * cell <= most), 0)
         return max(wanted, width // 2) if wanted else most
 

@@ -25,7 +25,7 @@ from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.styles import clean
 
 BAR = 32
-MOST_LINES = 5
+MAX_LINES = 5
 
 
 class LinkHead(LinkPage):
@@ -104,4 +104,4 @@ class LinkHead(LinkPage):
             severity = SEVERITY[results.verdict.status]
         style = look.severity[severity] + look.strong if severity != "unknown" else look.strong
         rows = hanging((Segment(" "), look.mark(severity), Segment(" ")), reported, width, style)
-        yield from rows[: MOST_LINES - 1]
+        yield from rows[: MAX_LINES - 1]

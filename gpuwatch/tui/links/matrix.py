@@ -22,8 +22,8 @@ WIDTHS = (6, 5, 4, 3, 2, 1)
 """Columns of a cell, from roomy to dense."""
 LEGIBLE_COLUMNS = 3
 """A cell of so many columns holds a number; smaller ones are taken only where scrolling would hide most."""
-LONGEST_LABEL = 18
-MOST_HEADER = 5
+MAX_LABEL_WIDTH = 18
+MAX_HEADER_HEIGHT = 5
 MIN_LABEL_COLUMNS = 8
 MAX_CELL_ROWS = 2
 
@@ -49,11 +49,11 @@ class MatrixGeometry:
 
 def shape_of(size: int, labels: list[str], shorts: list[str], width: int, height: int) -> MatrixGeometry:
     """The roomiest cells with which the whole matrix fits, else legible ones, which scroll."""
-    label = min(LONGEST_LABEL, max((len(text) for text in labels), default=0)) + 3
+    label = min(MAX_LABEL_WIDTH, max((len(text) for text in labels), default=0)) + 3
     longest = max((len(text) for text in shorts), default=1)
     fitting = [cell for cell in WIDTHS if label + size * cell <= width]
     cell = fitting[0] if fitting else LEGIBLE_COLUMNS if (width - label) // LEGIBLE_COLUMNS * 2 >= size else 1
-    header = 1 if longest <= number_width(cell) else min(MOST_HEADER, longest)
+    header = 1 if longest <= number_width(cell) else min(MAX_HEADER_HEIGHT, longest)
     room = height - 1 - header
     tall = MAX_CELL_ROWS if cell > LEGIBLE_COLUMNS and size * MAX_CELL_ROWS <= room else 1
     return MatrixGeometry(size, cell, tall, label, header, max(1, min(size, (width - label) // cell)))

@@ -20,7 +20,7 @@ CALM_STEP = 5
 """The ramp's step of a link that is as good as its peers: trouble stands out."""
 EVEN_RATIO = 0.95
 """Under this an ok link is a little darker."""
-LEAST_MARKED = 3
+MIN_MARKED_WIDTH = 3
 """Cells wider than this have room for a sign beside the number."""
 
 
@@ -31,7 +31,7 @@ def sign(grade: Grade, look: StyleSet) -> str:
 
 def number_width(cell: int) -> int:
     """Columns of a cell that its number has: beside it a sign, and a gap to the next one."""
-    return max(1, cell - 2) if cell > LEAST_MARKED else max(1, cell - 1)
+    return max(1, cell - 2) if cell > MIN_MARKED_WIDTH else max(1, cell - 1)
 
 
 def short_value(value: float, room: int, most: int) -> str:
@@ -101,10 +101,10 @@ class LinkCells:
             return f"{min(99, round(ratio * 100)):>2}", style
         room = number_width(width)
         if self._measure == "share":
-            text = f"{min(999 if width > LEAST_MARKED else 99, round(value * 100))}"
+            text = f"{min(999 if width > MIN_MARKED_WIDTH else 99, round(value * 100))}"
         else:
             text = short_value(value, room, width - 1)
-        return f"{text:>{room}}{mark if len(text) <= room and width > LEAST_MARKED else ''}".ljust(
+        return f"{text:>{room}}{mark if len(text) <= room and width > MIN_MARKED_WIDTH else ''}".ljust(
             width
         ), style
 

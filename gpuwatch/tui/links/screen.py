@@ -14,7 +14,7 @@ from gpuwatch.probe.results import Phase, Results
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.links.body import LinkBody, Pane, Stage, panes
-from gpuwatch.tui.links.header import MOST_LINES, LinkHead
+from gpuwatch.tui.links.header import MAX_LINES, LinkHead
 from gpuwatch.tui.links.matrix_model import CODES
 from gpuwatch.tui.links.new_probe import LinkStart
 from gpuwatch.tui.links.probe_view import LinkView
@@ -90,7 +90,7 @@ class LinksScreen(LiveScreen):
         self.view.refresh()
         stage = self.stage()
         self.head.prepare()
-        head = max(1, min(MOST_LINES, self.head.count()))
+        head = max(1, min(MAX_LINES, self.head.count()))
         set_height(self.head, head)
         self.start.display = stage == "start"
         probes, room = len(self.cockpit.view_state.session.probes), self.size.height - FRAME_LINES - head

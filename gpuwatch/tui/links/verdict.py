@@ -16,7 +16,7 @@ from gpuwatch.tui.toolkit.item_page import PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import clean
 
-MOST_COUNTERS = 12
+MAX_COUNTERS = 12
 
 
 class LinkEvidence(LinkPage):
@@ -84,7 +84,7 @@ class LinkEvidence(LinkPage):
             return
         yield heading("Changed counters", width, self.look, f"{len(moved)}" if len(moved) > 1 else "")
         moved.sort(key=lambda each: each.before - each.after)
-        for each in moved[:MOST_COUNTERS]:
+        for each in moved[:MAX_COUNTERS]:
             more = each.after - each.before
             text = f"{each.node} {each.name.replace(':', ' ')} +{more:,.0f}"
             yield PageItem(("counter", each.node, each.name), tuple(wrapped(text, width, self.look.text)))

@@ -20,7 +20,7 @@ from gpuwatch.whole_file import read_own
 
 Home: TypeAlias = Literal["default", "config.yaml", "variable"]
 """Where a value comes from."""
-MOST_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 BY_VARIABLE = ("theme", "metric", "refresh", "bell", "notify", "title")
 
 
@@ -99,7 +99,7 @@ def _flow(value: object) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        data = read_own(path, MOST_BYTES)
+        data = read_own(path, MAX_FILE_BYTES)
     except FileNotFoundError:
         return ""
     except OSError as error:

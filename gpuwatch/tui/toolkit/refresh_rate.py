@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-FASTEST_HZ = 30.0
-SLOWEST_HZ = 1.0
+MAX_HZ = 30.0
+MIN_HZ = 1.0
 CPU_BUDGET = 0.25
 """Of one core, spent on the screen's thread."""
 PATIENCE_S = 3.0
@@ -13,7 +13,7 @@ class RefreshRate:
     """The rate and why it is what it is. Fed once a frame with the clock and the CPU time of the thread."""
 
     def __init__(self, hz: float) -> None:
-        self.hz = min(FASTEST_HZ, max(SLOWEST_HZ, hz))
+        self.hz = min(MAX_HZ, max(MIN_HZ, hz))
         self.slowed = False
         """Whether the rate was halved because frames cost too much."""
         self._last: tuple[float, float] | None = None
@@ -31,16 +31,16 @@ class RefreshRate:
             return False
         wall, spent = now - last[0], cpu - last[1]
         self._over_budget_s = self._over_budget_s + wall if spent > CPU_BUDGET * wall else 0.0
-        if self._over_budget_s < PATIENCE_S or self.hz <= SLOWEST_HZ:
+        if self._over_budget_s < PATIENCE_S or self.hz <= MIN_HZ:
             return False
         self._over_budget_s, self.slowed = 0.0, True
-        self.hz = max(SLOWEST_HZ, self.hz / 2)
+        self.hz = max(MIN_HZ, self.hz / 2)
         return True
 
     def faster(self) -> None:
         """Double the rate, by hand."""
-        self.hz, self.slowed, self._over_budget_s = min(FASTEST_HZ, self.hz * 2), False, 0.0
+        self.hz, self.slowed, self._over_budget_s = min(MAX_HZ, self.hz * 2), False, 0.0
 
     def slower(self) -> None:
         """Halve the rate, by hand."""
-        self.hz, self.slowed, self._over_budget_s = max(SLOWEST_HZ, self.hz / 2), False, 0.0
+        self.hz, self.slowed, self._over_budget_s = max(MIN_HZ, self.hz / 2), False, 0.0

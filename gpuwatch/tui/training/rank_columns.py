@@ -85,13 +85,13 @@ TRENDS = (("smclk", "SM clock", 0.4), ("power", "power", 0.0))
 """Histories of the GPU that a wide screen has room for: a series of `GpuHistory`, its title, and where its
 picture begins as a share of the scale's top."""
 TREND_S = 120.0
-TREND_LEAST, TREND_MOST = 14, 24
+MIN_TREND_WIDTH, MAX_TREND_WIDTH = 14, 24
 
 
 def trend_width(left: int) -> int:
     """How wide each of the histories may be in the cells that the columns leave; 0: there is no room."""
     each = left // len(TRENDS) - 2
-    return min(TREND_MOST, each) if each >= TREND_LEAST else 0
+    return min(MAX_TREND_WIDTH, each) if each >= MIN_TREND_WIDTH else 0
 
 
 def choose(width: int, wanted: Sequence[str] = ()) -> tuple[list[RankColumn], int]:

@@ -20,9 +20,9 @@ from gpuwatch.tui.training.rank_table import STATISTICS, RankTable
 
 FRAME_LINES = 3
 """Status (2) and footer."""
-LEAST_RANKS = 5
+MIN_RANK_ROWS = 5
 """Ranks that are always seen, if there are so many."""
-MOST_CURVE = 11
+MAX_CURVE_HEIGHT = 11
 
 
 class TrainingScreen(LiveScreen):
@@ -76,8 +76,8 @@ class TrainingScreen(LiveScreen):
         set_height(self.head, self.head.count())
         ranks = len(facts.rows) if facts else 0
         self.ranks.statistics = 0 if ranks < 2 else 1 if room < 20 else len(STATISTICS)
-        least = 1 + self.ranks.statistics + min(LEAST_RANKS, max(1, ranks))
-        lines = min(MOST_CURVE, room - least, max(5, room // 4))
+        least = 1 + self.ranks.statistics + min(MIN_RANK_ROWS, max(1, ranks))
+        lines = min(MAX_CURVE_HEIGHT, room - least, max(5, room // 4))
         self.curves.display = lines >= 3 and self.curves.is_reported()
         self.curves.lines = max(3, lines)
         set_height(self.curves, self.curves.lines)

@@ -10,8 +10,8 @@ from gpuwatch.agent.logs.files.entry import (
     AIM_FINDINGS,
     AIM_S,
     FIRST_BYTES,
-    LEAST_BYTES,
-    MOST_BYTES,
+    MAX_BYTES,
+    MIN_BYTES,
     StepSize,
 )
 from gpuwatch.agent.logs.ipc.allowance import (
@@ -91,20 +91,20 @@ def test_a_step_is_as_long_as_its_lines_are_quick() -> None:
     now = [0.0]
     step = StepSize(lambda: now[0])
     assert step.bytes == FIRST_BYTES
-    for cost, expected in ((AIM_S / 100 / FIRST_BYTES, MOST_BYTES), (1.0 / FIRST_BYTES, LEAST_BYTES)):
+    for cost, expected in ((AIM_S / 100 / FIRST_BYTES, MAX_BYTES), (1.0 / FIRST_BYTES, MIN_BYTES)):
         for _ in range(8):
             step.begin()
             now[0] += cost * step.bytes
             step.end(step.bytes, 0)
         assert step.bytes == expected
-    for found, expected in ((0, MOST_BYTES), (100 * AIM_FINDINGS, LEAST_BYTES)):
+    for found, expected in ((0, MAX_BYTES), (100 * AIM_FINDINGS, MIN_BYTES)):
         for _ in range(8):
             step.begin()
             step.end(step.bytes, found)
         assert step.bytes == expected
     step.begin()
     step.end(100, 0)  # a short piece says nothing of what a longer one costs
-    assert step.bytes == LEAST_BYTES
+    assert step.bytes == MIN_BYTES
 
 
 def test_counts_that_grow_are_told_some_at_a_time() -> None:

@@ -395,7 +395,7 @@ def test_a_job_of_long_steps_is_given_five_of_them() -> None:
     assert story.reported
 
 
-LONGEST_S = {
+MAX_S = {
     "step": 30.0,
     "reduce": 10.0,
     "checkpoint": 280.0,
@@ -423,7 +423,7 @@ def test_healthy_days_give_no_alarm(days: int) -> None:
     alarms, end = 0, story.now + days * 86_400
     while story.now < end:
         kind = dice.choices(list(kinds), (400, 40, 2, 2, 2, 1, 1))[0]
-        longest = LONGEST_S[kind]
+        longest = MAX_S[kind]
         story.silent(kinds[kind], dice.uniform(CHECK_EVERY_S, longest))
         alarms += len(story.reported)
     assert alarms == 0

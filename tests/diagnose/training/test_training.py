@@ -14,7 +14,7 @@ import pytest
 from gpuwatch.diagnose.training.first_nan import first_nans
 from gpuwatch.diagnose.training.numerics import numerics
 from gpuwatch.diagnose.training.throughput import pace, slower
-from gpuwatch.diagnose.training.training_watch import MOST_JOBS, TrainingWatch
+from gpuwatch.diagnose.training.training_watch import MAX_JOBS, TrainingWatch
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, Value
 from gpuwatch.hosts.plan import NodeSpec, Plan, Thresholds
@@ -386,5 +386,5 @@ def test_a_node_cannot_have_more_jobs_fail_than_it_can_run() -> None:
     for now in (8.0, 80.0):
         watch.go(fleet, now, now)
     jobs = [alert.job for alert in watch.alerts.values()]
-    assert len(jobs) == MOST_JOBS + 1
+    assert len(jobs) == MAX_JOBS + 1
     assert "real" in jobs

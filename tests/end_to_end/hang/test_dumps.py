@@ -15,7 +15,7 @@ import pytest
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import JobDumps
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.session import Session
-from gpuwatch.session.hang.dump_transfer import MOST_BYTES
+from gpuwatch.session.hang.dump_transfer import MAX_DUMP_BYTES
 from gpuwatch.session.hang.hang_query import HangQuery
 from tests.cli.running import gpuwatch
 from tests.end_to_end.hang.hanging import RANKS, WHOM, hanging_job
@@ -103,7 +103,7 @@ def test_what_lies_there_broken_or_huge_is_told_and_nothing_of_it_is_run(
     whole = hanging.dump(0).read_bytes()
     hanging.dump(0).write_bytes(whole[: len(whole) // 2])
     hanging.dump(1).write_bytes(b"\x80\x02cos\nsystem\n(S'touch %s'\ntR." % str(trap).encode())
-    os.truncate(hanging.dump(3), 10 * MOST_BYTES)
+    os.truncate(hanging.dump(3), 10 * MAX_DUMP_BYTES)
     job = asked(hanging)
     assert [each.rank for each in job.read] == [WHOM]
     assert "middle" in job.without[0]

@@ -8,7 +8,7 @@ import pytest
 
 from gpuwatch import wire
 from gpuwatch.diagnose.health.conditions import node_conditions
-from gpuwatch.fleet.jobs.rank_claims import MOST_CLAIMS
+from gpuwatch.fleet.jobs.rank_claims import MAX_CLAIMS
 from gpuwatch.hosts.plan import Thresholds
 from tests.counted_calls import calls_of
 from tests.fleet.jobs.two_jobs import WALL, Several
@@ -80,14 +80,14 @@ def test_log_files_of_many_folders_cost_no_more_than_their_number(found: bool) -
 
 def test_a_rank_claimed_too_often_is_stated_and_the_first_claims_are_told_apart() -> None:
     cluster = Several(2)
-    cluster.run("n1", *claimed("masters", MOST_CLAIMS + 9, 1, 1))
+    cluster.run("n1", *claimed("masters", MAX_CLAIMS + 9, 1, 1))
     names = list(cluster.jobs("n1").values())
-    assert len(set(names[:MOST_CLAIMS])) == MOST_CLAIMS
+    assert len(set(names[:MAX_CLAIMS])) == MAX_CLAIMS
     node = cluster.fleet.nodes["n1"]
-    assert node.crowded_ranks == {0: MOST_CLAIMS + 9}
+    assert node.crowded_ranks == {0: MAX_CLAIMS + 9}
     codes = [each.code for each in node_conditions(node, Thresholds(), 1.0)]
     assert "ranks_crowded" in codes
-    cluster.run("n1", *claimed("masters", MOST_CLAIMS, 1, 2), at=2.0)
+    cluster.run("n1", *claimed("masters", MAX_CLAIMS, 1, 2), at=2.0)
     assert node.crowded_ranks == {}
 
 

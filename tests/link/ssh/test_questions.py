@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts.plan import NodeSpec
-from gpuwatch.link.ssh.authentication import MOST_REQUESTS, PASSWORD_PROMPTS
+from gpuwatch.link.ssh.authentication import MAX_REQUESTS, PASSWORD_PROMPTS
 from gpuwatch.link.ssh.dialing import SshDialing
 from gpuwatch.link.ssh.prompter import MAX_CHARACTERS, MAX_PROMPTS, Prompter
 from gpuwatch.link.stream.carrier import CarrierError
@@ -70,7 +70,7 @@ def test_a_node_that_asks_without_end_is_given_up(
         error = refusal(spec, client.options(ask_password=True), ask=Asked("s3cret"))
     assert error.final
     assert asking.asked.count(("s3cret",)) == passwords
-    assert len(asking.asked) <= MOST_REQUESTS
+    assert len(asking.asked) <= MAX_REQUESTS
     assert "s3cret" not in str(error)
 
 

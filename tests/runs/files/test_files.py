@@ -113,7 +113,7 @@ def test_every_packing_is_unpacked_whatever_the_file_is_called(tmp_path: Path, p
 def test_a_bomb_comes_in_bounded_pieces_and_ends_at_a_bound(
     tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing_module, "LEAST_UNPACKED", 32 << 20)
+    monkeypatch.setattr(packing_module, "MIN_UNPACKED_BYTES", 32 << 20)
     path = tmp_path / "rank_0.log"
     path.write_bytes(PACKERS[packing](bytes(80 << 20)))
     assert path.stat().st_size < 100_000

@@ -22,7 +22,7 @@ from gpuwatch.rules.load import load_packs
 from tests.runs.flight.writing import write as write_dump
 
 RUN_S = 60
-MOST_OPENS = 40
+MAX_OPENS = 40
 HOLE = 1 << 40
 LOADED = (
     "gpuwatch.diagnose.hang.flight_recorder.verdict",
@@ -126,7 +126,7 @@ def every_opening(
     folder.mkdir(exist_ok=True)
     kept = folder / "kept"
     shutil.copy2(file, kept)
-    for opening in range(1, MOST_OPENS):
+    for opening in range(1, MAX_OPENS):
         yield (run := replaced(file, arguments, opening, replace, folder))
         if file.is_symlink() or not file.is_dir():
             file.unlink(missing_ok=True)

@@ -141,7 +141,7 @@ def test_a_silent_node_is_told_and_its_ranks_are_not_accused(nodes: Nodes, sente
 def test_what_is_no_dump_is_told_and_never_run(nodes: Nodes, tmp_path: Path, sentences: Sentences) -> None:
     trap = tmp_path / "trap"
     nodes.leave(0, pickle.dumps(os.system)[:-1] + b"(S'touch " + str(trap).encode() + b"'\ntR.")
-    os.truncate(nodes.leave(1, b"\x80"), 2 * dump_transfer.MOST_BYTES)
+    os.truncate(nodes.leave(1, b"\x80"), 2 * dump_transfer.MAX_DUMP_BYTES)
     nodes.leave(2, b"")
     nodes.leave(3)
     job = only(nodes.finish(nodes.hunt()))

@@ -13,7 +13,7 @@ from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.session import Session
 from gpuwatch.session.hang import hang_queries
-from gpuwatch.session.hang.hang_queries import LONGEST_S, HangQueries
+from gpuwatch.session.hang.hang_queries import MAX_READING_S, HangQueries
 from gpuwatch.wire import Process, Ranks
 
 
@@ -40,7 +40,7 @@ class Recorded(Session):
     ) -> Asked:
         assert (py_spy, sockets) == ("", False)
         assert seconds is not None
-        assert seconds < LONGEST_S
+        assert seconds < MAX_READING_S
         self.asked.append((node, tuple(pids), sockets))
         return super().ask_stacks(node, pids, py_spy, seconds, sockets=sockets)
 
@@ -80,6 +80,6 @@ def test_only_a_hang_that_one_reading_does_not_settle_is_read_a_second_time(
     queries = HangQueries(session, lambda: session.book, lambda: now)
     session.hanging = {"b"}
     for _ in range(9):
-        now += LONGEST_S  # a reading is over by then
+        now += MAX_READING_S  # a reading is over by then
         queries.update()
     assert [node for node, _, _ in session.asked] == ["node-1", "node-2"] * readings

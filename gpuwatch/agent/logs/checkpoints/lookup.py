@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SAVED = "place.checkpoint_saved"
 """The rule of such lines, as the cockpit sends it."""
-MOST_WAITING = 256
+MAX_WAITING = 256
 _STEP_FOLDERS = ("iter_{:07d}", "global_step{}", "checkpoint-{}", "step_{}", "step-{}", "{}")
 
 
@@ -39,7 +39,7 @@ class CheckpointFiles(object):
         key = (finding["file"], finding.get("rank"), finding.get("host"))
         if found and "complete" not in found:
             self._waiting[key] = (time.monotonic() + GROWING_S + 1.0, finding)
-            while len(self._waiting) > MOST_WAITING:
+            while len(self._waiting) > MAX_WAITING:
                 self._waiting.popitem(last=False)
         else:
             self._waiting.pop(key, None)

@@ -19,7 +19,7 @@ KEPT_ARRIVALS = 7200
 """Seconds with new lines whose place in the file is remembered."""
 
 FIRST_BYTES = 8 * 1024
-LEAST_BYTES, MOST_BYTES = 4 * 1024, 256 * 1024
+MIN_BYTES, MAX_BYTES = 4 * 1024, 256 * 1024
 AIM_S = 0.02
 """CPU time of a turn: 256 KiB of ordinary lines take 5 ms, 256 KiB of 3,000 findings 1.5 s."""
 AIM_FINDINGS = 50
@@ -53,9 +53,9 @@ class StepSize(object):
         self.spent_s += took
         share = max(took / AIM_S, findings / AIM_FINDINGS)
         if share > 1.0:
-            self.bytes = max(LEAST_BYTES, min(self.bytes, int(max(done, LEAST_BYTES) / share)))
+            self.bytes = max(MIN_BYTES, min(self.bytes, int(max(done, MIN_BYTES) / share)))
         elif share < 0.5 and done >= self.bytes:
-            self.bytes = min(MOST_BYTES, 2 * self.bytes)
+            self.bytes = min(MAX_BYTES, 2 * self.bytes)
 
 
 class FileEntry(object):

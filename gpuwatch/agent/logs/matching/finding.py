@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .chunk import Chunk  # noqa: F401 - used in type comments
     from .ruleset import CompiledRule  # noqa: F401 - used in type comments
 
-MOST_BACK_S = 86400.0
+MAX_BACK_S = 86400.0
 """A time so far before one above it in the file is not believed: zones explain less."""
 _TABLE = ("exitcode", "error_file", "traceback")
 """Rows of torch's table of failed ranks that come below the one with the rank."""
@@ -34,7 +34,7 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
         own = time_of(when, arrived) if own is None else own
     bounds = {}  # type: dict[str, Any]
     latest = None if own is None else chunk.latest_time(line.start, arrived)
-    if own is not None and latest is not None and latest - own > MOST_BACK_S:
+    if own is not None and latest is not None and latest - own > MAX_BACK_S:
         own = None
         bounds = {"bound": "after", "not_before": latest} if backlog else {}
         at = latest if backlog else None

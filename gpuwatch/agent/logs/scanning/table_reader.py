@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from .table_sieve import TableFile, TableSieve  # noqa: F401 - used in type comments
 
-LEAST_EPOCH_S, LEAST_EPOCH_MS = 1e9, 1e12
+MIN_EPOCH_S, MIN_EPOCH_MS = 1e9, 1e12
 """A smaller number in a column of times is no time since 1970 in seconds; from the other on it is in ms."""
 
 
@@ -46,5 +46,5 @@ class TableReader(ProgressReader):
             seconds = float(cell)
         except ValueError:
             return time_of(cell, arrived)
-        seconds = seconds / 1000.0 if seconds >= LEAST_EPOCH_MS else seconds
-        return seconds if LEAST_EPOCH_S <= seconds < LEAST_EPOCH_MS else None
+        seconds = seconds / 1000.0 if seconds >= MIN_EPOCH_MS else seconds
+        return seconds if MIN_EPOCH_S <= seconds < MIN_EPOCH_MS else None

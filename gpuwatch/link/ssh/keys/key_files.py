@@ -28,7 +28,7 @@ from gpuwatch.whole_file import read_bounded
 
 _OPENSSH_BEGIN = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 _OPENSSH_MAGIC = b"openssh-key-v1\0"
-MOST_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Of a key or certificate; those in use have some kB."""
 
 
@@ -89,12 +89,12 @@ def read_key_file(path: Path) -> KeyFile:
 
 
 def _content(path: Path) -> bytes:
-    """At most `MOST_BYTES` of a file: a device has no end, and a named pipe no writer.
+    """At most `MAX_FILE_BYTES` of a file: a device has no end, and a named pipe no writer.
 
     Raises:
         OSError: it cannot be read.
     """
-    return read_bounded(path, MOST_BYTES)
+    return read_bounded(path, MAX_FILE_BYTES)
 
 
 def public_key(path: Path) -> bytes | None:

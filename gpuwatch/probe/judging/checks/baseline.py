@@ -15,7 +15,7 @@ from gpuwatch.probe.judging.text.words import plural, rate_text, size_text, some
 from gpuwatch.probe.results import LinkClass, Results
 from gpuwatch.whole_file import read_bounded, write_whole
 
-MOST_BYTES = 64 << 20
+MAX_BASELINE_BYTES = 64 << 20
 """Of a baseline of a thousand nodes."""
 FORMAT = "gpuwatch-probe-baseline"
 VERSION = 1
@@ -116,7 +116,7 @@ def load(path: str | Path) -> Baseline:
     """
     remedy = "make one with --save-baseline on a healthy cluster"
     try:
-        kept = msgspec.json.decode(read_bounded(Path(path), MOST_BYTES), type=_BaselineFile)
+        kept = msgspec.json.decode(read_bounded(Path(path), MAX_BASELINE_BYTES), type=_BaselineFile)
     except FileNotFoundError:
         raise BaselineError(f"there is no baseline {path}; {remedy}") from None
     except OSError as error:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable  # noqa: F401 - used in type comments
 
-MAX_GPUS = 64
+MAX_PROBED_GPUS = 64
 
 
 class Card(object):
@@ -128,7 +128,7 @@ class Gpus(object):
         if self._code == nvml_codes.OK:
             self._driver = text(self._nvml.call(self._slot, "nvmlSystemGetDriverVersion")[1]) or ""
             self._code, count = self._nvml.call(self._slot, "nvmlDeviceGetCount")
-            self.cards = [Card(self._nvml, index) for index in range(min(count or 0, MAX_GPUS))]
+            self.cards = [Card(self._nvml, index) for index in range(min(count or 0, MAX_PROBED_GPUS))]
 
     def _describe(self, card):
         # type: (Card) -> dict[str, Any]

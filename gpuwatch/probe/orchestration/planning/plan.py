@@ -15,7 +15,7 @@ GPU_CHECKS: tuple[GpuCheck, ...] = ("matmul", "copy", "h2d", "d2h")
 
 ROW_S = 1.0
 """What a row of the table may take: its iterations are chosen so."""
-ITERATIONS_MOST = 50
+MAX_ITERATIONS = 50
 ROUND_S = {"gloo": 0.5, "nccl": 0.6}
 """One round of pairs, both directions and the latency; with NCCL it sets a connection up as well."""
 START_S = {"gloo": 4.0, "nccl": 12.0}
@@ -105,7 +105,7 @@ def make_plan(
 def _row_s(size: int, rate: float) -> float:
     """As many iterations as `ROW_S` allows, and five calls at least: checked, warmed up, three timed."""
     one_s = 2 * size / rate  # an all_reduce moves everything about twice
-    return max(min(ROW_S, 0.1 + ITERATIONS_MOST * one_s), 5 * one_s)
+    return max(min(ROW_S, 0.1 + MAX_ITERATIONS * one_s), 5 * one_s)
 
 
 def estimate(plan: ProbePlan, seats: Sequence[Seat], request: ProbeRequest, interface: str) -> Estimate:

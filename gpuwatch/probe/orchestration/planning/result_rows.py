@@ -12,9 +12,9 @@ from gpuwatch.probe.results import CollectiveResult
 GB = 1e9
 WAITS_ALIKE: frozenset[Collective] = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
 """Where every rank waits for every other; the root of a broadcast rightly finishes first."""
-LEAST_RATIO = 0.5
+MIN_RATIO = 0.5
 """The one that is waited for spends less than this share of the others' median inside the collective."""
-LEAST_GAP_S = 0.001
+MIN_GAP_S = 0.001
 """The minimum difference in seconds: a smaller one is the scheduler's noise."""
 ALIKE_RATIO = 0.7
 """The next one must be at least this share of that median: two that wait little are no single suspect."""
@@ -84,7 +84,7 @@ def least_waiting(op: Collective, times_s: Mapping[int, Sequence[float]]) -> int
     order = sorted(inside, key=lambda rank: inside[rank])
     first, second = inside[order[0]], inside[order[1]]
     middle = median([inside[rank] for rank in order[1:]])
-    clear = first < LEAST_RATIO * middle and middle - first > LEAST_GAP_S and second >= ALIKE_RATIO * middle
+    clear = first < MIN_RATIO * middle and middle - first > MIN_GAP_S and second >= ALIKE_RATIO * middle
     return order[0] if clear else None
 
 

@@ -14,7 +14,7 @@ from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import InventoryGpu, NodeInventory
 from gpuwatch.probe.results import Seat
 
-CPU_RANKS_MOST = 4
+MAX_CPU_RANKS = 4
 CPU_BUILD = "+cpu"
 """How the versions of such wheels end."""
 
@@ -130,7 +130,7 @@ def _ranks(inventory: NodeInventory, request: ProbeRequest, backend: str, *, alo
     if inventory.gpus:
         return len(inventory.gpus)
     least = 2 if alone else 1  # one rank alone would have nobody to talk to
-    return max(least, min(inventory.cpus or 1, CPU_RANKS_MOST))
+    return max(least, min(inventory.cpus or 1, MAX_CPU_RANKS))
 
 
 def _nic(inventory: NodeInventory, gpu: InventoryGpu | None, choice: AddressChoice, node: str) -> str | None:

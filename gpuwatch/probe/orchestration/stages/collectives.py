@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 
 from gpuwatch.probe.judging.text.words import size_text
-from gpuwatch.probe.orchestration.planning.plan import ITERATIONS_MOST, ROW_S
+from gpuwatch.probe.orchestration.planning.plan import MAX_ITERATIONS, ROW_S
 from gpuwatch.probe.orchestration.planning.result_rows import collective_row, nearest_rank, slowest_of
 from gpuwatch.probe.orchestration.stages.ranks import RankControl
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
@@ -16,10 +16,10 @@ from gpuwatch.probe.results import CollectiveResult
 
 CHECK_BYTES = 64 * 1024
 CHECK_ITERATIONS = 3
-ITERATIONS_LEAST = 3
+MIN_ITERATIONS = 3
 LATENCY_SIZE_FACTOR = 16
 """What a small message takes is latency mostly: it predicts only sizes up to this many times its own."""
-LONGEST_S = 15.0
+MAX_ROW_S = 15.0
 """A row that would take longer is left out, and larger sizes with it."""
 COLLECTIVES_SHARE = 0.45
 """Of the budget, when pairs are to be measured too."""
@@ -87,7 +87,7 @@ class CollectiveStage:
     def _row(self, op: Collective, size: int, left_s: float) -> None:
         began = self._run.clock()
         iterations, warmup, takes_s = self._amount(op, size)
-        while takes_s > min(left_s, LONGEST_S):
+        while takes_s > min(left_s, MAX_ROW_S):
             known, _ = self._known.get(op, (size, 0.0))
             if known * LATENCY_SIZE_FACTOR >= size or not self._try(op, known * LATENCY_SIZE_FACTOR):
                 break
@@ -95,7 +95,7 @@ class CollectiveStage:
         if op in self._given_up:
             return
         left_s -= self._run.clock() - began
-        if takes_s > min(left_s, LONGEST_S):
+        if takes_s > min(left_s, MAX_ROW_S):
             self._given_up.add(op)
             self._run.leave_out(f"{op} from {size_text(size)} up")
             return
@@ -110,10 +110,10 @@ class CollectiveStage:
 
     def _amount(self, op: Collective, size: int) -> tuple[int, int, float]:
         """Iterations, warm-up, and the seconds all of it should take by what is known of the operation."""
-        known, took_s = self._known.get(op, (size, ROW_S / ITERATIONS_MOST))
+        known, took_s = self._known.get(op, (size, ROW_S / MAX_ITERATIONS))
         one_s = max(took_s * size / known, 1e-6)
-        iterations = max(ITERATIONS_LEAST, min(ITERATIONS_MOST, int(ROW_S / one_s)))
-        warmup = 5 if iterations >= 20 else 2 if iterations > ITERATIONS_LEAST else 1
+        iterations = max(MIN_ITERATIONS, min(MAX_ITERATIONS, int(ROW_S / one_s)))
+        warmup = 5 if iterations >= 20 else 2 if iterations > MIN_ITERATIONS else 1
         return iterations, warmup, (warmup + iterations + 1) * one_s
 
     def _try(self, op: Collective, size: int) -> bool:

@@ -17,13 +17,13 @@ from gpuwatch.probe.protocol import Done, Step
 
 NodeOf = Callable[[int], str]
 
-LEAST_TIME_S = 1e-7
+MIN_TIME_S = 1e-7
 """A message or kernel takes a microsecond at least, on any hardware."""
-MOST_BPS = 1e14
+MAX_BPS = 1e14
 """Bytes per second: 50 times what one GPU's links carry together (NVLink 5: 1.8e12)."""
-MOST_TIMEOUTS = 100
+MAX_TIMEOUTS = 100
 """A rank gives an iteration up after one time limit."""
-MOST_VALUE = 1e18
+MAX_VALUE = 1e18
 """FLOP/s or bytes per second of one GPU: a hundred times any of today's."""
 
 _LOCAL_FAULT = re.compile(
@@ -107,10 +107,10 @@ def possible(done: Done, step: Step) -> Done:
     Impossibly fast ones would make every other link look slow.
     """
     timed = step.what in ("collective", "bandwidth")
-    least_s = max(LEAST_TIME_S, step.bytes / MOST_BPS if timed else 0.0)
-    most_s = MOST_TIMEOUTS * max(step.timeout_s, 1.0)
+    least_s = max(MIN_TIME_S, step.bytes / MAX_BPS if timed else 0.0)
+    most_s = MAX_TIMEOUTS * max(step.timeout_s, 1.0)
     times = all(least_s <= time_s <= most_s for time_s in done.times_s)
-    value = done.value is None or 0 <= done.value <= MOST_VALUE
+    value = done.value is None or 0 <= done.value <= MAX_VALUE
     if times and value:
         return done
     error = done.error or "it returned numbers that cannot be measured on any hardware"

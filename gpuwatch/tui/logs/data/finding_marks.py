@@ -8,7 +8,7 @@ from gpuwatch.tui.logs.data.folding import Fold
 from gpuwatch.tui.logs.data.rows import Feed
 from gpuwatch.wire import Severity
 
-MOST_LOOKED_AT = 64
+MAX_READ_FINDINGS = 64
 """Lines of a folded row that are looked at, from its end."""
 
 
@@ -38,7 +38,7 @@ class Marked:
         if not self._known:
             return None
         worst: Severity | None = None
-        for number in row.members[-MOST_LOOKED_AT:] or (row.first,):
+        for number in row.members[-MAX_READ_FINDINGS:] or (row.first,):
             source = feed.source_of(number)
             found = self.at(source.node, source.file, feed.line(number).offset)
             if found is not None:

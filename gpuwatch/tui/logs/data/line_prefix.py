@@ -11,24 +11,24 @@ _PART = re.compile(
     r"[ \t]{0,8}(?:\[[^\[\]]{1,120}\]:?|" + _STAMP + "|" + _CLOCK + "|" + _LEVEL + r":?|[-|:](?=\s))"
 )
 _TIME = re.compile(_CLOCK)
-MOST_PARTS = 10
+MAX_PARTS = 10
 PREFIX_CHARS = 240
 """Characters of a line in which its prefix is looked for."""
-LEAST_MESSAGE = 16
+MIN_MESSAGE_WIDTH = 16
 """A shorter rest is no message: what stands in brackets is."""
 
 
 def message_at(text: str) -> int:
     """The index of the message in a line; 0 where the line has no prefix."""
     at = 0
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         found = _PART.match(text, at, PREFIX_CHARS)
         if found is None:
             break
         at = found.end()
     while text[at : at + 1] in (" ", "\t"):
         at += 1
-    return at if at and len(text) - at >= LEAST_MESSAGE else 0
+    return at if at and len(text) - at >= MIN_MESSAGE_WIDTH else 0
 
 
 def short_prefix(prefix: str) -> str:

@@ -13,7 +13,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import KERNEL_LOG, LogFile, RankSource
 
-MOST_RANGE = 100_000
+MAX_RANGE = 100_000
 HOW: dict[RankSource, str] = {
     "process": "RANK in its environment",
     "path": "the file's path",
@@ -189,7 +189,7 @@ def _of_nodes(names: list[str], fleet: Fleet) -> list[LogSource]:
 def _of_range(first: int, last: int, sources: list[LogSource]) -> Iterator[LogSource]:
     known = known_ranks(sources)
     wanted = [rank for rank in known if first <= rank <= last]
-    if not wanted or last < first or last - first > MOST_RANGE:
+    if not wanted or last < first or last - first > MAX_RANGE:
         named = str(first) if first == last else f"{first}-{last}"
         there = f"known are {folded(known)}" if known else "no log file of any rank is known"
         raise ChoiceError(f"no log of rank {named}; {there}")

@@ -15,8 +15,8 @@ from gpuwatch.wire import LogLine, Severity
 from gpuwatch.wire.codec import decode_strictly
 from gpuwatch.wire.limits import Count, Moment, Name, Rank, Text
 
-MOST_BYTES = 16 << 20
-MOST_KEPT = 500
+MAX_FILE_BYTES = 16 << 20
+MAX_BOOKMARKS = 500
 """Of more, those that were set first are forgotten."""
 
 
@@ -72,7 +72,7 @@ class BookmarkFile:
         """All that are kept, those that were set first before others; none where there is no file."""
         self.trouble = None
         try:
-            return decode_strictly(read_own(self.path, MOST_BYTES), _decoder, DamagedBookmarksError)
+            return decode_strictly(read_own(self.path, MAX_FILE_BYTES), _decoder, DamagedBookmarksError)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -91,7 +91,7 @@ class BookmarkFile:
                     return
                 edit(kept)
                 self.trouble, self._damage = self._damage, None
-                text = msgspec.json.format(msgspec.json.encode(kept[-MOST_KEPT:]), indent=2)
+                text = msgspec.json.format(msgspec.json.encode(kept[-MAX_BOOKMARKS:]), indent=2)
                 write_whole(self.path, text + b"\n")
         except OSError as error:
             self.trouble = f"bookmarks cannot be kept in {self.path}: {error.strerror}"

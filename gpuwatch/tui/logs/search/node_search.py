@@ -13,7 +13,7 @@ from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.model.session_protocol import Searcher
 from gpuwatch.wire import LogLine
 
-MOST_HITS = 20_000
+MAX_HITS = 20_000
 
 
 @dataclass(frozen=True, order=True)
@@ -104,7 +104,7 @@ class LogSearch:
         ):
             known = line.t if line.t is not None else line.arrived
             at = UNKNOWN if known is None else known - offset
-            if len(self.hits) < MOST_HITS:
+            if len(self.hits) < MAX_HITS:
                 insort(self.hits, Hit(at, stream.node, file, line.offset, line))
 
     def cancel(self) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from textual.containers import Grid
 
 from gpuwatch.tui.logs.widgets.pane import LogPane
-from gpuwatch.tui.logs.workspace.workspace import MOST_PANES, LogWorkspace
+from gpuwatch.tui.logs.workspace.workspace import MAX_PANES, LogWorkspace
 
-LEAST_WIDTH, LEAST_HEIGHT = 48, 7
+MIN_WIDTH, MIN_HEIGHT = 48, 7
 """Of a pane, where there is more than one."""
 
 
 def grid_for(wanted: int, width: int, height: int) -> tuple[int, int]:
     """Columns and rows for so many panes, as far as each keeps its least size; wide rather than high."""
-    most_columns, most_rows = max(1, width // LEAST_WIDTH), max(1, height // LEAST_HEIGHT)
-    wanted = max(1, min(wanted, most_columns * most_rows, MOST_PANES))
+    most_columns, most_rows = max(1, width // MIN_WIDTH), max(1, height // MIN_HEIGHT)
+    wanted = max(1, min(wanted, most_columns * most_rows, MAX_PANES))
     return min(
         ((c, -(-wanted // c)) for c in range(1, most_columns + 1) if -(-wanted // c) <= most_rows),
         key=lambda shape: (
@@ -29,7 +29,7 @@ class LogGrid(Grid):
     """Every pane there can be; those that are not needed are hidden. One may be shown alone."""
 
     def __init__(self, workspace: LogWorkspace) -> None:
-        self.panes = [LogPane(workspace, id=f"log-{n}") for n in range(MOST_PANES)]
+        self.panes = [LogPane(workspace, id=f"log-{n}") for n in range(MAX_PANES)]
         super().__init__(*self.panes, id="log-grid")
         self.workspace = workspace
         self.zoomed = False

@@ -22,7 +22,7 @@ GUTTER_CELLS = 2
 """Cells of the mark before a line."""
 CLOCK_CELLS = 14
 """Cells of a time with milliseconds, and of the sign that it is the arrival's."""
-MOST_RANKS = 32
+MAX_RANKS_WIDTH = 32
 """Cells for the list of ranks that state the same."""
 
 
@@ -99,7 +99,7 @@ def fold_tail(
     if cause_at is not None and row.at > cause_at:
         first, last = f"r{row.first_rank} {since(row.at, cause_at)}", since(row.until, cause_at)
         parts.append(Segment(f"  first {first}, last r{row.last_rank} {last}", look.dim))
-    elif len(text := folded(row.ranks)) <= MOST_RANKS:
+    elif len(text := folded(row.ranks)) <= MAX_RANKS_WIDTH:
         parts.append(Segment(f"  {text}", look.dim))
     out: list[Segment] = []
     for part in parts:
@@ -117,7 +117,7 @@ def since(at: float, cause_at: float) -> str:
 def fit_list(ranks: Iterable[int]) -> str:
     """A few ranks in words: `rank 17`, `ranks 3,9-11`."""
     text = folded(ranks)
-    text = text if len(text) <= MOST_RANKS else text[: MOST_RANKS - 1] + "+"
+    text = text if len(text) <= MAX_RANKS_WIDTH else text[: MAX_RANKS_WIDTH - 1] + "+"
     return f"rank {text}" if text.isdigit() else f"ranks {text}"
 
 

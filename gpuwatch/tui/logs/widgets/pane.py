@@ -43,8 +43,8 @@ from gpuwatch.tui.toolkit.styles import clean, fit
 WHEEL_LINES = 3
 SIDEWAYS_CELLS = 16
 """Cells that an arrow key scrolls to the side."""
-MOST_NAME = 18
-LEAST_MESSAGE = 32
+MAX_NAME_WIDTH = 18
+MIN_MESSAGE_WIDTH = 32
 """Cells that the message keeps before what stands behind it."""
 
 
@@ -122,7 +122,7 @@ class LogPane(LineView, can_focus=True):
             return 0
         nodes = len({buffer.source.node for buffer in view.feed.buffers}) > 1
         named = [len(self._whose(buffer, nodes=nodes)) for buffer in view.feed.buffers]
-        return min(MOST_NAME, max(named, default=0)) + 1
+        return min(MAX_NAME_WIDTH, max(named, default=0)) + 1
 
     @staticmethod
     def _whose(buffer: Buffer, *, nodes: bool) -> str:
@@ -180,7 +180,7 @@ class LogPane(LineView, can_focus=True):
         room = max(0, width - sum(segment.cell_length for segment in out))
         tail: list[Segment] = []
         if not shown.spot.piece and not shown.fold.fixed:
-            tail = fold_tail(shown.fold, self._everyone, self._cause_at, look, room - LEAST_MESSAGE)
+            tail = fold_tail(shown.fold, self._everyone, self._cause_at, look, room - MIN_MESSAGE_WIDTH)
         room -= sum(segment.cell_length for segment in tail)
         ink = Ink(
             look,

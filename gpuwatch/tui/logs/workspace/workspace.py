@@ -37,8 +37,8 @@ from gpuwatch.tui.model.view_state import ViewState
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
-MOST_PANES = 16
-MOST_FILES = 1024
+MAX_PANES = 16
+MAX_FILES = 1024
 SLOWEST_RANKS = 4
 
 
@@ -100,7 +100,7 @@ class LogWorkspace:
 
     def show(self, sources: Iterable[LogSource], lead: tuple[LogSource, int] | None = None) -> None:
         """Show these files, in panes of their own or merged, and of one of them a line by its offset."""
-        self.sources, self.first = list(sources)[:MOST_FILES], 0
+        self.sources, self.first = list(sources)[:MAX_FILES], 0
         self._chosen_for, self._alerts_seen = self._leading_id, None
         if self.mode == "everyone":
             self.mode = "merged"
@@ -185,7 +185,7 @@ class LogWorkspace:
 
     def panes(self, room: int) -> list[LogSource]:
         """The sources that have a pane, where so many fit."""
-        room = max(1, min(room, MOST_PANES))
+        room = max(1, min(room, MAX_PANES))
         self.first = max(0, min(self.first, len(self.sources) - 1))
         return self.sources[self.first : self.first + room]
 
@@ -203,7 +203,7 @@ class LogWorkspace:
             return
         wanted = self.sources
         if self.mode == "everyone":
-            ranks = every_rank(all_sources(self.view_state.fleet))[:MOST_FILES]
+            ranks = every_rank(all_sources(self.view_state.fleet))[:MAX_FILES]
             wanted = list(dict.fromkeys([*self.sources, *ranks]))
         self.opened.merge(wanted, lead)
 
