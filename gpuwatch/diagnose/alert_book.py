@@ -44,7 +44,7 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.runs.files.around import Around
 from gpuwatch.wire import Severity
 
-SETTLED_S = 3600.0
+RESOLVED_AFTER_S = 3600.0
 """A line or an event that was not reported again for so long is over."""
 SETTLE_EVERY_S = 10.0
 JUDGE_S_PER_ALERT = 0.0002
@@ -120,7 +120,7 @@ class AlertBook:
 
     def lasts_s(self, job: str | None) -> float:
         """How long (seconds) a line or event of a job counts after it was reported."""
-        return ENDED_S if job in self._ended.names else SETTLED_S
+        return ENDED_S if job in self._ended.names else RESOLVED_AFTER_S
 
     @property
     def silences(self) -> tuple[Silence, ...]:

@@ -13,7 +13,7 @@ _YAML_START = re.compile(r"---|[-?](\s|$)|[%\[{\"'!&*|>@`]|[^#]*?:(\s|$)")
 _NAME_AND_SLOTS = re.compile(r"([^\s:]+):([0-9]+)")
 """MPICH's `node1:8`; an IPv6 address has more than one colon."""
 _IGNORED = ("max_slots", "max-slots")
-"""OpenMPI's upper limit of processes: shows nothing about GPUs."""
+"""OpenMPI's upper limit of processes: it does not state how many GPUs there are."""
 
 
 def is_hostfile(text: str) -> bool:

@@ -60,8 +60,8 @@ class Thresholds:
     """Warn when a GPU's PCIe rate, or its PCIe or NVLink throughput, is at or under this share of its job's
     median (half the lanes)."""
     peer_time_pct: float = 110.0
-    """Warn when a rank's own time in a part of the step is over this share of its peers' median, and the rest
-    over 100 is as much of the step (a change of 10 % is a fail-slow in FALCON, arXiv 2410.12588)."""
+    """Warn when a rank's own time in a part of the step is over this share of its peers' median, and the
+    excess is at least the same share of the step (FALCON, arXiv 2410.12588, calls 10 % a fail-slow)."""
     nvlink_errors: float = 1.0
     """Warn from so many replays or recoveries between two readings; a CRC error counts a hundredth (DCGM's
     health check fails at one replay or recovery, and at 100 CRC errors a second)."""

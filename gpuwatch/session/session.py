@@ -222,7 +222,7 @@ class Session:
         return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
-        """What NCCL's RAS states on the addresses that these processes use (`wire.RasAnswers`)."""
+        """What NCCL's RAS reports at the addresses that these processes use (`wire.RasAnswers`)."""
         return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
     def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:

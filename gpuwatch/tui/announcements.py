@@ -31,7 +31,7 @@ class Announcements:
 
     def codes(self, incident: Incident, preferences: Preferences) -> str:
         """What the terminal is sent of an incident, as the person wants it."""
-        text = f"gpuwatch incident {incident.number}: {incident.sentence}"
+        text = f"gpuwatch incident {incident.number}: {incident.headline}"
         codes = _notification(text) if preferences.notify else ""
         if preferences.title:
             codes += ("" if self._titled else _KEEP_TITLE) + _title(text)

@@ -18,7 +18,7 @@ from tests.sentences import Sentences
 
 def only(cluster: Cluster, *, backlog: bool = False) -> Incident:
     found = cluster.judged(backlog=backlog)
-    assert len(found) == 1, [incident.sentence for incident in found]
+    assert len(found) == 1, [incident.headline for incident in found]
     return found[0]
 
 
@@ -68,7 +68,7 @@ def test_cuda_out_of_memory_on_one_rank(job: Cluster) -> None:
     incident = only(job)
     assert what(incident) == ("oom.cuda", 11, "gpu-002")
     assert incident.confidence == "high"
-    assert re.search(rf"\b{job.ranks - 1} ranks .* ALLREDUCE seq 2381", incident.sentence)
+    assert re.search(rf"\b{job.ranks - 1} ranks .* ALLREDUCE seq 2381", incident.headline)
 
 
 def test_rank_killed_by_the_kernel(job: Cluster) -> None:
@@ -108,8 +108,8 @@ def test_gpu_that_falls_off_the_bus(job: Cluster, sentences: Sentences) -> None:
     incident = only(job)
     assert what(incident) == ("gpu.xid.fell_off", 9, "gpu-002")
     # no log tells which GPU a rank uses
-    assert ("gpu-002 GPU 1" in incident.sentence) == (job.folder is None)
-    sentences(incident.sentence)
+    assert ("gpu-002 GPU 1" in incident.headline) == (job.folder is None)
+    sentences(incident.headline)
 
 
 def test_memory_error_told_inside_a_watchdog_line(job: Cluster) -> None:
@@ -216,7 +216,7 @@ def test_ranks_that_call_different_collectives(job: Cluster) -> None:
     job.hang(14.0, but=[6])
     incident = only(job)
     assert what(incident) == ("c10d.collective_mismatch", 6, "gpu-001")
-    assert "rank 0" in incident.sentence
+    assert "rank 0" in incident.headline
 
 
 def test_node_that_the_scheduler_loses(job: Cluster) -> None:
@@ -243,7 +243,7 @@ def test_node_that_gpuwatch_loses(live: Cluster, sentences: Sentences) -> None:
     )  # fmt: skip
     (incident,) = live.judged([lost])
     assert (incident.code, incident.node) == ("node_lost", "gpu-002")
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_disk_that_is_full_when_the_checkpoint_is_written(job: Cluster) -> None:
@@ -286,7 +286,7 @@ def test_job_that_the_scheduler_ends(job: Cluster, reason: str, code: str) -> No
     job.slurm(131.0, "srun: error: gpu-001: tasks 0-7: Killed")
     incident = only(job)
     assert what(incident) == (code, None, incident.node)
-    assert f"job {JOB}" in incident.sentence
+    assert f"job {JOB}" in incident.headline
 
 
 def test_loss_that_becomes_nan(job: Cluster) -> None:
@@ -302,8 +302,8 @@ def test_rank_0_that_saves_a_checkpoint_for_too_long(job: Cluster, sentences: Se
     job.hang(0.0, but=[0], op="_ALLGATHER_BASE", seq=411)
     incident = only(job)
     assert what(incident) == ("nccl.watchdog_timeout", 0, "gpu-001")
-    sentences(incident.sentence)
-    assert "rank 0 (gpu-001" in incident.sentence
+    sentences(incident.headline)
+    assert "rank 0 (gpu-001" in incident.headline
     assert incident.confidence == "medium"
     assert incident.silent == (0,)
 
@@ -317,7 +317,7 @@ def test_gpu_that_is_gone_while_the_logs_only_tell_of_timeouts(live: Cluster, se
     )  # fmt: skip
     (incident,) = live.judged([lost])
     assert what(incident) == ("gpu_lost", 13, "gpu-002")
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_where_nobody_is_silent_nobody_is_blamed(job: Cluster) -> None:

@@ -52,7 +52,7 @@ DIFFERENT = {
 @pytest.fixture(autouse=True)
 def old_lines_stand(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The logs of the corpus are of other years."""
-    monkeypatch.setattr(alert_book, "SETTLED_S", float("inf"))
+    monkeypatch.setattr(alert_book, "RESOLVED_AFTER_S", float("inf"))
     yield
 
 

@@ -45,7 +45,7 @@ def test_an_incident_names_the_kind_of_its_device(tmp_path: Path, kind: str, lin
     for text in (incident.cause.title, *incident.do, *incident.settle):
         assert not OF_NVIDIA.search(text), text
     assert kind in incident.cause.title or "CUDA" not in load_packs().by_id[incident.code].title
-    assert not OF_NVIDIA.search(incident.sentence.partition(kind)[0])
+    assert not OF_NVIDIA.search(incident.headline.partition(kind)[0])
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Launched:
         try:
             watch(self.session, lambda _fleet, _now: bool(true()), seconds=seconds)
         except AssertionError as error:
-            reported = [(one.code, one.rank, one.over, one.sentence) for one in self.session.book.incidents]
+            reported = [(one.code, one.rank, one.over, one.headline) for one in self.session.book.incidents]
             raise AssertionError(
                 f"{error}; {sorted(self.ranks())} {sorted(self.files())} {reported}"
             ) from error

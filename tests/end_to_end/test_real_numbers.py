@@ -44,7 +44,7 @@ def test_the_rank_whose_loss_was_nan_first_is_named_with_its_step(scene: Scene) 
     scene.until("nan", lambda: len(spread(scene, "nan")) == RANKS)  # and the watch has looked again since
     incident = scene.incident("nan")
     assert (incident.code, incident.rank) == ("num.nan_loss", WHOM)
-    assert f"rank {WHOM}" in incident.sentence
+    assert f"rank {WHOM}" in incident.headline
     scene.end("nan")
 
 

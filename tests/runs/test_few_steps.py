@@ -43,7 +43,7 @@ def test_a_short_run_counts_by_its_share(tmp_path: Path) -> None:
 )
 def test_ranks_that_log_less_are_not_behind(tmp_path: Path, ends: list[int]) -> None:
     ranks(tmp_path, ends)
-    assert (report(tmp_path).end.state, report(tmp_path).found) == ("finished", False)
+    assert (report(tmp_path).end.state, report(tmp_path).has_problems) == ("finished", False)
 
 
 def test_a_rank_that_logs_now_and_then_is_not_behind(tmp_path: Path) -> None:

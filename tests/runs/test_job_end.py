@@ -176,7 +176,7 @@ def test_a_short_log_that_ends_before_its_announced_end_stopped(
     assert (found.end.state, found.end.step, found.end.total_steps) == ("stopped", count, total)
     assert found.incidents == ()
     (alert,) = found.outside
-    assert (alert.code, alert.severity, found.found) == ("unknown", "warning", True)
+    assert (alert.code, alert.severity, found.has_problems) == ("unknown", "warning", True)
 
 
 def test_a_short_log_without_times_that_changed_just_now_may_still_be_written(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_the_last_line_counts_the_steps_of_a_log_that_does_not_say_how_it_ended(
 def test_a_rule_of_the_training_that_ends_it_early_is_no_failure(tmp_path: Path, line: str) -> None:
     (tmp_path / "rank_0.log").write_text(steps(399, 1000) + line + "\n")
     found = report(tmp_path)
-    assert (found.end.state, found.end.early, found.found) == ("finished", True, False)
+    assert (found.end.state, found.end.early, found.has_problems) == ("finished", True, False)
     assert scan_facts(found)["outcome"]["early"] is True
 
 
@@ -235,7 +235,7 @@ def test_steps_that_take_ten_times_as_long_to_the_end_are_slow_training(
     found = report(tmp_path)
     assert found.end.state == "finished"
     (alert,) = (each for each in found.outside if each.code == "train.slow")
-    assert (alert.severity, found.found) == ("warning", True)
+    assert (alert.severity, found.has_problems) == ("warning", True)
     assert abs(int(alert.fields["step"]) - slow_from) <= 20
 
 
@@ -254,7 +254,7 @@ def test_two_jobs_side_by_side_have_an_end_each(tmp_path: Path) -> None:
     found = report(tmp_path)
     states = {each.name: (each.end.state, each.end.step) for each in found.jobs}
     assert states == {"jobA": ("finished", 1000), "jobB": ("stopped", 499)}
-    assert (found.end.state, found.end.step, found.found) == ("stopped", 499, True)
+    assert (found.end.state, found.end.step, found.has_problems) == ("stopped", 499, True)
     verdict = gpuwatch("scan", str(tmp_path)).stdout.splitlines()[-1]
     assert "jobA: finished" in verdict
     assert "jobB: stopped" in verdict
@@ -298,7 +298,7 @@ def test_a_log_that_ends_with_a_failure_is_an_incident(last: str, tmp_path: Path
     (tmp_path / "t.log").write_text(steps(60, 300) + last)
     found = report(tmp_path)
     assert [incident.severity for incident in found.incidents] == ["error"]
-    assert last.strip()[-20:] in found.incidents[0].sentence
+    assert last.strip()[-20:] in found.incidents[0].headline
 
 
 def test_words_above_the_last_step_are_no_reason_for_the_end(tmp_path: Path) -> None:
@@ -404,7 +404,7 @@ def test_epochs_that_end_before_the_announced_number_are_a_stop(tmp_path: Path, 
     log.write_text(epochs(kind, 1, 3))
     os.utime(log, (START, START))
     found = report(tmp_path)
-    assert (found.end.state, found.end.epoch, found.found) == ("stopped", (3, 10), True)
+    assert (found.end.state, found.end.epoch, found.has_problems) == ("stopped", (3, 10), True)
 
 
 @pytest.mark.parametrize("kind", EPOCHS)
@@ -413,7 +413,7 @@ def test_all_announced_epochs_are_no_stop(tmp_path: Path, kind: str, first: int,
     log = tmp_path / "rank0.log"
     log.write_text(epochs(kind, first, last))
     os.utime(log, (START, START))
-    assert not report(tmp_path).found
+    assert not report(tmp_path).has_problems
 
 
 @pytest.mark.parametrize("ending", ["Training complete\n", "EarlyStopping: no improvement in 3 epochs\n"])
@@ -421,7 +421,7 @@ def test_epochs_that_a_line_ends_are_no_stop(tmp_path: Path, ending: str) -> Non
     log = tmp_path / "rank0.log"
     log.write_text(epochs("bar", 1, 3) + ending)
     os.utime(log, (START, START))
-    assert not report(tmp_path).found
+    assert not report(tmp_path).has_problems
 
 
 def test_a_log_of_epochs_written_now_is_no_stop(tmp_path: Path) -> None:

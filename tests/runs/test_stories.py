@@ -120,7 +120,7 @@ def test_the_node_that_lacks_a_module_is_to_blame_not_the_nodes_that_waited(
         ]
     incident = only(report_of(tmp_path, packs, files))
     assert (incident.code, incident.node) == ("env.import", "gpu-002")
-    assert "4 ranks there" in incident.sentence
+    assert "4 ranks there" in incident.headline
 
 
 def test_a_mistake_in_the_options_is_one_incident_over_all_nodes(tmp_path: Path, packs: Packs) -> None:
@@ -141,7 +141,7 @@ def test_ranks_of_another_group_are_not_the_odd_ones(tmp_path: Path, packs: Pack
         files[f"rank_{rank}.log"].append(waited(rank, whole, 512, "ALLREDUCE", "09:40:42"))
     incident = only(report_of(tmp_path, packs, files))
     assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 6)
-    assert "ALLGATHER seq 88123" in incident.sentence
+    assert "ALLGATHER seq 88123" in incident.headline
 
 
 def test_a_rank_with_nothing_pending_never_entered_though_its_group_is_named_shorter(
@@ -168,7 +168,7 @@ def test_a_rank_with_nothing_pending_never_entered_though_its_group_is_named_sho
     ]
     incident = only(report_of(tmp_path, packs, files))
     assert (incident.rank, incident.gpu) == (2, 2)
-    sentences(incident.sentence)
+    sentences(incident.headline)
     assert not any("py-spy" in step for step in incident.settle)  # nothing is left to look into
 
 

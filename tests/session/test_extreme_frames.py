@@ -20,7 +20,7 @@ from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.report.once.active import standing
-from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts, to_json
 from gpuwatch.report.once.tables import print_report
 from gpuwatch.report.once.text import report
@@ -107,7 +107,7 @@ def process(seed: int, packs: Packs) -> None:
         fleet.apply(Arrival("ab"[number % 2], now, frame))
         book.update(fleet, now, WALL + now)
         if number % 40 == 0:
-            stands, found = standing(book, fleet, WALL + now), findings(fleet, now)
+            stands, found = standing(book, fleet, WALL + now), placed_conditions(fleet, now)
             to_json(fleet_facts(fleet, found, now, WALL + now, stands))
             print_report(report(fleet, found, now, WALL + now, stands), io.StringIO())
     assert taken > FRAMES // 10, "most frames were refused: the test reached nothing"

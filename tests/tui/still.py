@@ -24,7 +24,7 @@ from gpuwatch.rules.load import load_packs
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.model.alert_snapshot import Book
 from tests.link.demo.story import told_until
-from tests.tui.told_alerts import StillBook
+from tests.tui.scripted_alerts import StillBook
 
 NOW = 10_000.0
 

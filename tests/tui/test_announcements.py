@@ -8,8 +8,8 @@ from msgspec import structs
 
 from gpuwatch.tui.model.preferences import Preferences
 from tests.tui.counting import on_terminal
+from tests.tui.scripted_alerts import demo_book, demo_incident
 from tests.tui.still import demo_session, still_app
-from tests.tui.told_alerts import demo_book, demo_incident
 
 HOSTILE = "rank 3: \x1b]0;owned\x07 a;b \x9c\u202e end" + "x" * 500
 

@@ -14,8 +14,8 @@ from gpuwatch.link.stream.inbox import Arrival, LinkStatus
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from tests.tui.screen_text import fleet_of, text_on
+from tests.tui.scripted_alerts import demo_book
 from tests.tui.still import NOW, StillSession, demo_session, judged_session, still_app
-from tests.tui.told_alerts import demo_book
 
 
 def hints(app: GpuwatchApp) -> set[str]:

@@ -138,7 +138,7 @@ def scan_and_print(
     if result.stopped:
         click.echo("gpuwatch: interrupted; showing the results so far", err=True)
         return exit_codes.INTERRUPTED
-    return exit_codes.UNHEALTHY if report.found else exit_codes.HEALTHY
+    return exit_codes.UNHEALTHY if report.has_problems else exit_codes.HEALTHY
 
 
 def progress(total: int, files: int, stop: StopRequest) -> AbstractContextManager[Watch]:

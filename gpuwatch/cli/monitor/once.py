@@ -52,7 +52,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
     """Connect, wait for the first full samples, print the report to stdout; the exit status."""
     from gpuwatch.report.once.active import standing
     from gpuwatch.report.once.first_report import COLD_S, wait_for_first_report
-    from gpuwatch.report.once.health import findings, healthy
+    from gpuwatch.report.once.health import healthy, placed_conditions
 
     cold_s = COLD_S if wait_s is None else 0.0
     wait_s = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
@@ -60,7 +60,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
         with waiting_line() as progress:
             wait_for_first_report(session, wait_s, progress, cold_s=cold_s)
         fleet, now, unix = session.fleet, time.monotonic(), time.time()
-        found, stands = findings(fleet, now), standing(session.book, fleet, unix)
+        found, stands = placed_conditions(fleet, now), standing(session.book, fleet, unix)
         print_as(form, fleet, found, now, unix, stands)
     well = healthy(fleet, found, now, stands.incidents, stands.alerts)
     return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY

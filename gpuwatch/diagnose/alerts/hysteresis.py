@@ -46,8 +46,8 @@ class Held:
     node: str
     condition: Condition
     since: float
-    """When it was first seen (our monotonic clock); a pause begins it anew, of a reported one only
-    `clear_s`."""
+    """When it was first seen (our monotonic clock). A gap resets it: any gap before the condition is
+    reported, one longer than `clear_s` afterwards."""
     seen: float
     """When it was last seen."""
     began: float

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import last_offset, outlived, recoveries
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import Recovery
@@ -72,7 +72,7 @@ def _is_same(line: str, text: str) -> bool:
 
 
 def _lines(rows: Sequence[LogLine]) -> list[str]:
-    return [shown(row.text.encode("utf-8", "replace"))[:LINE_CHARS] for row in rows if row.text.strip()]
+    return [line_text(row.text.encode("utf-8", "replace"))[:LINE_CHARS] for row in rows if row.text.strip()]
 
 
 def own_files(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:

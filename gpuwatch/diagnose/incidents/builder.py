@@ -15,7 +15,7 @@ from gpuwatch.diagnose.incidents.culprit import CulpritChoice, chosen_culprit, w
 from gpuwatch.diagnose.incidents.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.grouping import AlertGroup, groups
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
-from gpuwatch.diagnose.incidents.root_cause import RootCause, verdict
+from gpuwatch.diagnose.incidents.root_cause import RootCause, root_cause_of
 from gpuwatch.diagnose.incidents.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import Alert
@@ -76,51 +76,61 @@ def incident_of(
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     alerts = [within_world(alert, where, job) for alert in alerts]
     believed = that_may_lead(alerts)
-    found, stuck = _root_cause(believed, where, job)
-    blame = without_accused(chosen_culprit(found, stuck, believed, where, job), found.cause, believed)
-    cause = found.cause
+    root_cause, stuck = _root_cause(believed, where, job)
+    cause = root_cause.cause
+    culprit = without_accused(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)
     if cause is not None:
         alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
     code = _class(cause, stuck, alerts)
-    first = _first_moment(cause, stuck, alerts)
-    did = _last_activity(stuck, alerts, last_lines or {}) if cause is None else None
-    stated = headline.HeadlineFacts(
-        cause, blame.rank, blame.node, blame.gpu, stuck, tuple(alerts), found.named, blame.votes, job, did
+    activity = _last_activity(stuck, alerts, last_lines or {}) if cause is None else None
+    facts = headline.HeadlineFacts(
+        cause,
+        culprit.rank,
+        culprit.node,
+        culprit.gpu,
+        stuck,
+        tuple(alerts),
+        root_cause.named,
+        culprit.votes,
+        job,
+        activity,
     )
-    ids = min(alerts, key=lambda alert: (alert.first, alert.id)).id
-    explain, do, links = _playbook(code, cause, alerts, blame, packs)
-    weighed = alerts if cause is None else [cause]  # what follows an acknowledged cause is no news
-    acknowledged = all(alert.acknowledged for alert in weighed)
-    text = headline.sentence(stated, where, now)
-    if _inferred(blame.rank, cause, where.ranks(job)):
-        text, blame = guessed(text), replace(blame, confidence="low", because=f"{blame.because}; {INFERRED}")
+    first_id = min(alerts, key=lambda alert: (alert.first, alert.id)).id
+    explain, do, links = _playbook(code, cause, alerts, culprit, packs)
+    acknowledged_at = _acknowledged_at(cause, alerts)
+    text = headline.sentence(facts, where, now)
+    if _inferred(culprit.rank, cause, where.ranks(job)):
+        text, culprit = (
+            guessed(text),
+            replace(culprit, confidence="low", because=f"{culprit.because}; {INFERRED}"),
+        )
     return Incident(
-        id=f"{job or 'nodes'}-{zlib.crc32(ids.encode()):08x}",
+        id=f"{job or 'nodes'}-{zlib.crc32(first_id.encode()):08x}",
         number=0,
-        sentence=text,
+        headline=text,
         code=code,
         severity=severity_of_incident(cause, alerts),
-        first=first,
+        first=_first_moment(cause, stuck, alerts),
         last=max(alert.last for alert in alerts),
-        rank=blame.rank,
-        node=blame.node,
-        gpu=blame.gpu,
+        rank=culprit.rank,
+        node=culprit.node,
+        gpu=culprit.gpu,
         job=job,
-        confidence=blame.confidence,
-        because=blame.because,
-        settle=_settled_by(stated, blame, where),
+        confidence=culprit.confidence,
+        because=culprit.because,
+        settle=_settled_by(facts, culprit, where),
         cause=cause,
         alerts=tuple(alerts),
-        followers=headline.followers(stated, where),
+        followers=headline.followers(facts, where),
         silent=stuck.silent if stuck is not None else (),
         timeline=timeline(alerts, stuck),
         explain=explain,
         do=do,
         links=links,
-        last_activity=did,
+        last_activity=activity,
         over=all(alert.state != "firing" for alert in alerts),
-        acknowledged=acknowledged,
-        acknowledged_at=max(a.acknowledged_at or 0.0 for a in weighed) if acknowledged else None,
+        acknowledged=acknowledged_at is not None,
+        acknowledged_at=acknowledged_at,
     )
 
 
@@ -139,7 +149,7 @@ def _root_cause(
     believed: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[RootCause, Hang | None]:
     """The root cause of alerts that are not refuted, and the collective that they hang in."""
-    found, stuck = verdict(believed), hang(believed, where, job)
+    found, stuck = root_cause_of(believed), hang(believed, where, job)
     found.named = tuple(rank for rank in found.named if where.may_be_rank(rank, job))
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
         # seen from outside no rank stood out; time-outs that came since may show who did not take part
@@ -148,7 +158,7 @@ def _root_cause(
 
 
 def _playbook(
-    code: str, cause: Alert | None, alerts: Sequence[Alert], blame: CulpritChoice, packs: RulePacks
+    code: str, cause: Alert | None, alerts: Sequence[Alert], culprit: CulpritChoice, packs: RulePacks
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Explanation, steps and links for an incident of this class."""
     raised = None if cause is None else raised_by(cause, alerts)
@@ -158,9 +168,9 @@ def _playbook(
     explain, do, links = playbook(
         code if raised is None else raised.code,
         packs,
-        blame.node,
-        blame.gpu,
-        blame.rank,
+        culprit.node,
+        culprit.gpu,
+        culprit.rank,
         unconfirmed=cause is not None
         and (bool(cause.doubt) or cause.writer_unknown)
         and code.startswith(KERNEL_RULES),
@@ -199,17 +209,17 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
     return errors[0].code if errors else UNKNOWN
 
 
-def _settled_by(stated: headline.HeadlineFacts, blame: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
+def _settled_by(stated: headline.HeadlineFacts, culprit: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
     """What would settle the doubt: of a hang without a word its own signs report."""
     cause = stated.cause
     if cause is not None and cause.code == HANG:
         return tuple(str(cause.fields["settle"]).split("; "))
     code = UNKNOWN if cause is None else cause.code
-    who = blame.rank, blame.node, blame.gpu
+    who = culprit.rank, culprit.node, culprit.gpu
     ended = any(alert.code in EXITS or alert.code == "launch.siblings_killed" for alert in stated.alerts)
     unexplained = cause is None
     return settle(
-        code, blame.confidence, who, stated.hang, stated.job, where, ended=ended, unexplained=unexplained
+        code, culprit.confidence, who, stated.hang, stated.job, where, ended=ended, unexplained=unexplained
     )
 
 
@@ -218,3 +228,11 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
         return cause.first
     stated = [alert for alert in alerts if alert.role != "hint"] or alerts
     return stuck.began if stuck is not None else min(alert.first for alert in stated)
+
+
+def _acknowledged_at(cause: Alert | None, alerts: Sequence[Alert]) -> float | None:
+    """When the last alert that counts was acknowledged; what follows an acknowledged cause is no news."""
+    weighed = alerts if cause is None else [cause]
+    if not all(alert.acknowledged for alert in weighed):
+        return None
+    return max(alert.acknowledged_at or 0.0 for alert in weighed)

@@ -1,4 +1,7 @@
-"""The rank or node that an incident names as culprit, and how sure that is. Pure."""
+"""The rank or node that an incident names as culprit, and how sure that is. Pure.
+
+Which failure came first is decided in `root_cause`; this module finds who it belongs to.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
 from gpuwatch.diagnose.incidents.grouping import GAP_S, AlertGroup
-from gpuwatch.diagnose.incidents.root_cause import verdict
+from gpuwatch.diagnose.incidents.root_cause import root_cause_of
 from gpuwatch.diagnose.missing_ranks.vanished import CODE
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, TIMEOUTS
@@ -36,7 +36,7 @@ def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
     """Whether connections broke and no line states why; who gives up waiting first is not who is missed."""
     if any(each.code in TIMEOUTS or each.code == CODE for each in alerts):
         return False
-    cause = verdict(alerts).cause
+    cause = root_cause_of(alerts).cause
     return cause is None or cause.code in PEER_CONNECTION_ERRORS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 from msgspec import structs
 
@@ -24,26 +25,38 @@ KERNEL_S = 30.0
 """A line of the kernel or scheduler may be stamped later than the end of the process that it explains."""
 EXPLAINED_S = 600.0
 """A traceback of a rank explains its exit this long afterwards."""
-PEERS_WEIGHT = 5
 LOGGED_BYTES = 16384
 """An exception with its traceback stands at most so far above the launcher's line about the exit."""
 MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated", "mpi.abort"))
 """How a rank also ends that only lost its peers."""
 
 
-def weight(alert: Alert) -> int:
-    """The smaller, the more likely a cause: lists, causes by themselves, ends of processes, the rest."""
+class CausePrecedence(IntEnum):
+    """What kind of cause an alert is; of two alerts of the same moment the smaller one is the cause."""
+
+    NAMES_CULPRIT = 0
+    EXPLAINS_ITSELF = 1
+    PROCESS_END = 2
+    FIRST_SYMPTOM = 3
+    GENERIC_EXCEPTION = 4
+    LOST_PEER = 5
+    FOLLOWING_END = 6
+    """An end that other failures bring about, too: an abort, a signal of the launcher."""
+
+
+def precedence(alert: Alert) -> CausePrecedence:
+    """The kind of cause that an alert is."""
     if alert.code in NAMES_CULPRIT and alert.role == "root":
-        return 0
+        return CausePrecedence.NAMES_CULPRIT
     if EXITS.get(alert.code, 0) >= 2:
-        return 6
+        return CausePrecedence.FOLLOWING_END
     if alert.code in PEER_CONNECTION_ERRORS:
-        return PEERS_WEIGHT
+        return CausePrecedence.LOST_PEER
     if alert.code in GENERIC_EXCEPTIONS:
-        return 4
+        return CausePrecedence.GENERIC_EXCEPTION
     if alert.role == "first":
-        return 3
-    return 2 if alert.code in EXITS else 1
+        return CausePrecedence.FIRST_SYMPTOM
+    return CausePrecedence.PROCESS_END if alert.code in EXITS else CausePrecedence.EXPLAINS_ITSELF
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
@@ -88,7 +101,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
         if not earlier and best.code in EXITS and best.rank is not None:
             unranked = [alert for alert in _logged_above(alerts, best) if alert.id not in seen]
             if unranked:
-                cause = min(unranked, key=lambda alert: (weight(alert), alert.first))
+                cause = min(unranked, key=lambda alert: (precedence(alert), alert.first))
                 return structs.replace(cause, node=best.node or cause.node, rank=best.rank)
         if not earlier and best.code in EXITS and best.rank is None:
             earlier = [alert for alert in _only_exception(alerts, best) if alert.id not in seen]
@@ -98,7 +111,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
                 return structs.replace(earlier[0], node=best.node or earlier[0].node, rank=best.rank)
         if not earlier:
             return _placed(best, alerts)
-        best = min(earlier, key=lambda alert: (weight(alert), alert.first))
+        best = min(earlier, key=lambda alert: (precedence(alert), alert.first))
         seen.add(best.id)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.logs.lines.levels import level
@@ -12,10 +12,10 @@ from gpuwatch.diagnose.alerts.unexplained import last_resort
 from gpuwatch.diagnose.incidents.explaining_error import (
     KERNEL_S,
     MILD_ENDS,
-    PEERS_WEIGHT,
     SAME_MOMENT_S,
+    CausePrecedence,
     explained,
-    weight,
+    precedence,
 )
 from gpuwatch.diagnose.incidents.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
@@ -56,7 +56,7 @@ class RootCause:
     """What else could have been first."""
 
 
-def verdict(alerts: Sequence[Alert]) -> RootCause:
+def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     """Choose the cause among the alerts of one group."""
     limits = bounds(alerts)
     candidates = _candidates(alerts, limits)
@@ -67,16 +67,16 @@ def verdict(alerts: Sequence[Alert]) -> RootCause:
         untimed = [alert for alert in untimed if not _is_later(alert, best, limits)]
     found = RootCause()
     if untimed:
-        strongest = min(untimed, key=lambda alert: (weight(alert), limits[alert.id][1]))
+        strongest = min(untimed, key=lambda alert: (precedence(alert), limits[alert.id][1]))
         strongest = _absent_rank_failure(strongest, candidates)
         if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
             best = strongest
-        elif best is None or weight(strongest) < weight(best):
+        elif best is None or precedence(strongest) < precedence(best):
             best = strongest
             found.doubts.append("the line that names the cause has no time of its own")
-        elif weight(strongest) == weight(best) and strongest.rank != best.rank:
+        elif precedence(strongest) == precedence(best) and strongest.rank != best.rank:
             found.doubts.append(f"{strongest.title!r} has no time and may be older")
-    accuser = None if best is not None and weight(best) < PEERS_WEIGHT else _accuser(alerts)
+    accuser = None if best is not None and precedence(best) < CausePrecedence.LOST_PEER else _accuser(alerts)
     if accuser is not None:
         return RootCause(accuser, listed(accuser))
     if best is None or best.code == UNKNOWN:
@@ -125,47 +125,51 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
 
 def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
     """Causes by role that are neither victims' words nor what came after everything had ended."""
-    entered: dict[int, float] = {}
-    gave_up = min((alert.first for alert in alerts if alert.code in TIMEOUTS), default=None)
-    for alert in alerts:
-        if alert.code in TIMEOUTS and alert.rank is not None:
-            entered[alert.rank] = min(onset(alert), entered.get(alert.rank, alert.first))
-    possible = [
-        alert
-        for alert in alerts
-        if alert.role in ("root", "first")
-        and alert.code not in TIMEOUTS
-        and not is_precursor(alert)
-        and alert.code != UNEXPLAINED
-        and (alert.severity in ("error", "critical") or alert.code in NAMES_CULPRIT)
-        and not (alert.code == "c10d.monitored_barrier" and alert.rank not in (0, None) and not listed(alert))
-    ]
-    possible = [alert for alert in possible if not _torn_down(alert, alerts)]
-    signalled = {alert.rank for alert in possible if alert.code == SIGNALLED}
-    if any(
-        alert.rank not in signalled and weight(alert) < PEERS_WEIGHT
-        for alert in possible
-        if alert.rank is not None
-    ):
-        possible = [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
+    timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
+    possible = [alert for alert in alerts if _may_be_cause(alert) and not _torn_down(alert, alerts)]
+    possible = _without_signalled(possible)
+    entered = _entered_collectives(timeouts)
     followed = set(entered) | _only_lost_peers(alerts, possible)
-    late = math.inf if gave_up is None else gave_up + AFTERMATH_S
+    aftermath = min((alert.first for alert in timeouts), default=math.inf) + AFTERMATH_S
     alive = _alive(possible)
-    ranks = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
+    rank_of_pid = {a.fields["pid"]: a.rank for a in alerts if "pid" in a.fields and a.rank is not None}
 
-    def whose(alert: Alert) -> int | None:
-        """A launcher's line may know only the pid; its table states whose that is."""
-        return alert.rank if alert.rank is not None else ranks.get(alert.fields.get("pid", ""))
+    def is_candidate(alert: Alert) -> bool:
+        if alert.code in NAMES_CULPRIT:
+            return True
+        # a launcher's line may know only the pid; its table states whose that is
+        rank = alert.rank if alert.rank is not None else rank_of_pid.get(alert.fields.get("pid", ""))
+        gave_up = alert.code in EXITS and rank in followed
+        survived = not alert.kernel and _survived(alert, entered, alive)
+        return limits[alert.id][0] <= aftermath and not survived and not gave_up
 
-    return [
-        alert
-        for alert in possible
-        if alert.code in NAMES_CULPRIT
-        or (
-            (limits[alert.id][0] <= late and (alert.kernel or not _survived(alert, entered, alive)))
-            and not (alert.code in EXITS and whose(alert) in followed)
-        )  # it gave up waiting or lost its peers, and ended of that
-    ]
+    return [alert for alert in possible if is_candidate(alert)]
+
+
+def _may_be_cause(alert: Alert) -> bool:
+    """Whether the role, class and severity of an alert allow it to be a cause."""
+    if alert.role not in ("root", "first") or alert.code in TIMEOUTS or alert.code == UNEXPLAINED:
+        return False
+    if is_precursor(alert) or not (alert.severity in ("error", "critical") or alert.code in NAMES_CULPRIT):
+        return False
+    return alert.code != "c10d.monitored_barrier" or alert.rank in (0, None) or bool(listed(alert))
+
+
+def _without_signalled(possible: list[Alert]) -> list[Alert]:
+    """Leave out ranks that their launcher stopped, where another rank reports an error of its own."""
+    signalled = {alert.rank for alert in possible if alert.code == SIGNALLED} | {None}
+    if any(a.rank not in signalled and precedence(a) < CausePrecedence.LOST_PEER for a in possible):
+        return [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
+    return possible
+
+
+def _entered_collectives(timeouts: Iterable[Alert]) -> dict[int, float]:
+    """Rank -> when it entered the collective that it gave up waiting for."""
+    entered: dict[int, float] = {}
+    for alert in timeouts:
+        if alert.rank is not None:
+            entered[alert.rank] = min(onset(alert), entered.get(alert.rank, alert.first))
+    return entered
 
 
 def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
@@ -230,19 +234,20 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
     raised = {alert.rank for alert in alerts if alert.code in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
-        key=lambda alert: (_when(alert), weight(alert), _is_mute(alert, raised), alert.position),
+        key=lambda alert: (_when(alert), precedence(alert), _is_mute(alert, raised), alert.position),
     )
     lists = [alert for alert in ordered if alert.code in NAMES_CULPRIT and alert.role == "root"]
     if lists:
         return _listed_culprit(lists[0], ordered)
     best: Alert | None = None
     for alert in ordered:
-        if best is None or (weight(alert) < weight(best) and alert.first - best.first <= _slack(best, alert)):
+        stronger = best is not None and precedence(alert) < precedence(best)
+        if best is None or (stronger and alert.first - best.first <= _slack(best, alert)):
             best = alert
     if best is not None and _is_mild(best):
         same = [each for each in ordered if each.code == best.code and not _is_mild(each)]
         best = next((each for each in same if each.first - best.first <= SAME_MOMENT_S), best)
-    if best is not None and weight(best) >= PEERS_WEIGHT:
+    if best is not None and precedence(best) >= CausePrecedence.LOST_PEER:
         warned = [alert for alert in alerts if alert.severity == "warning" and alert.role == "root"]
         return next((alert for alert in warned if explains(alert.code, best.code)), best)
     return best
@@ -269,11 +274,14 @@ def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
         crashed = alert.code in LAUNCHER and alert.code not in MILD_ENDS and EXITS.get(alert.code) == 0
         if crashed and alert.rank in named and alert.first <= explicit.first + PEERS_SOONER_S:
             return alert
-        if alert.first <= explicit.first and alert.code not in NAMES_CULPRIT and weight(alert) < PEERS_WEIGHT:
-            if named and alert.rank in named:
-                return alert
-            if not named and alert.first < explicit.first - SAME_MOMENT_S and weight(alert) <= 2:
-                return alert
+        kind = precedence(alert)
+        if alert.first > explicit.first or alert.code in NAMES_CULPRIT or kind >= CausePrecedence.LOST_PEER:
+            continue
+        if named and alert.rank in named:
+            return alert
+        older = alert.first < explicit.first - SAME_MOMENT_S
+        if not named and older and kind <= CausePrecedence.PROCESS_END:
+            return alert
     return explicit
 
 
@@ -287,11 +295,11 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
         for alert in candidates
         if alert.code not in NAMES_CULPRIT
         and alert.code not in RENDEZVOUS_TIMEOUTS
-        and weight(alert) <= 2
+        and precedence(alert) <= CausePrecedence.PROCESS_END
         and (alert.node, alert.rank) not in came
         and alert.first <= waited.first + SAME_MOMENT_S
     ]
-    return min(away, key=lambda alert: (weight(alert), alert.first, alert.position), default=waited)
+    return min(away, key=lambda alert: (precedence(alert), alert.first, alert.position), default=waited)
 
 
 def _slack(best: Alert, later: Alert) -> float:
@@ -315,7 +323,7 @@ def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
         alert
         for alert in candidates
         if alert.id != best.id
-        and weight(alert) <= weight(best)
+        and precedence(alert) <= precedence(best)
         and (alert.node != best.node or None is not alert.rank != best.rank)
         and alert.code != best.code
         and not explains(alert.code, best.code)

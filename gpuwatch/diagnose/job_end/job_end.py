@@ -139,9 +139,11 @@ def job_end(
     furthest = max((track.marks[-1].step for track in main), default=None)
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     ranks = rank_ends(main)
-    behind = ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
     behind = (
-        behind or absent_from_collective(main, closings) or busy_behind(main, closings) or far_behind(main)
+        ranks_behind(main, ranks, 1 if has_stalled(main, closings) else BEHIND_STEPS)
+        or absent_from_collective(main, closings)
+        or busy_behind(main, closings)
+        or far_behind(main)
     )
     ends = [alert for alert in alerts if alert.code == FINISHED]
     complete = furthest is not None and reached(furthest, total) and epoch is None
@@ -164,16 +166,16 @@ def job_end(
         state = "stopped"
     failed = any(is_failure(alert) for alert in with_interruption(alerts))
     return JobEnd(
-        state,
-        furthest,
-        total,
-        ranks,
-        behind if state == "stopped" else (),
-        early and state == "finished" and not complete,
-        epoch,
-        tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
-        tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
-        signal_of(main, closings) if state in ("stopped", "unknown") and not failed else None,
+        state=state,
+        step=furthest,
+        total_steps=total,
+        ranks=ranks,
+        behind=behind if state == "stopped" else (),
+        early=early and state == "finished" and not complete,
+        epoch=epoch,
+        finished=tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
+        nodes=tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
+        signal=signal_of(main, closings) if state in ("stopped", "unknown") and not failed else None,
     )
 
 

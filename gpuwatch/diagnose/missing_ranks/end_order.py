@@ -24,7 +24,7 @@ from gpuwatch.fleet.fleet import Fleet
 
 APART_S = 1.0
 """Lists of two nodes are on the way for different times; ends closer together have no order."""
-SETTLED_S = 2 * EVERY_S
+COMPLETE_S = 2 * EVERY_S
 """The last steps and lines of a job arrive within this after its last rank was gone."""
 KEPT_S = 3600.0
 """The order of an end older than this is dropped."""
@@ -82,7 +82,7 @@ class EndOrderWatch:
         changed = False
         for job, ranks in jobs.items():
             ends = [each.gone_by for each in ranks if each.gone_by is not None]
-            if len(ends) < len(ranks) or wall - max(ends) < SETTLED_S:
+            if len(ends) < len(ranks) or wall - max(ends) < COMPLETE_S:
                 continue
             for each in ranks:
                 del self._seen[job, each.rank]

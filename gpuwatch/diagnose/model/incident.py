@@ -51,7 +51,7 @@ class Incident(msgspec.Struct, frozen=True):
     """Stable while the incident lasts: of the job and its first alert."""
     number: int
     """1, 2, 3 in a session."""
-    sentence: str
+    headline: str
     """The first failing rank, its GPU and node, the cause, and how many only follow."""
     code: str
     """The class of the cause; of the timeouts where the cause is not logged; `UNKNOWN`: nothing is known."""

@@ -18,7 +18,7 @@ def outcome_text(job: EndedJob, incident: Incident | None, now: float) -> str:
     """
     ranks = f"{plural(len(job.ranks), 'rank')} on " if job.ranks else ""
     place = f"{ranks}{fold(job.nodes)}, last line {clock(job.last, now)}"
-    outcome = job.end.text if incident is None else incident.sentence
+    outcome = job.end.text if incident is None else incident.headline
     outcome = outcome if job.searched else "its logs are not searched yet"
     later = "; another job was started there since" if job.superseded else ""
     return f"{job.name} ({place}): {outcome}{later}"

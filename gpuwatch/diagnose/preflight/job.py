@@ -136,7 +136,7 @@ def in_step(case: PreflightData) -> Check:
     return Check(
         id_,
         "FAIL",
-        listed(one.sentence for one in reported),
+        listed(one.headline for one in reported),
         nodes,
         "gpuwatch SOURCE, key 4, has the evidence.",
     )

@@ -12,7 +12,7 @@ from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import EQUAL_PCT, MIN_PEERS, WORKING_PCT, works_alone
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, middle
-from gpuwatch.diagnose.straggler.outliers import Outlier, equally_busy, few, lowest
+from gpuwatch.diagnose.straggler.outliers import Outlier, equally_busy, lowest, max_outliers
 
 FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
 """Peers that compute or wait in collectives are about always busy; power is compared only among such."""
@@ -51,7 +51,7 @@ def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
         return
     usual = median(busy for _, busy in known)
     low = [(each, busy) for each, busy in known if busy < usual * busy_pct / 100.0]
-    if usual < FULL_PCT or len(low) > few(len(known)):
+    if usual < FULL_PCT or len(low) > max_outliers(len(known)):
         return
     for each, busy in low:
         yield Outlier(

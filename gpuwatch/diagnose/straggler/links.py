@@ -7,7 +7,7 @@ from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import EQUAL_PCT, MIN_PEERS, WORKING_PCT
 from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
-from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, equally_busy, few, lowest
+from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, equally_busy, lowest, max_outliers
 
 MIN_PCIE_BPS, MIN_NVLINK_BPS = 1e8, 1e9
 """Links that move less are idle, and idle links differ by chance."""
@@ -28,7 +28,7 @@ def narrow_pcie(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
     usual = median(rate for _, rate in known)
     wide = next((each.pcie for each, rate in known if rate >= usual), "")
     slow = [(each, rate) for each, rate in known if rate <= usual * link_pct / 100.0]
-    if len(slow) > few(len(known)):
+    if len(slow) > max_outliers(len(known)):
         return
     for each, rate in slow:
         if not _below_own(each):

@@ -1,4 +1,7 @@
-"""A rank that stands out among its peers by one figure, and what it takes to stand out."""
+"""A rank that stands out among its peers by one figure, and what it takes to stand out.
+
+The thresholds are the settings `peer_*` of `hosts.plan.Thresholds`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class Outlier:
     what: str
     """What it does, after `one of 64 ranks`."""
     cost: float | None = None
-    """The share of the job's time that it costs; None: the figure does not state."""
+    """The share of the job's time that it costs; None: unknown."""
     cause: str = ""
     """Where the figure itself states why."""
     load: GpuLoad | None = None
@@ -53,9 +56,9 @@ class Outlier:
         return f"{self.figure} {self.own}, median of its {self.peers} peers {self.usual}"
 
 
-def few(count: int) -> int:
-    """So many outliers of a group are outliers."""
-    return max(1, int(MAX_OUTLIER_SHARE * count))
+def max_outliers(group_size: int) -> int:
+    """The number of ranks of a group that may stand out; if more do, they have other work."""
+    return max(1, int(MAX_OUTLIER_SHARE * group_size))
 
 
 def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -> list[GpuLoad]:

@@ -12,7 +12,7 @@ from statistics import median
 
 from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.diagnose.model.condition import duration
-from gpuwatch.diagnose.straggler.outliers import Outlier, few
+from gpuwatch.diagnose.straggler.outliers import Outlier, max_outliers
 from gpuwatch.diagnose.straggler.stepping_jobs import job_of
 from gpuwatch.diagnose.training.throughput import COMMUNICATION
 from gpuwatch.fleet.fleet import Fleet
@@ -94,7 +94,7 @@ def _longer(
     slow = {
         rank: own for rank, own in known.items() if own > usual * (1 + limit) and own - usual > limit * step_s
     }
-    if len(slow) > few(len(known)):
+    if len(slow) > max_outliers(len(known)):
         return
     for rank, own in slow.items():
         yield Outlier(

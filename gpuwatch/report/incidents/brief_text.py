@@ -40,5 +40,5 @@ def key_lines(incident: Incident, place: Callable[[Proof], str]) -> list[ReportL
 
 def sentence_line(incident: Incident) -> ReportLine:
     """`1  CRITICAL  rank 11 (gpu-002 GPU 3): ...`."""
-    text = f"{incident.number}  {incident.severity.upper()}  {incident.sentence}"
+    text = f"{incident.number}  {incident.severity.upper()}  {incident.headline}"
     return ReportLine(plain(text), incident.severity, hang=len(INDENT))

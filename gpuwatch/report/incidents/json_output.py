@@ -31,7 +31,8 @@ def incident_facts(incident: Incident) -> Facts:
     cause = incident.cause
     return with_new_names(
         {
-            "sentence": plain(incident.sentence),
+            "headline": (headline := plain(incident.headline)),
+            "sentence": headline,
             "class": incident.code,
             "severity": incident.severity,
             "rank": incident.rank,

@@ -36,7 +36,7 @@ class PlacedCondition:
         return self.node.name if self.gpu is None else f"{self.node.name} GPU {self.gpu.info.index}"
 
 
-def findings(fleet: Fleet, now: float) -> list[PlacedCondition]:
+def placed_conditions(fleet: Fleet, now: float) -> list[PlacedCondition]:
     """Every condition that holds now, the gravest first, then in the order of the plan."""
     thresholds = fleet.plan.thresholds
     found: list[PlacedCondition] = []
@@ -63,7 +63,7 @@ def findings(fleet: Fleet, now: float) -> list[PlacedCondition]:
         seen = Evidence(f"{each.present} of {each.world_size} ranks are seen")
         condition = Condition("rank_unstarted", "warning", f"{each.text} ({job_text(each.job)})", seen)
         found.append(PlacedCondition(each.node, None, condition))
-    return sorted(found, key=lambda finding: ORDER.index(finding.condition.severity))
+    return sorted(found, key=lambda placed: ORDER.index(placed.condition.severity))
 
 
 def _missing(one: MissingRank) -> Condition:

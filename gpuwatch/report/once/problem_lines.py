@@ -79,7 +79,7 @@ def incident_sentences(stands: Standing) -> list[ReportLine]:
     """What failed first, one line for each incident; `--json` has what they rest on."""
     lines = []
     for each in stands.incidents:
-        lines.append(labelled(each.severity, plain(f"incident: {each.sentence}")))
+        lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))
         if each.checkpoint is not None:
             lines.append(ReportLine(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
     return lines

@@ -73,13 +73,13 @@ class ScanReport:
     """The last one that the lines report."""
 
     @property
-    def found(self) -> bool:
+    def has_problems(self) -> bool:
         """Whether anything went wrong, the job stopped early, or a log was not read to its end."""
         return self.reported or self.end.state == "stopped" or self.unread
 
     @property
     def unread(self) -> bool:
-        """Whether a part of a log was not searched: that nothing was found there logs nothing."""
+        """Whether a part of a log was not searched: nothing is known about that part."""
         scan = self.scan
         damaged = any(file.trouble is not None for file in scan.files)
         return damaged or bool(scan.suspended) or any(each.unreadable for each in scan.skipped)
@@ -213,7 +213,7 @@ def scan_facts(report: ScanReport) -> Facts:
     facts: Facts = {
         "gpuwatch": __version__,
         "time": round(report.time, 3),
-        "found": report.found,
+        "found": report.has_problems,
         "unexplained_errors": report.unexplained,
         "outcome": outcome_facts(report.end, report.jobs),
         "checkpoint": checkpoint_facts(report.checkpoint),

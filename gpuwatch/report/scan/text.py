@@ -89,7 +89,9 @@ def verdict(report: ScanReport, *, verbose: bool) -> ReportLine:
         parts.append(skipped_text(skipped))
     if report.incidents and not verbose:
         parts.append("-v shows the evidence")
-    style = "critical" if report.incidents else "warning" if report.found or report.unexplained else "ok"
+    style = (
+        "critical" if report.incidents else "warning" if report.has_problems or report.unexplained else "ok"
+    )
     return ReportLine("; ".join(parts), style)
 
 

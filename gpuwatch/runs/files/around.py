@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
 
@@ -75,4 +75,4 @@ def _unpacked(path: Path, packing: str, first: int, last: int) -> tuple[bytes, b
 
 
 def _lines(data: bytes) -> list[str]:
-    return [shown(line)[:LINE_CHARS] for line in _ENDS.split(data) if line.strip()]
+    return [line_text(line)[:LINE_CHARS] for line in _ENDS.split(data) if line.strip()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import READ_BYTES, Contents, packing_of
@@ -25,7 +25,7 @@ CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\x07") | {127})
 def last_year_time(sample: bytes, mtime: float) -> float | None:
     """The last time with a year in these bytes that is not after the file's own."""
     for line in reversed(YEAR.findall(sample)[-LOOK_TIMES:]):
-        at = time_of(shown(line), mtime)
+        at = time_of(line_text(line), mtime)
         if at is not None and at <= mtime + DAY_S:
             return at
     return None

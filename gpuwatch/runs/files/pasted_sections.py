@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from gpuwatch.agent.base.path_ranks import ranks_of_path
-from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
@@ -119,14 +119,16 @@ def headings(data: bytes) -> Iterator[Heading]:
         begin, at = at, at + len(raw) + 1
         if raw[:1] not in b"=#-:*>~+[" or not raw or len(raw) > 240:
             continue
-        text = shown(raw).strip()
+        text = line_text(raw).strip()
         tail = _TAIL.match(text)
         if tail is not None:
             yield Heading(begin, at, tail["file"], tail["file"], sure=True)
         elif (
-            _RULE_OF_MORE.match(text) and number + 2 < len(lines) and shown(lines[number + 2]).strip() == text
+            _RULE_OF_MORE.match(text)
+            and number + 2 < len(lines)
+            and line_text(lines[number + 2]).strip() == text
         ):
-            name = shown(lines[number + 1]).strip()
+            name = line_text(lines[number + 1]).strip()
             if name:
                 end = at + len(lines[number + 1]) + len(lines[number + 2]) + 2
                 yield Heading(begin, end, name, name, sure=True)
@@ -196,6 +198,6 @@ def _last_time(data: bytes) -> float | None:
 
 def _times(lines: Iterator[bytes] | Sequence[bytes]) -> Iterator[float]:
     for line in lines:
-        at = time_of(shown(line), 0.0)
+        at = time_of(line_text(line), 0.0)
         if at is not None:
             yield at

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuwatch.agent.logs.lines.splitter import shown
+from gpuwatch.agent.logs.lines.splitter import line_text
 from gpuwatch.agent.logs.lines.timestamps import time_of
 from gpuwatch.wire import TimeBound
 
@@ -47,7 +47,7 @@ class TimesAround:
         """Look in both directions from the line that begins or goes on at byte `at`."""
         line = bisect_right(self._starts, at) - 1
         begun = self._data[self._starts[line] : at]
-        above = time_of(shown(begun), self._mtime) if begun else None
+        above = time_of(line_text(begun), self._mtime) if begun else None
         if above is None:
             above = self._first(range(line - 1, max(-1, line - 1 - LOOK_LINES), -1))
         return Times(above, self._first(range(line + 1, min(len(self._starts), line + 1 + LOOK_LINES))))
@@ -58,7 +58,7 @@ class TimesAround:
     def _time(self, line: int) -> float | None:
         if line not in self._known:
             end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self._data)
-            self._known[line] = time_of(shown(self._data[self._starts[line] : end]), self._mtime)
+            self._known[line] = time_of(line_text(self._data[self._starts[line] : end]), self._mtime)
         return self._known[line]
 
 

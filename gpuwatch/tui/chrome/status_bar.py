@@ -113,7 +113,7 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
     """The incident in as much of its sentence as there is room for; 4 shows all of it."""
     if width < 12:
         return []
-    reported = incident.sentence if len(incident.sentence) <= width else main_clause(incident)
+    reported = incident.headline if len(incident.headline) <= width else main_clause(incident)
     if incident.acknowledged:
         taken = acknowledged_text(incident.acknowledged_at)
         reported = f"{taken}: {reported}" if len(taken) + len(reported) + 2 <= width else reported
@@ -123,7 +123,7 @@ def sentence(incident: Incident, look: StyleSet, width: int) -> list[Segment]:
 
 def main_clause(incident: Incident) -> str:
     """Rank, node, GPU and cause, without those who only follow."""
-    return incident.sentence.partition("; ")[0]
+    return incident.headline.partition("; ")[0]
 
 
 class StatusLine(RebuiltPage, can_focus=False):

@@ -85,7 +85,7 @@ class ActiveProblems(MultiLinePage):
                 taken = acknowledged_text(incident.acknowledged_at) + ", " if incident.acknowledged else ""
                 do = next(iter(incident.do), "").replace("`", "")
                 yield ProblemItem(
-                    ("incident", incident.id), severity_shown(incident), "", None, incident.sentence,
+                    ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
                     f"{taken}{age} ago; enter or 4: details", do, incident=incident.id,
                 )  # fmt: skip
 

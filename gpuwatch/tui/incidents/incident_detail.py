@@ -93,7 +93,7 @@ class IncidentHead(ItemPage):
         look, severity = self.look, severity_shown(incident)
         style = look.severity[severity] if standing_of(incident) else look.severity[severity] + look.strong
         head = (Segment(" "), look.mark(severity), Segment(" "))
-        rows = hanging(head, incident.sentence, width, style)
+        rows = hanging(head, incident.headline, width, style)
         age = age_text(max(0.0, self.view_state.wall() - incident.first))
         facts = (
             standing_of(incident),
@@ -102,7 +102,7 @@ class IncidentHead(ItemPage):
             "" if incident.code == UNKNOWN else incident.code,
         )
         under = wrapped("  ".join(fact for fact in facts if fact), width, look.dim, indent=3)
-        return PageItem("headline", (*rows, *under), incident.cause, clean(incident.sentence))
+        return PageItem("headline", (*rows, *under), incident.cause, clean(incident.headline))
 
     def _sureness(self, incident: Incident, width: int) -> Iterator[Row]:
         severity, words = CONFIDENCE_TEXT[incident.confidence]

@@ -55,7 +55,7 @@ class IncidentList(ItemPage):
         yield heading("Incidents" if len(reported.incidents) > 1 else "Incident", width, self.look, tally)
         for incident in reported.incidents:
             yield PageItem(
-                incident.id, (self._line(incident, wall, width),), incident.cause, clean(incident.sentence)
+                incident.id, (self._line(incident, wall, width),), incident.cause, clean(incident.headline)
             )
 
     def _line(self, incident: Incident, wall: float, width: int) -> Row:
@@ -70,7 +70,7 @@ class IncidentList(ItemPage):
             Segment(f"{incident.closed}  " if incident.closed else "", look.strong),
         ]
         room = width - sum(part.cell_length for part in head)
-        return (*head, Segment(fit(incident.sentence, room), sure))
+        return (*head, Segment(fit(incident.headline, room), sure))
 
     def incident(self) -> Incident | None:
         """The one under the cursor."""

@@ -21,7 +21,7 @@ _LINKED = re.compile(r"@|://|(?i:\bwww\.)")
 
 def as_markdown(incident: Incident) -> str:
     """The sentence, the facts, what to do, the evidence with its places, and the timeline."""
-    return "\n".join([f"## {_plain(incident.sentence)}", "", *_facts(incident), *_sections(incident)]) + "\n"
+    return "\n".join([f"## {_plain(incident.headline)}", "", *_facts(incident), *_sections(incident)]) + "\n"
 
 
 def _plain(text: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 from gpuwatch.agent.base.rank_environment import variables
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.agent.base.secret_masking import masked
-from gpuwatch.agent.logs.lines.splitter import Splitter, shown
+from gpuwatch.agent.logs.lines.splitter import Splitter, line_text
 from gpuwatch.agent.processes.process_details import command_line
 
 SECRET = "s3cr3tV4lue"  # noqa: S105 - plays one
@@ -230,7 +230,7 @@ PLAIN = [
 def test_a_secret_is_masked_in_command_lines_and_log_lines(place: str) -> None:
     text = place.format(SECRET)
     argv = b"\0".join(text.encode().split(b" ")) + b"\0"
-    for reported in (masked(text), shown(text.encode()), command_line(argv) or ""):
+    for reported in (masked(text), line_text(text.encode()), command_line(argv) or ""):
         assert SECRET not in reported
         assert reported.count(MASK) == 1
     assert masked(masked(text)) == masked(text)

@@ -35,7 +35,7 @@ def test_a_full_disk_is_named_by_its_mount(line: str, disks: list[wire.Disk], mo
     assert alert.fields.get("mount") == mount
     (incident,) = cluster.book.incidents
     assert (incident.rank, incident.node) == (3, "gpu-001")
-    assert mount is None or mount in incident.sentence
+    assert mount is None or mount in incident.headline
 
 
 def test_the_mounts_of_another_node_are_not_named() -> None:

@@ -20,7 +20,7 @@ def test_an_incident_names_an_inferred_rank_as_such(inferred: bool) -> None:
     report.emit("oom.cuda", 0.0, 3)
     (incident,) = report.judged()
     assert incident.rank == 3
-    assert ("rank ~3" in incident.sentence, "rank 3" in incident.sentence) == (inferred, not inferred)
+    assert ("rank ~3" in incident.headline, "rank 3" in incident.headline) == (inferred, not inferred)
     assert incident.confidence == ("low" if inferred else "high")
 
 
@@ -43,4 +43,4 @@ def test_a_log_that_no_inferred_rank_writes_states_its_rank() -> None:
     report = Reporter(where)
     report.emit("oom.cuda", 0.0, 3, file="/elsewhere/rank_3.log", rank_from="line")
     (incident,) = report.judged()
-    assert (incident.rank, "rank 3" in incident.sentence, incident.confidence) == (3, True, "high")
+    assert (incident.rank, "rank 3" in incident.headline, incident.confidence) == (3, True, "high")

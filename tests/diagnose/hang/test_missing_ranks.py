@@ -13,7 +13,7 @@ from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.health import placed_conditions
 from tests.diagnose.finding import PACK
 from tests.diagnose.hang.live_ranks import member, running
 from tests.fleet.jobs.two_jobs import WALL, Several
@@ -27,7 +27,9 @@ def test_the_one_that_its_siblings_miss_is_told() -> None:
     reported = Several()
     running(reported, "n1", *map(member, (0, 2, 3)))
     assert missing(reported) == [("n1", 1)]
-    codes = [(each.condition.code, each.condition.severity) for each in findings(reported.fleet, 60.0)]
+    codes = [
+        (each.condition.code, each.condition.severity) for each in placed_conditions(reported.fleet, 60.0)
+    ]
     assert ("rank_missing", "error") in codes
 
 
@@ -67,7 +69,9 @@ def test_a_zombie_that_no_rank_lives_beside_is_no_healthy_rank(status: int | Non
         return [(each.code, each.severity, each.state) for each in book.alerts.values()]
 
     assert look(60.0, dead) == []
-    seen = [(each.condition.code, each.condition.severity) for each in findings(reported.fleet, 60.0)]
+    seen = [
+        (each.condition.code, each.condition.severity) for each in placed_conditions(reported.fleet, 60.0)
+    ]
     assert seen == [("rank_missing", severity)]
     assert look(80.0, dead) == [], "its parent may still collect it"
     look(94.0, dead)
@@ -154,7 +158,9 @@ def test_a_rank_that_no_node_runs_is_named_when_the_others_wait_for_it() -> None
     reported = Several()
     idle(reported, 5, 0, 1, 2, 3)
     assert unstarted(reported) == [("4711", (4,), 5)]
-    found = {each.condition.code: each.condition.severity for each in findings(reported.fleet, 200.0)}
+    found = {
+        each.condition.code: each.condition.severity for each in placed_conditions(reported.fleet, 200.0)
+    }
     assert found["rank_unstarted"] == "warning"
     book = AlertBook(PACK, Thresholds())
     book.update(reported.fleet, 200.0, WALL + 200)

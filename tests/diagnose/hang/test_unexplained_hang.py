@@ -61,14 +61,14 @@ def test_ranks_that_the_log_lists_as_missing_are_named(
     incident = incident_of(tmp_path, train=text)
     assert incident.code == code
     assert incident.rank in ranks if len(ranks) == 1 else incident.rank in {None, *ranks}
-    assert all(str(rank) in incident.sentence for rank in ranks)
-    assert "fabric" not in incident.sentence
+    assert all(str(rank) in incident.headline for rank in ranks)
+    assert "fabric" not in incident.headline
 
 
 def test_where_the_size_of_the_job_is_not_known_nobody_says_that_all_entered(tmp_path: Path) -> None:
     incident = incident_of(tmp_path, train=timed_out(0) + timed_out(1))
     assert (incident.code, incident.rank, incident.confidence) == ("nccl.watchdog_timeout", None, "low")
-    assert "fabric" not in incident.sentence
+    assert "fabric" not in incident.headline
     assert "every rank" not in incident.because
 
 
@@ -78,7 +78,7 @@ def test_the_bar_above_the_timeouts_tells_what_the_silent_rank_did(tmp_path: Pat
     assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 0)
     assert incident.last_activity is not None
     assert "Running tokenizer" in incident.last_activity.line
-    assert "Running tokenizer" in incident.sentence
+    assert "Running tokenizer" in incident.headline
 
 
 def test_the_last_line_of_the_silent_ranks_own_file_goes_before(tmp_path: Path) -> None:
@@ -113,4 +113,4 @@ def test_all_ranks_of_an_announced_world_lead_to_the_fabric() -> None:
     report.timeouts(range(4), 0)
     (incident,) = report.judged()
     assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", None)
-    assert "fabric" in incident.sentence
+    assert "fabric" in incident.headline

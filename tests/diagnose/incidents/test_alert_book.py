@@ -68,7 +68,7 @@ def test_a_lost_gpu_and_its_xid_are_one_alert_and_one_incident(sentences: Senten
     assert xids[0].first == EPOCH + at - NOW
     assert {proof.kind for proof in xids[0].proof} == {"line", "event", "value"}
     (incident,) = cluster.book.incidents
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_a_recovery_line_ends_an_alert() -> None:
@@ -162,7 +162,7 @@ def test_a_lost_node_explains_its_ranks(sentences: Sentences) -> None:
     cluster.step(5, silent="gpu-003")
     (incident,) = cluster.book.incidents
     assert (incident.code, incident.node, incident.followers) == ("node_lost", "gpu-003", 24)
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_all_nodes_lost_at_once_are_no_incident() -> None:

@@ -20,7 +20,7 @@ def test_the_sentence_of_the_design(sentences: Sentences) -> None:
     report.kernel("gpu.xid.fell_off", 0, "gpu-003", xid=79, pci="0000:01:00")
     report.timeouts(others(64, 17), 0.5)
     (incident,) = report.judged()
-    sentences(incident.sentence)
+    sentences(incident.headline)
     assert (incident.rank, incident.node, incident.gpu, incident.code) == (
         17,
         "gpu-003",
@@ -48,7 +48,7 @@ def test_where_only_victims_speak_the_class_is_the_timeout_and_the_silent_rank_i
     assert incident.code == "nccl.watchdog_timeout"
     assert incident.cause is None
     assert (incident.rank, incident.node, incident.gpu) == (42, "gpu-006", 2)
-    sentences(incident.sentence)
+    sentences(incident.headline)
     assert incident.silent == (42,)
     assert incident.confidence == "medium"
     assert "ssh gpu-006 py-spy dump --pid 1042" in incident.settle
@@ -59,7 +59,7 @@ def test_when_all_ranks_wait_in_the_same_collective_no_rank_is_named() -> None:
     report.timeouts(range(16), 0)
     (incident,) = report.judged()
     assert (incident.code, incident.rank, incident.confidence) == ("nccl.watchdog_timeout", None, "low")
-    assert "fabric" in incident.sentence
+    assert "fabric" in incident.headline
 
 
 def test_the_rank_in_another_operation_is_the_suspect() -> None:
@@ -68,7 +68,7 @@ def test_the_rank_in_another_operation_is_the_suspect() -> None:
     report.timeouts([5], 0, seq=899)
     (incident,) = report.judged()
     assert (incident.code, incident.rank) == ("nccl.watchdog_timeout", 5)
-    assert "ALLREDUCE seq 899" in incident.sentence
+    assert "ALLREDUCE seq 899" in incident.headline
 
 
 def test_counters_of_another_process_group_prove_nothing() -> None:
@@ -88,7 +88,7 @@ def test_an_out_of_memory_rank_explains_the_timeouts_although_others_entered_ear
     report.timeouts(others(16, 3), 0)
     (incident,) = report.judged()
     assert (incident.code, incident.rank, incident.followers) == ("oom.cuda", 3, 15)
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_the_kernel_explains_a_kill_and_the_launcher_tells_it_late() -> None:
@@ -137,7 +137,7 @@ def test_addresses_in_the_lines_blame_the_node_behind_them(sentences: Sentences)
         "rdma.transport_retry",
         "medium",
     )
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_a_desync_report_wins_over_the_clock() -> None:
@@ -195,7 +195,7 @@ def test_a_spawned_process_that_failed_is_the_rank_of_its_index_with_the_excepti
     report.emit("python.exception", 0.0, None, "gpu-001", fields=error, file="/logs/out.log", timed=False)
     (incident,) = report.judged()
     assert (incident.code, incident.rank, incident.node) == ("rank.exit_error", 3, "gpu-001")
-    assert "KeyError: 'mask'" in incident.sentence
+    assert "KeyError: 'mask'" in incident.headline
 
 
 def test_a_new_attempt_is_a_new_incident() -> None:
@@ -228,7 +228,7 @@ def test_the_scheduler_ends_a_job_without_a_guilty_rank(sentences: Sentences) ->
         report.emit("rank.killed", 2.0 + rank / 10, rank, exitcode=-9)
     (incident,) = report.judged()
     assert (incident.code, incident.rank) == ("slurm.time_limit", None)
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_warnings_alone_are_no_incident() -> None:
@@ -282,7 +282,7 @@ def test_the_end_of_a_rank_is_told_with_the_exception_that_it_printed(sentences:
     report.timeouts(others(8, 3), -1)
     (incident,) = report.judged()
     assert (incident.code, incident.rank) == ("rank.exit_error", 3)
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 def test_a_warning_repeated_for_an_hour_is_not_the_cause_of_what_comes_then() -> None:

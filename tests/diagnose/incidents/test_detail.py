@@ -91,7 +91,7 @@ def first(folder: Path, text: str) -> Incident:
     ],
 )
 def test_the_sentence_holds_what_decides(tmp_path: Path, text: str, details: list[str]) -> None:
-    sentence = first(tmp_path, text).sentence
+    sentence = first(tmp_path, text).headline
     assert [each for each in details if each.lower() not in sentence.lower()] == [], sentence
 
 

@@ -57,8 +57,8 @@ def test_the_incident_names_the_rank_that_the_others_wait_for(sentences: Sentenc
     (incident,) = cluster.book.incidents
     assert (incident.code, incident.rank, incident.node) == ("job.hang", 17, "gpu-003")
     assert incident.confidence == "high"
-    sentences(incident.sentence)
-    assert incident.sentence.count("rank 17") == 1
+    sentences(incident.headline)
+    assert incident.headline.count("rank 17") == 1
     assert incident.do
     assert any("py-spy dump --pid 101 on gpu-003" in step for step in incident.settle)
     cluster.train(10)
@@ -76,7 +76,7 @@ def test_where_nobody_stood_out_from_outside_the_timeouts_name_the_rank_that_say
         cluster.tell_logs()
         cluster.step(2, odd=odd)
     (incident,) = cluster.book.incidents
-    sentences(incident.sentence)
+    sentences(incident.headline)
     for rank in range(32):
         if rank != 17:
             fields = {"op": "ALLREDUCE", "seq": 61, "ran_ms": 80_000}
@@ -86,4 +86,4 @@ def test_where_nobody_stood_out_from_outside_the_timeouts_name_the_rank_that_say
     cluster.step(2, odd=odd)
     (incident,) = cluster.book.incidents
     assert (incident.rank, incident.node, incident.gpu) == (17, "gpu-003", 1)
-    sentences(incident.sentence)
+    sentences(incident.headline)

@@ -46,8 +46,8 @@ def test_a_lost_node_lists_no_rank_that_had_ended(
         last=LOST_AT,
     )
     (incident,) = incidents([lost], places, PACK, LOST_AT)
-    assert re.findall(r"ranks? ([-\d,]+)", incident.sentence) == [ranks]
-    sentences(incident.sentence)
+    assert re.findall(r"ranks? ([-\d,]+)", incident.headline) == [ranks]
+    sentences(incident.headline)
 
 
 @pytest.mark.parametrize(("booted_s", "told_s"), [(60.0, 60.0), (-86_400.0, 90.0)])
@@ -72,7 +72,7 @@ def test_a_node_with_another_boot_id_has_rebooted_with_its_ranks(
     reported = [(one.code, one.node, one.first) for one in book.incidents if one.code == "node_rebooted"]
     assert reported == [("node_rebooted", "n2", NODE_TIME + told_s)]
     (incident,) = (one for one in book.incidents if one.code == "node_rebooted")
-    sentences(incident.sentence)
+    sentences(incident.headline)
 
 
 @pytest.mark.parametrize("steps", [True, False])
@@ -100,4 +100,4 @@ def test_a_lost_node_that_answers_again_is_over_once_its_job_steps(
     cluster.step(40)
     (incident,) = cluster.book.incidents
     assert (incident.over, incident.cause and incident.cause.state) == (steps, "resolved")
-    sentences(incident.sentence)
+    sentences(incident.headline)

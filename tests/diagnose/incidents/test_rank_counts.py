@@ -51,7 +51,7 @@ def judged(world: int, lines: list[Line]) -> list[Incident]:
 
 def check(incident: Incident, world: int) -> None:
     """No rank beyond the world is named, and no more ranks are counted than there are."""
-    text = incident.sentence
+    text = incident.headline
     named = {int(number) for found in NUMBERED.findall(text) for number in re.findall(r"\d+", found)}
     assert all(rank < world for rank in named), text
     assert all(int(count) <= world for count in COUNTED.findall(text) + TOTALS.findall(text)), text
@@ -75,7 +75,7 @@ def test_a_list_of_missing_ranks_beyond_a_world_of_two_names_none_of_those(missi
     report.emit("horovod.stall", 0, 0, missing_ranks=missing)
     (incident,) = report.judged()
     check(incident, 2)
-    assert (incident.rank, incident.sentence.count("of 2 ranks")) == (1, 1)
+    assert (incident.rank, incident.headline.count("of 2 ranks")) == (1, 1)
 
 
 def test_without_an_announced_size_a_listed_rank_is_named() -> None:
@@ -97,4 +97,4 @@ def test_a_world_larger_than_any_job_is_not_listed_rank_by_rank() -> None:
     report.emit("nccl.watchdog_timeout", 0, 0)
     (incident,) = report.judged()
     assert RankIndex(report.places).world(None) == {0, 1}
-    assert len(incident.sentence) < 400
+    assert len(incident.headline) < 400

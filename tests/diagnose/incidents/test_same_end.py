@@ -39,6 +39,6 @@ def test_only_the_same_end_is_counted(tmp_path: Path, codes: dict[int, int], los
     )
     incident = first_incident(tmp_path, {"d3.log": text})
     assert incident.rank == first
-    assert ("same" in incident.sentence) == (same > 0)
-    assert f"{same} more ranks" in incident.sentence or not same
-    assert "ranks there" not in incident.sentence or same
+    assert ("same" in incident.headline) == (same > 0)
+    assert f"{same} more ranks" in incident.headline or not same
+    assert "ranks there" not in incident.headline or same

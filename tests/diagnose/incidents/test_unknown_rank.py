@@ -12,5 +12,5 @@ def test_a_node_is_not_said_to_be_killed_where_a_rank_of_it_was() -> None:
     cluster.step(2)
     (incident,) = cluster.book.incidents
     assert (incident.rank, incident.node) == (None, "gpu-001")
-    assert not incident.sentence.startswith("gpu-001")
-    assert "gpu-001" in incident.sentence
+    assert not incident.headline.startswith("gpu-001")
+    assert "gpu-001" in incident.headline

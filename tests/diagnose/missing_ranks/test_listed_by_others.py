@@ -7,7 +7,7 @@ from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.health import placed_conditions
 from tests.diagnose.incidents.alert_cluster import Watched, idle
 
 LIAR, VICTIM, RANK = "gpu-003", "gpu-002", 9
@@ -50,7 +50,9 @@ class Hostile(Watched):
 
     def reported(self) -> set[tuple[str, str]]:
         """What `once` names: the node and the condition."""
-        found = [each for each in findings(self.fleet, self.now) if each.condition.code == "rank_missing"]
+        found = [
+            each for each in placed_conditions(self.fleet, self.now) if each.condition.code == "rank_missing"
+        ]
         return {(each.node.name, each.condition.code) for each in found}
 
 

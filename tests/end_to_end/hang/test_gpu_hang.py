@@ -105,4 +105,4 @@ def test_ranks_without_gpus_that_stand_at_the_same_lines_twice_hang(
         watch(session, lambda _fleet, _now: any(each.job == job for each in session.book.incidents))
         (incident,) = (each for each in session.book.incidents if each.job == job)
         assert (incident.code, incident.rank, incident.confidence) == ("job.hang", 2, "medium")
-        assert "read_shard" in incident.sentence
+        assert "read_shard" in incident.headline

@@ -9,7 +9,7 @@ import pytest
 
 from gpuwatch.diagnose.missing_ranks import missing, vanished
 from gpuwatch.diagnose.missing_ranks.missing import missing_ranks
-from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.pending import pending
 from tests.end_to_end.cluster import watch
 from tests.end_to_end.launched import launched, pause, quick_session
@@ -44,7 +44,7 @@ def test_a_rank_that_vanishes_beside_its_siblings_is_reported_without_a_cause(
         job.kill(1)
         job.until(lambda: [(one.code, one.rank) for one in job.incidents()] == [(vanished.CODE, 1)])
         (incident,) = job.incidents()
-        assert "killed" not in incident.sentence
+        assert "killed" not in incident.headline
 
 
 @pytest.mark.long
@@ -65,7 +65,7 @@ def test_a_rank_that_died_before_gpuwatch_came_is_missed_beside_its_siblings(
                     [(one.job, one.rank) for one in missing_ranks(fleet, now)] == [(job.name, 1)]
                 ),
             )
-            codes = [each.condition.code for each in findings(later.fleet, time.monotonic())]
+            codes = [each.condition.code for each in placed_conditions(later.fleet, time.monotonic())]
             assert codes.count("rank_missing") == 1
 
 

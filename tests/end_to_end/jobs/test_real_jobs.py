@@ -68,7 +68,7 @@ def wait_until_told(session: Session, how: str) -> None:
     try:
         watch(session, lambda _fleet, _now: WHOM in [one.rank for one in reported(session, how)], seconds=30)
     except AssertionError as error:
-        instead = [f"{one.job}: {one.sentence}" for one in session.book.incidents]
+        instead = [f"{one.job}: {one.headline}" for one in session.book.incidents]
         raise AssertionError(f"{error}; incidents: {instead}; alerts: {session.book.alerts}") from error
 
 
@@ -90,9 +90,9 @@ def test_the_rank_that_failed_first_is_named(tmp_path: Path, how: str) -> None:
             (incident,) = reported(session, how)
     assert (incident.rank, incident.node) == (WHOM, "gpu-001")
     assert incident.code in CAUSES[how]
-    assert f"rank {WHOM}" in incident.sentence
+    assert f"rank {WHOM}" in incident.headline
     if how == "exception":
-        assert "ValueError: sample 4711" in incident.sentence
+        assert "ValueError: sample 4711" in incident.headline
         assert incident.confidence == "high"
     assert incident.followers == RANKS - 1
     assert_scan_says_the_same(logs, how)
@@ -131,8 +131,8 @@ def test_a_rank_that_does_another_collective_is_named_by_the_others(tmp_path: Pa
 def test_all_ranks_that_raise_the_same_are_not_blamed_on_one(tmp_path: Path) -> None:
     (incident,) = ended(tmp_path, "all")
     assert incident.code == "rank.exit_error"
-    assert "from KeyError" in incident.sentence
-    assert "3 ranks " in incident.sentence
+    assert "from KeyError" in incident.headline
+    assert "3 ranks " in incident.headline
     assert incident.confidence != "high"
 
 

@@ -13,7 +13,7 @@ import msgspec
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.stream.inbox import ClockReading, LinkStatus
 from gpuwatch.report.once.csv_output import HEADER, to_csv
-from gpuwatch.report.once.health import findings
+from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import Facts, fleet_facts, to_json
 from gpuwatch.wire import (
     AgentCost,
@@ -40,7 +40,7 @@ NODE_KEYS = {"name", "state", "age_s", "error", "host", "gpus"}
 
 
 def parsed(fleet: Fleet, now: float = START) -> Any:
-    text = to_json(fleet_facts(fleet, findings(fleet, now), now, NODE_TIME))
+    text = to_json(fleet_facts(fleet, placed_conditions(fleet, now), now, NODE_TIME))
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is not JSON")
@@ -53,7 +53,7 @@ def table(facts: Facts) -> list[dict[str, str]]:
 
 
 def facts_of(fleet: Fleet, now: float = START) -> Facts:
-    return fleet_facts(fleet, findings(fleet, now), now, NODE_TIME)
+    return fleet_facts(fleet, placed_conditions(fleet, now), now, NODE_TIME)
 
 
 def test_the_promised_keys_are_there() -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.health import findings, healthy
+from gpuwatch.report.once.health import healthy, placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts
 from gpuwatch.report.once.pending import pending
 from gpuwatch.report.once.text import report
@@ -57,7 +57,7 @@ def test_a_part_that_has_not_answered_is_not_healthy(
     part: str, lose: Callable[[Node], None], sentences: Sentences
 ) -> None:
     fleet = healthy_fleet()
-    assert healthy(fleet, findings(fleet, START), START)
+    assert healthy(fleet, placed_conditions(fleet, START), START)
     lose(fleet.nodes["gpu-001"])
     assert [each.part for each in pending(fleet.nodes.values(), START)] == [part]
     assert not healthy(fleet, [], START)
@@ -209,7 +209,7 @@ def test_a_utilisation_that_cannot_be_read_is_not_healthy() -> None:
     fleet = healthy_fleet(gpus=1)
     broken = GpuSample("GPU-0000", fast=fast(utilization_pct=None), missing={"utilization_pct": "error 999"})
     feed(fleet, "gpu-001", sample(broken))
-    found = findings(fleet, START)
+    found = placed_conditions(fleet, START)
     assert [each.condition.code for each in found] == ["values_unreadable"]
     assert not healthy(fleet, found, START)
 

@@ -12,7 +12,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.report.once.active import Standing, standing
-from gpuwatch.report.once.health import findings, healthy
+from gpuwatch.report.once.health import healthy, placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts
 from gpuwatch.report.once.tables import draw, print_report
 from gpuwatch.report.once.text import Report, report
@@ -34,7 +34,7 @@ from tests.sentences import Sentences, line_of
 
 
 def made(fleet: Fleet, now: float = START) -> Report:
-    return report(fleet, findings(fleet, now), now, NODE_TIME)
+    return report(fleet, placed_conditions(fleet, now), now, NODE_TIME)
 
 
 def printed(fleet: Fleet, now: float = START) -> str:
@@ -224,7 +224,7 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well(sentences: Sente
     node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 200)]
     stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
-    reported = report(fleet, findings(fleet, START), START, NODE_TIME, stands)
+    reported = report(fleet, placed_conditions(fleet, START), START, NODE_TIME, stands)
     sentences([line.text for line in reported.notices])
     sentences(reported.verdict.text)
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)

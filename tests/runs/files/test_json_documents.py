@@ -117,14 +117,14 @@ def test_how_a_training_ended(
     saved(tmp_path / folder / "trainer_state.json", state(history(steps), 1000, **more))
     report = reported(tmp_path)
     assert (report.end.state, report.end.step) == (ended, steps * STEP)
-    assert report.found is (ended == "stopped")
+    assert report.has_problems is (ended == "stopped")
 
 
 def test_the_last_state_of_a_training_stands_for_the_earlier_ones(tmp_path: Path) -> None:
     for steps in (20, 40, 100):
         saved(tmp_path / f"checkpoint-{steps * STEP}/trainer_state.json", state(history(steps), 1000))
     report = reported(tmp_path)
-    assert (report.end.state, len(report.scan.files), report.found) == ("finished", 1, False)
+    assert (report.end.state, len(report.scan.files), report.has_problems) == ("finished", 1, False)
 
 
 def failing_log(records: int) -> list[dict[str, Any]]:

@@ -107,7 +107,7 @@ def test_healthy_outputs_raise_nothing(tmp_path: Path, packs: Packs, driver: Dri
     read(tmp_path, packs, dcgm.health(), "gpu-1/health.log")
     reported = read(tmp_path, packs, report.bug_report([], smi.query(driver, smi.eight())), "report.log.gz")
     assert facts(reported) == set()
-    assert not reported.found
+    assert not reported.has_problems
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -115,7 +115,7 @@ def test_errors_of_the_gpus_life_are_a_note(tmp_path: Path, packs: Packs, driver
     old = {"Aggregate/DRAM Uncorrectable": "12", "Remapped Rows/Uncorrectable Error": "2"}
     reported = read(tmp_path, packs, smi.query(driver, smi.eight(gpu6=old)))
     assert facts(reported) == {("gpu.ecc_history", "info", NODE, 6)}
-    assert not reported.found
+    assert not reported.has_problems
 
 
 @pytest.mark.parametrize(

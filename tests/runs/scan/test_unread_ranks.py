@@ -58,7 +58,7 @@ def test_text_in_ebcdic_is_reported_as_unread(tmp_path: Path, encoding: str, hea
     (tmp_path / "rank0.log").write_bytes(head.encode() + text.encode(encoding))
     found = report(tmp_path)
     assert found.unread
-    assert found.found
+    assert found.has_problems
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from gpuwatch.tui.hang.screen import WaitingScreen
 from tests.diagnose.hang.rank_stacks import LOADS, WAITS, python
 from tests.sentences import Sentences, line_of
 from tests.tui.screen_text import text_on
+from tests.tui.scripted_alerts import StillBook
 from tests.tui.still import NOW, judged_session, still_app
-from tests.tui.told_alerts import StillBook
 
 CULPRIT = 85
 SECOND = 52.0

@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from gpuwatch.tui.incidents.incident_markdown import as_markdown
+from tests.tui.scripted_alerts import demo_book, demo_incident
 from tests.tui.still import demo_session, still_app
-from tests.tui.told_alerts import demo_book, demo_incident
 
 
 async def test_the_incident_is_copied_and_the_screen_saved(

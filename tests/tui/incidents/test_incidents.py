@@ -23,8 +23,15 @@ from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.toolkit.styles import build_styles
 from tests.tui.screen_text import text_on
+from tests.tui.scripted_alerts import (
+    StillBook,
+    demo_book,
+    demo_incident,
+    disk_alert,
+    timeout_alert,
+    xid_alert,
+)
 from tests.tui.still import NOW, demo_session, judged_session, still_app
-from tests.tui.told_alerts import StillBook, demo_book, demo_incident, disk_alert, timeout_alert, xid_alert
 
 SENTENCE = "rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45; 127 ranks then timed out in"
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -333,7 +340,7 @@ async def test_the_demo_s_own_incident_is_told_from_the_log_lines_alone() -> Non
             assert "power-cycle" in flat(app)
             incident = incidents_of(app).incident()
             assert incident is not None
-            assert incident.sentence == whole
+            assert incident.headline == whole
             assert len(app.view_state.snapshot.incidents) == 1
             await pilot.press("enter")
             await pilot.pause()

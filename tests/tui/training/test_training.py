@@ -18,8 +18,8 @@ from gpuwatch.tui.node.gpu_screen import GpuScreen
 from gpuwatch.tui.training.screen import TrainingScreen
 from tests.sentences import Sentences, line_of
 from tests.tui.screen_text import text_on
+from tests.tui.scripted_alerts import StillBook
 from tests.tui.still import NOW, StillSession, demo_session, still_app
-from tests.tui.told_alerts import StillBook
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

@@ -7,7 +7,7 @@ import time
 
 from ...base.secret_phrases import masked_lines
 from ..files.regular_file import open_regular
-from ..lines.splitter import shown
+from ..lines.splitter import line_text
 from ..lines.timestamps import time_of
 from ..scanning.scanner import Scanner
 
@@ -48,7 +48,7 @@ class LogTail(object):
             self.modified = status.st_mtime
         finally:
             os.close(descriptor)
-        texts = masked_lines([shown(line) for line in re.split(b"[\r\n]", self.data) if line.strip()])
+        texts = masked_lines([line_text(line) for line in re.split(b"[\r\n]", self.data) if line.strip()])
         self.lines = [text[:LAST_CHARACTERS] for text in texts[-LAST_LINES:]]
         self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
 

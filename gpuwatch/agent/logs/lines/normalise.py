@@ -4,7 +4,7 @@ import re
 
 from .json_lines import is_object, object_at, texts_of
 from .prefixes import Speaker, look_inside, peel, untagged, writers
-from .splitter import glued, shown
+from .splitter import glued, line_text
 
 MAX_NESTED = 2
 """JSON records inside each other: a logger's in a container runtime's."""
@@ -41,14 +41,14 @@ def _take(line, speaker, local_ranks, found, nested):
     # type: (bytes, Speaker, bool, list[tuple[str, Speaker]], int) -> bool
     """Add the messages of a line to `found`; whether `[rankN]:` proved to be local."""
     if b"{" in line and nested:
-        proof = _take_record(shown(line), speaker, local_ranks, found, nested)
+        proof = _take_record(line_text(line), speaker, local_ranks, found, nested)
         if proof is not None:
             return proof
     proof = False
     cut = glued(line)
     for piece in (line[:cut], line[cut:]) if cut else (line,):
         speaker = Speaker(speaker)
-        text = untagged(shown(piece), speaker)
+        text = untagged(line_text(piece), speaker)
         at, proved = peel(text, speaker, local_ranks)
         proof = proof or proved
         for number, message in enumerate([text[at:]] if is_object(text[at:]) else writers(text[at:])):

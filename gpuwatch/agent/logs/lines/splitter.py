@@ -41,7 +41,7 @@ def scrubbed(data):
     return data
 
 
-def shown(line):
+def line_text(line):
     # type: (bytes) -> str
     """One line as text: no escapes, control characters and secrets, tabs as spaces, cut."""
     if b"\x1b" in line:
@@ -111,7 +111,7 @@ class Splitter(object):
         # type: () -> tuple[int, int, str] | None
         """What has no line end yet, or a bar's newest state; it stays, and comes again when it has grown."""
         if self._length:
-            return self._start, self._start + self._length, copy(self._secrets).masked(shown(self._kept))
+            return self._start, self._start + self._length, copy(self._secrets).masked(line_text(self._kept))
         return self._bar
 
     def forget(self):
@@ -132,10 +132,10 @@ class Splitter(object):
         self._start, self._kept, self._length = end, b"", 0
         cut = glued(line)
         if cut:
-            rows.append((start, start + cut, shown(line[:cut])))
+            rows.append((start, start + cut, line_text(line[:cut])))
             self._bar = None
             start, line = start + cut, line[cut:]
-        text = self._secrets.masked(shown(line))
+        text = self._secrets.masked(line_text(line))
         if is_bar(text):
             self._bar = (start, end, text)
             if not overwritten:

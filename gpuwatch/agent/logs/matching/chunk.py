@@ -7,7 +7,7 @@ from itertools import islice
 from ...base.secret_phrases import masked_lines
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
-from ..lines.splitter import MAX_LINE, scrubbed, shown
+from ..lines.splitter import MAX_LINE, line_text, scrubbed
 from ..lines.timestamps import time_of
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def _last_message(line):
 @lru_cache(maxsize=CACHED_LINES)
 def _time_of(line, arrived):
     # type: (bytes, float) -> float | None
-    return time_of(shown(line), arrived)
+    return time_of(line_text(line), arrived)
 
 
 class Chunk(object):
@@ -78,7 +78,7 @@ class Chunk(object):
     def text(self, start, end):
         # type: (int, int) -> str
         """One line as text."""
-        return shown(self.clean[start : min(end, start + MAX_LINE)])
+        return line_text(self.clean[start : min(end, start + MAX_LINE)])
 
     def offset_of(self, start):
         # type: (int) -> int
@@ -144,7 +144,7 @@ class Chunk(object):
         texts = []  # type: list[str]
         for line in self.below(end, 2 * most) if end else self._from_start(2 * most):
             if len(texts) < most and not differ(messages(line)[0][0][1], by):
-                texts.append(shown(line))
+                texts.append(line_text(line))
         return texts
 
     def shown_around(self, start, end, message, by):
@@ -154,7 +154,7 @@ class Chunk(object):
         if _RAISED.match(message):
             above = self._traceback(start, by)
         if not above:
-            above = [shown(line) for line in self.above(start, 2)]
+            above = [line_text(line) for line in self.above(start, 2)]
         return masked_lines([*above, self.text(start, end)]), len(above)
 
     def start_above(self, start):
@@ -226,7 +226,7 @@ class Chunk(object):
             text, who = _last_message(raw)
             if differ(who, by):
                 continue
-            lines.append(shown(raw))
+            lines.append(line_text(raw))
             if text.startswith(_TRACEBACK.decode("ascii")):
                 lines.reverse()
                 if len(lines) > MAX_TRACEBACK:

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 
 from ..lines.levels import has_stamp, own_level
-from ..lines.splitter import shown
+from ..lines.splitter import line_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _is_setting(before):
 def _as_above(line):
     # type: (bytes) -> tuple[str, bool]
     """A line as text, and whether it is a record of its own: most lines are above several findings."""
-    text = shown(line)
+    text = line_text(line)
     return text, has_stamp(text) or own_level(text) is not None
 
 

@@ -6,7 +6,7 @@ from ..lines.levels import GRAVE, own_level
 from ..lines.line_ranks import line_ranks, record_ranks
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
-from ..lines.splitter import shown
+from ..lines.splitter import line_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read_message(text, by, raw):
     """Read a message, else the fields of the JSON record `raw` that it is of, else the name of its host."""
     reading = line_ranks(text)
     if reading.empty and b'{"' in raw:
-        reading = record_ranks(shown(raw))
+        reading = record_ranks(line_text(raw))
     if reading.empty and by.task is not None:
         reading.take("task", by.task)
     if reading.empty and by.host is not None:
@@ -57,7 +57,7 @@ def _of_record(above, raw, by):
     if _DATED.match(above) is None or _DATED.match(raw) is not None:
         return None
     text, who = messages(above)[0][-1]
-    if differ(who, by) or own_level(shown(above)) not in GRAVE:
+    if differ(who, by) or own_level(line_text(above)) not in GRAVE:
         return None
     reading = line_ranks(text)
     return None if reading.rank is None or reading.phrase else reading

@@ -9,7 +9,7 @@ import re
 
 from ..lines.normalise import messages
 from ..lines.prefixes import differ
-from ..lines.splitter import MAX_LINE, shown
+from ..lines.splitter import MAX_LINE, line_text
 from ..lines.timestamps import time_of
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ class Traceback(object):
             return self.left <= 0, None
         if not body:
             ended = self.framed and (not self.headless or _NAMED_EXCEPTION.match(rest) is not None)
-            return True, shown(rest) if ended else None
+            return True, line_text(rest) if ended else None
         if _FRAME.match(rest):
             self.framed = True
             self.prefixed = self.prefixed or alike
@@ -75,7 +75,7 @@ class Traceback(object):
     def _is_of_another(self, line, rest):
         # type: (bytes, bytes) -> bool
         """Whether another process wrote the line, or a logger between two writes of the traceback."""
-        return differ(messages(line)[0][-1][1], self.by) or time_of(shown(rest), 0.0) is not None
+        return differ(messages(line)[0][-1][1], self.by) or time_of(line_text(rest), 0.0) is not None
 
 
 class TracebackEnds(object):

@@ -4,7 +4,7 @@ import re
 from math import isfinite
 
 from ..lines.normalise import messages
-from ..lines.splitter import shown
+from ..lines.splitter import line_text
 from ..lines.timestamps import TIME_CHARS, time_of
 from ..matching.finding import whose
 from ..matching.record_rank import read_message
@@ -109,7 +109,7 @@ class ProgressReader(object):
     def written_at(self, line, arrived):
         # type: (bytes, float) -> float | None
         """The line's own time (unix seconds); None: it has none."""
-        return time_of(shown(line[:TIME_CHARS]), arrived)
+        return time_of(line_text(line[:TIME_CHARS]), arrived)
 
     def readings(self, line, dialects, local_ranks):
         # type: (bytes, list[CompiledDialect], bool) -> Iterator[tuple[ProgressReading, Speaker, str]]

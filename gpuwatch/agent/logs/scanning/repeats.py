@@ -2,7 +2,7 @@
 
 import re
 
-from ..lines.splitter import shown
+from ..lines.splitter import line_text
 from ..lines.timestamps import time_of
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ class Repeats(object):
         known = None if shape is None or not self._known else self._known.get((shape, _rank(line)))
         if known is None or known[0] < (SEARCHED_FIRST if self._searched < MANY_ERRORS else 1):
             return None
-        text = shown(line)
+        text = line_text(line)
         at = time_of(text, arrived)
         finding = dict(known[2], offset=offset, timed=at is not None, lines=[text], key=0)
         finding["at"] = known[2]["at"] if at is None else at

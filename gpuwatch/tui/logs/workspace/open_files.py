@@ -16,7 +16,7 @@ from gpuwatch.tui.model.view_state import ViewState
 LEVELS: tuple[Floor | None, ...] = (None, "warning", "error")
 OPENED_AT_ONCE = 16
 """Files that are asked for in one frame."""
-SETTLED_S = 0.25
+STILL_S = 0.25
 """So long the cursor must rest before other files are read at its second."""
 UNSURE_S = 1.0
 """A clock error over this is reported."""
@@ -131,7 +131,7 @@ class OpenLogs:
             self._buffers.pop(source).close()
             self.views.pop(source, None)
         if self.time is not None:
-            self._moved_at = self._scene.now - SETTLED_S
+            self._moved_at = self._scene.now - STILL_S
             self._sent_to.clear()
 
     # ---- clocks
@@ -163,7 +163,7 @@ class OpenLogs:
         for source, buffer in self._buffers.items():
             buffer.offset_s = self.offset(source.node)
             buffer.pull(frozen=frozen)
-        if self._moved_at is not None and (frozen or self._scene.now - self._moved_at >= SETTLED_S):
+        if self._moved_at is not None and (frozen or self._scene.now - self._moved_at >= STILL_S):
             self._moved_at = None
             self._send_all()
 

@@ -1,4 +1,4 @@
-"""Alerts and incidents made by hand, as the book would tell those of the demo's scripted incident."""
+"""Alerts and incidents made by hand, as the alert book makes those of the demo's scripted incident."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def demo_incident() -> Incident:
     return Incident(
         id="i-1",
         number=1,
-        sentence="rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45; 127 ranks then timed out "
+        headline="rank 85 (gpu-011 GPU 5): Xid 79, GPU fell off the bus 08:00:45; 127 ranks then timed out "
         "in ALLREDUCE seq 2381",
         code="gpu.xid.fell_off",
         severity="critical",

@@ -1,4 +1,4 @@
-"""How the command asks, tells and ends; the outcomes are scripted, the process and its terminal are real."""
+"""How the command asks, reports and ends; the outcomes are scripted, process and terminal are real."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_no_torch_anywhere_ends_with_the_remedy(sentences: Sentences) -> None:
     sentences(line_of(done.stderr, "python"))
 
 
-def test_without_a_terminal_nobody_can_be_asked_and_the_plan_is_told(
+def test_without_a_terminal_nobody_can_be_asked_and_the_plan_is_shown(
     tmp_path: Path, sentences: Sentences
 ) -> None:
     done = reported("well")
@@ -138,7 +138,7 @@ def test_json_and_csv_stand_alone_on_stdout_or_beside_the_text(tmp_path: Path, s
     assert reported("bad", "--yes", "--csv", "-").stdout.startswith("time,backend,backend_note,kind,")
 
 
-def test_a_baseline_is_kept_and_told_when_it_is_not_healthy(tmp_path: Path, sentences: Sentences) -> None:
+def test_a_baseline_is_kept_and_reported_when_it_is_not_healthy(tmp_path: Path, sentences: Sentences) -> None:
     path = tmp_path / "base.json"
     done = reported("well", "--yes", "--save-baseline", str(path))
     assert (done.returncode, done.stderr) == (0, "")
