@@ -21,7 +21,7 @@ async def written_for(preferences: Preferences) -> str:
     app.preferences = preferences
     async with on_terminal(app, (80, 24)) as driver:
         session.book = demo_book()
-        session.book.incidents[:] = [structs.replace(demo_incident(), sentence=HOSTILE)]
+        session.book.incidents[:] = [structs.replace(demo_incident(), headline=HOSTILE)]
         session.book.version = 99
         app.pump()
         app.pump()

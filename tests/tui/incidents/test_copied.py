@@ -52,7 +52,7 @@ def test_markdown_has_the_parts_of_the_incident_and_no_markup_of_the_logs() -> N
         code=code,
         cause=hostile,
         alerts=(hostile, *incident.alerts[1:]),
-        sentence="a [link](http://x) *b*",
+        headline="a [link](http://x) *b*",
     )
     lines = as_markdown(made).splitlines()
     assert lines[0] == r"## a `[link](http://x)` \*b\*"
@@ -76,7 +76,7 @@ def test_no_word_of_a_log_becomes_a_mention_or_a_link(word: str) -> None:
     )
     moments = tuple(structs.replace(moment, what=word) for moment in incident.timeline)
     made = structs.replace(
-        incident, cause=hostile, alerts=(hostile, *incident.alerts[1:]), sentence=f"{word} failed",
+        incident, cause=hostile, alerts=(hostile, *incident.alerts[1:]), headline=f"{word} failed",
         because=f"of {word}", timeline=moments,
     )  # fmt: skip
     bare = word.strip("`")

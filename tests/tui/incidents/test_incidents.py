@@ -250,7 +250,7 @@ async def test_frozen_holds_incidents_still() -> None:
 
 async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> None:
     other = structs.replace(
-        demo_incident(), id="i-0", number=1, sentence="rank 3 (gpu-001 GPU 3) ran out of GPU memory 07:10:00",
+        demo_incident(), id="i-0", number=1, headline="rank 3 (gpu-001 GPU 3) ran out of GPU memory 07:10:00",
         first=demo_incident().first - 3000, over=True, do=("Make the batch smaller",), settle=(),
     )  # fmt: skip
     newest = structs.replace(demo_incident(), number=2)
@@ -290,7 +290,7 @@ async def press_around(pilot: Pilot[None]) -> None:
 async def test_hostile_words_do_not_steer_the_terminal() -> None:
     evil = "\x1b]52;c;AAAA\x07 \x9b31m \u202e rank 9"
     incident = structs.replace(
-        demo_incident(), sentence=evil, do=(evil,), because=evil, explain=evil, settle=(evil,)
+        demo_incident(), headline=evil, do=(evil,), because=evil, explain=evil, settle=(evil,)
     )
     alert = structs.replace(disk_alert(), text=evil, code=evil, node=evil)
     app = told_app(StillBook([incident], [alert]))
