@@ -127,9 +127,26 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole jobs first: they cannot be spread over the test processes, and must not be the last."""
+    _mark_the_unsampled(items)
     items.sort(key=lambda item: "only_job" not in getattr(item, "fixturenames", ()))
+
+
+def _mark_the_unsampled(items: list[pytest.Item]) -> None:
+    """Mark the parameter sets `long` that `sampled(n)` leaves to `make test-long`."""
+    sets: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            sets.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in sets.values():
+        marker = group[0].get_closest_marker("sampled")
+        count = len(group) if marker is None else marker.args[0]
+        kept = {(index * len(group)) // count for index in range(count)}
+        for index, item in enumerate(group):
+            if index not in kept:
+                item.add_marker(pytest.mark.long)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

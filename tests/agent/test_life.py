@@ -73,6 +73,7 @@ def _signal(number: int) -> Callable[[RunningAgent], None]:
     return lambda agent: os.kill(agent.process.pid, number)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("how", "reason"),
     [(_eof, "stdin ended"), (_signal(signal.SIGTERM), "signal 15"), (_signal(signal.SIGINT), "signal 2"),

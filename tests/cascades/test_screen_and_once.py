@@ -80,6 +80,7 @@ class Both(Cluster):
         return super().judged(extra, backlog)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_the_rank_of_the_screen_is_that_of_once(story: Callable[[Cluster], None]) -> None:
     story(Both(16))

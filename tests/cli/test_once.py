@@ -131,6 +131,7 @@ def test_problems_of_a_hosts_file_come_one_a_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -151,6 +152,7 @@ def test_a_signal_closes_everything(tmp_path: Path, number: signal.Signals, stat
     assert not alive(child)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "arguments", [("once", "--demo"), ("dmon", "--demo", "-c", "1"), ("hosts", "check", "--demo")]
 )

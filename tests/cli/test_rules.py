@@ -94,6 +94,7 @@ def test_a_file_that_holds_no_excerpts_is_refused_with_the_line(tmp_path: Path, 
     sentences(line_of(refused.output, "bad.jsonl:2"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["pipe", "zero", "folder", "gone", "sparse", "binary", "deep"])
 def test_test_refuses_a_file_that_has_no_end_or_is_no_text(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "labelled.jsonl"

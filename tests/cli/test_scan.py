@@ -245,6 +245,7 @@ def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path, rules: str) -> None
     assert "Traceback" not in err
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "content", "status", "why"),
     [

@@ -160,6 +160,7 @@ def test_dmon_leaves_with_1_after_an_xid(driver: FakeNvml) -> None:
     assert (done.returncode, "Xid 79" in done.stdout) == (1, True), done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 def test_a_packed_log_is_named_as_not_followed(
     driver: FakeNvml, tmp_path: Path, pack: Callable[[bytes], bytes]

@@ -32,6 +32,7 @@ def test_there_are_excerpts_of_all_major_families() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", [way.name for way in REWRITINGS])
 def test_a_finding_survives_the_rewriting(name: str, figures: dict[str, tuple[Rewriting, Figure]]) -> None:
     way, figure = figures[name]

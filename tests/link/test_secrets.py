@@ -23,6 +23,7 @@ PRINTED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "options"),
     [

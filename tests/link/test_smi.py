@@ -167,6 +167,7 @@ def test_a_node_with_neither_says_both_and_is_tried_rarely(tmp_path: Path, sente
         until(lambda: session.poll() and node.link.attempt == 2, "the next attempt")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["paramiko", "ssh"])
 @pytest.mark.parametrize("stuck", [False, True])
 def test_a_killed_connection_leaves_no_process(tmp_path: Path, smi: FakeSmi, way: str, stuck: bool) -> None:

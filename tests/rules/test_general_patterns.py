@@ -43,6 +43,7 @@ def own_words(rule: Rule) -> Sequence[str]:
     return [text for text in texts if "\n" not in text and not text.startswith("{")]
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("rule", CAUSES, ids=lambda rule: rule.id)
 def test_a_general_exception_in_front_of_specific_words_leaves_them_the_cause(rule: Rule) -> None:
     for example in own_words(rule):

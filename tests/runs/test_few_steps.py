@@ -14,6 +14,7 @@ def ranks(folder: Path, ends: list[int], total: int = 600) -> None:
         (folder / f"rank_{rank}.log").write_text(steps(last, total))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("last", [1, 2, 7, 19, 40])
 def test_one_rank_that_stops_early_is_named_whatever_it_logged_before(tmp_path: Path, last: int) -> None:
     ranks(tmp_path, [600] * 5 + [last, 600, 600])

@@ -39,6 +39,7 @@ def packs() -> Packs:
     return load_packs([])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_extreme_frames_are_refused_or_processed(seed: int, packs: Packs) -> None:
     process(seed, packs)

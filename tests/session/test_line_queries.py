@@ -43,6 +43,7 @@ def alarms(facts: dict[str, object]) -> list[str]:
     return [each["class"] for each in found if each["severity"] in ("error", "critical")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [

@@ -38,6 +38,7 @@ def header(app: GpuwatchApp) -> str:
     return "".join(segment.text for segment in line.build(160)[0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("owner", "name", "keys"),
     [

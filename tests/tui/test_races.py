@@ -33,6 +33,7 @@ def go(app: GpuwatchApp, where: str) -> None:
         getattr(app, name)(*arguments)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("where", WAYS)
 async def test_a_key_that_comes_before_its_screen_is_made_waits_for_it(where: str) -> None:
     app = still_app(judged_session(95), 95)

@@ -88,6 +88,7 @@ async def test_an_incident_is_said_on_the_fleet_screen() -> None:
     assert "✖" in shown
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 60)])
 @pytest.mark.parametrize("keys", [(), ("2",), ("enter", "enter"), ("question_mark",)])
 async def test_every_screen_at_every_size(size: tuple[int, int], keys: tuple[str, ...]) -> None:
@@ -273,6 +274,7 @@ async def test_y_copies_a_clean_line() -> None:
         assert app.clipboard.isprintable()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("screen", ["1", "2", "3", "4", "5", "6"])
 async def test_what_y_copies_is_one_line_without_control_characters(screen: str) -> None:
     """A line end would let a shell run what is pasted; the rest would steer the terminal."""

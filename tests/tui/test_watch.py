@@ -74,6 +74,7 @@ def test_a_fault_of_ours_restores_the_terminal_first_and_then_tells() -> None:
     assert seen.count(b"closed") == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("key", [b"\x03", b"\x11", b"q"])
 def test_the_demo_opens_and_a_key_leaves_it(key: bytes) -> None:
     status, seen = on_pty("-m", "gpuwatch", "--demo", "--ascii", keys=key, after=b"simulated")

@@ -74,6 +74,7 @@ def runs() -> Iterator[dict[str, Future[subprocess.CompletedProcess[bytes]]]]:
     yield from all_at_work(run)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_readers_run(version: str, runs: dict[str, Future[subprocess.CompletedProcess[bytes]]]) -> None:
     done = runs[version].result()

@@ -198,6 +198,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future
     yield from all_at_work(lambda version: live_a_little(version, folder / version))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_logs_are_read_on(version: str, lives: dict[str, Future[None]]) -> None:
     assert lives[version].result() is None

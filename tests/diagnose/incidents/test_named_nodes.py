@@ -78,6 +78,7 @@ def attack(cluster: Watched, kinds: list[str], forms: list[str], sender: str, ag
         cluster.find(kind, node=sender, at=cluster.t - ago, **facts)  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sender", ["gpu-001", "gpu-003"])
 @pytest.mark.parametrize("seed", range(2))
 def test_one_nodes_words_name_no_other_node_with_high_confidence(

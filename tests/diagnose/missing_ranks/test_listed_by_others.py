@@ -81,6 +81,7 @@ def test_a_rank_that_a_liar_lists_no_more_is_not_missed(*, first: bool) -> None:
     assert cluster.named() == set()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("zombies", [[3], [RANK], [3, RANK], list(range(16))])
 def test_an_ended_process_on_another_node_moves_no_missing_rank(zombies: list[int], *, first: bool) -> None:

@@ -77,6 +77,7 @@ def shows(reported: wire.GpuSample) -> Odd:
     return make
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("faulty", "code"),
     [

@@ -158,6 +158,7 @@ def test_a_rank_that_tells_longer_times_of_its_own(
     assert len(cluster.reported) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("dialect", "seconds"), [("one", 0), ("sparse", 300), ("all", 0)])
 def test_a_job_that_pauses_is_not_compared(dialect: str, seconds: float) -> None:
     """Rank 17 evaluates or saves alone: the others spin, and that is well."""

@@ -105,6 +105,7 @@ def test_what_is_no_program_is_not_lent() -> None:
     assert f"--upload-py-spy {__file__}: not a program" in done.stderr
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("link", ["ssh", "command"])
 def test_it_works_on_every_link(hanging: tuple[str, list[int]], link: str, tmp_path: Path) -> None:
     if link == "ssh":

@@ -117,6 +117,7 @@ def nodes_blamed(
         }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("host", "node"), [("n2", "n2"), ("n1", "n1"), ("elsewhere", None)])
 def test_a_table_in_a_file_that_several_nodes_see_names_the_node_of_its_rank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, node: str | None

@@ -29,6 +29,7 @@ def seats(count: int) -> list[RankSeat]:
     return [RankSeat(rank=rank, local=rank) for rank in range(count)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("activate", [None, "export LOADED=1"])
 def test_two_gloo_ranks_join_measure_and_leave_nothing(activate: str | None) -> None:
     need_torch()

@@ -14,6 +14,7 @@ from tests.probe.launcher.driving import Driven, dial, fake_torch, one_rank
 BASH = (".bash_profile", NOISE + "; exec 2>/dev/null; set -u; unset PATH_EXTRA; trap 'echo bye' EXIT")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("shell", "option", "activate"),
     [

@@ -44,6 +44,7 @@ def _torch() -> None:
     need_torch()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("before", [QUIET + ONLY_OLD, ONLY_LISTS, ONLY_NEW], ids=["old", "lists", "new"])
 def test_any_of_the_names_will_do(before: str) -> None:
     """Single tensors by their new or old name, or lists of tensors."""

@@ -24,6 +24,7 @@ def torch() -> Any:
     return torch
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", SIZES)
 def test_what_was_written_is_right_and_one_wrong_element_is_found(torch: Any, size: int) -> None:
     """Wherever it is: in the first rows, in a later part, in the rest that fills no row."""

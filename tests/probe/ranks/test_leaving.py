@@ -26,6 +26,7 @@ def gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ending", ["stop", "stdin ends", "killed"])
 def test_no_process_outlives_the_worker_and_no_file_is_made(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ def test_collectives_are_right_and_timed_by_events(cluster: Cluster, op: str) ->
     ] * 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("alone", [False, True])
 def test_pairs_exchange_inside_the_group_of_all_or_in_a_world_of_two(cluster: Cluster, alone: bool) -> None:
     """The receiver times bandwidth, the sender latency; pairs change partners."""

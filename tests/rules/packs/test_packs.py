@@ -36,6 +36,7 @@ def test_a_rule_finds_its_examples_and_nothing_of_what_it_must_not(rule_id: str)
         assert rule_id not in found(copies(rule_id, negative)), negative
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("rule_id", PACKS.by_id)
 def test_wrapping_does_not_hide_an_example(rule_id: str) -> None:
     """Prefixes of launchers on every line, colours, carriage returns and a bar before it: the class stays."""

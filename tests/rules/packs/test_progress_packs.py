@@ -88,6 +88,7 @@ def test_a_bar_is_found_behind_the_heads_of_launchers_containers_and_loggers(hea
     )
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(
     "example", [each for _, each in EXAMPLES], ids=[f"{name}-{i}" for i, (name, _) in enumerate(EXAMPLES)]
 )

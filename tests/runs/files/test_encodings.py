@@ -42,6 +42,7 @@ def test_a_mark_before_bytes_of_no_encoding_hides_nothing(tmp_path: Path) -> Non
     assert codes(tmp_path) == (1, True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("encoding", MARKS)
 @pytest.mark.parametrize("wide", ["", "模型上一页 Ċ ઊ 损失\n" * 300])
 @pytest.mark.parametrize("seed", range(4))

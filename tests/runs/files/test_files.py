@@ -109,6 +109,7 @@ def test_every_packing_is_unpacked_whatever_the_file_is_called(tmp_path: Path, p
     assert contents.read == path.stat().st_size
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("packing", PACKERS)
 def test_a_bomb_comes_in_bounded_pieces_and_ends_at_a_bound(
     tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch
@@ -178,6 +179,7 @@ def test_text_behind_a_member_is_read(tmp_path: Path, packing: str, zeros: int, 
     assert contents.damage is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("packing", PACKERS)
 @pytest.mark.parametrize("other", PACKERS)
 def test_members_of_two_packings_are_read(tmp_path: Path, packing: str, other: str) -> None:
@@ -200,6 +202,7 @@ def test_what_is_neither_member_nor_text_is_damage(tmp_path: Path, packing: str,
     assert packing in str(contents.damage)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("packing", PACKERS)
 def test_packed_data_in_the_midst_of_text_are_told(tmp_path: Path, packing: str) -> None:
     (tmp_path / "rank_0.log").write_bytes(TEXT + PACKERS[packing](TEXT) + TEXT)

@@ -74,6 +74,7 @@ QUERIES = {
 }  # type: dict[Driver, list[tuple[str, str, str, str]]]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("driver", "key", "value", "code", "severity"),
     [(driver, *case) for driver, cases in QUERIES.items() for case in cases],
@@ -98,6 +99,7 @@ def test_a_recovery_action_that_nothing_explains_leads(tmp_path: Path, packs: Pa
     assert (incident.code, incident.gpu) == ("gpu.xid.ecc", 3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_healthy_outputs_raise_nothing(tmp_path: Path, packs: Packs, driver: Driver) -> None:
     (tmp_path / "notes").mkdir()

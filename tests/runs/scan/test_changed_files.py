@@ -150,6 +150,7 @@ def packed_log(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("write", "replace"),
     [(plain_log, named_pipe), (plain_log, device), (plain_log, folder), (packed_log, nothing)],
@@ -171,6 +172,7 @@ def test_scan_names_a_log_that_is_replaced_at_any_of_its_readings(
             assert file.name in run.err, run
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("write", [plain_log, packed_log])
 def test_scan_reads_what_is_stored_of_a_log_that_gets_a_hole_of_a_terabyte(
     tmp_path: Path, write: Callable[[Path], Path]

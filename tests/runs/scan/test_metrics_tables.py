@@ -38,6 +38,7 @@ def codes(facts: dict[str, Any]) -> set[str]:
     return {each["class"] for each in facts["incidents"]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "columns", "delimiter"),
     [
@@ -83,6 +84,7 @@ def test_a_table_beside_a_log_that_finished_changes_nothing(tmp_path: Path) -> N
     assert len(facts["files"]) == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [

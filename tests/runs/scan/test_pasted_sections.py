@@ -28,6 +28,7 @@ def scanned(path: Path) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("failing", "other", "rank", "node"),
     [

@@ -37,6 +37,7 @@ def scanned(folder: Path, log: str, capsys: pytest.CaptureFixture[str]) -> tuple
     return status, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("between", [1, 3])
 @pytest.mark.parametrize("times", [1, 4, 10, 45, 230])
 @pytest.mark.parametrize("form", CAUGHT)

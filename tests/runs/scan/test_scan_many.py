@@ -53,6 +53,7 @@ def calls(folder: Path, line: str, count: int, name: str) -> int:
 LONG = ("exception", "out of memory", "peer", "table")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.long] if kind in LONG else []) for kind in LINES]
 )

@@ -30,6 +30,7 @@ def test_a_hole_is_not_read_and_line_numbers_and_offsets_stay(tmp_path: Path) ->
     assert (Path(match["file"]).name, match["line"]) == ("rank1.log", 3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("before", [b"", b"step 1 loss 2\n"], ids=["nothing before it", "a line before it"])
 @pytest.mark.parametrize("hole", [1 << 20, 64 << 20, 100 << 20, 100 << 20 | 77, HOLE])
 def test_the_first_line_behind_a_hole_is_read(tmp_path: Path, hole: int, before: bytes) -> None:

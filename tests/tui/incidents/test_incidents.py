@@ -268,6 +268,7 @@ async def test_many_incidents_are_listed_the_cursor_chooses_which_is_whole() -> 
         assert "resolved" in text_on(app)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [(40, 12), *SIZES])
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_every_line_is_as_wide_as_it_should_be(size: tuple[int, int], ascii_only: bool) -> None:

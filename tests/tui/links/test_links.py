@@ -59,6 +59,7 @@ async def settle(pilot: Pilot[None], *keys: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_plan_is_said_before_enter_starts_it(size: tuple[int, int]) -> None:
     app = links_app(still_probes.asking())
@@ -166,6 +167,7 @@ async def test_rates_in_cells_are_rounded_and_keep_their_sign() -> None:
         assert re.search(r" 4[678]  4[678]", rows[0])  # and not 98, their share
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_verdict_leads_and_the_cursor_stands_on_the_worst_link(size: tuple[int, int]) -> None:
     results = still_probes.done()

@@ -49,6 +49,7 @@ def lost(lines: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:
     return count, missing
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["distributed", "hardware", "progress"])
 def test_nothing_of_the_corpus_is_lost(name: str) -> None:
     if not CORPUS.is_dir():

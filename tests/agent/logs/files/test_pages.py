@@ -24,6 +24,7 @@ class Counted:
         return self.data[offset : offset + count]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lines", LINES.values(), ids=LINES.keys())
 def test_pages_upwards_reach_the_begin_and_leave_out_no_line(lines: list[str]) -> None:
     file = Counted(lines)
@@ -44,6 +45,7 @@ def test_pages_upwards_reach_the_begin_and_leave_out_no_line(lines: list[str]) -
     assert lines is LINES["bars"] or set(begins) <= {*offsets, begins[1]}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["short", "long", "longer than is shown"])
 def test_pages_downwards_reach_the_end_and_leave_out_no_line(name: str) -> None:
     file = Counted(LINES[name])
