@@ -121,7 +121,7 @@ def test_a_hanging_init_is_no_success_of_dmon_and_check(driver: FakeNvml) -> Non
     done = alone("dmon", "--local", "-s", "p", "-c", "1")
     assert (done.returncode, "no GPU" in done.stdout) == (1, False), done.stdout
     assert "nvmlInitWithFlags" in done.stdout
-    done = alone("check", "--local", "--wait", "3", "--json")
+    done = alone("check", "--local", "--wait", "12", "--json")
     checks = {each["id"]: each["status"] for each in json.loads(done.stdout)["checks"]}
     assert (done.returncode, checks["gpu.driver"]) == (1, "FAIL")
 
