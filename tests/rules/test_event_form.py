@@ -39,6 +39,10 @@ NO_EVENTS = [
     "FORCED SINGLE GPU MODE: False",
     "Slow training detected: no",
     "No space left on device: false",
+    # counts of a summary
+    "CUDA out of memory ....... 0",
+    "NCCL error   0",
+    "Segmentation fault | 0 |",
     "[       OK ] Memory.CudaOutOfMemory CUDA out of memory (3 ms)",
     '  --oom-retries N   how often "CUDA out of memory" is retried',
     '<|user|> what is "CUDA error: uncorrectable ECC error encountered"?',

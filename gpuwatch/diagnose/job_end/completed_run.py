@@ -6,22 +6,26 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from gpuwatch.diagnose.alerts.deduplication import KILLS
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, Recovery, may_recover, softened
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
 from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks, rank_ends
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.failure_classes import EXITS
 
 SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")
 """Classes of events about starting, placing and ending processes, which a scheduler tries again."""
 
 
 def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
-    """The alerts; undated events of the scheduler are notes where every rank reached the last step.
+    """The alerts; what ended no rank is a note where every rank reached the last step.
 
-    A table of events (`kubectl get events`, `describe`) gives ages, and no log line stands beside it: only
-    the end of the whole job reports that the pods started after all.
+    These are undated events of the scheduler, and processes whose end the kernel logged while all ranks
+    stepped on: they belong to other programs of the node. A table of events (`kubectl get events`,
+    `describe`) gives ages, and no log line stands beside it: only the end of the whole job reports that the
+    pods started after all.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -33,7 +37,10 @@ def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[St
         return alerts
     stepping = {track.file for track in tracks}
     recovery = Recovery(None, None, finished=True)
-    return [softened(alert, recovery) if _is_event(alert, stepping) else alert for alert in alerts]
+    return [
+        softened(alert, recovery) if _is_event(alert, stepping) or _is_outlived(alert, tracks) else alert
+        for alert in alerts
+    ]
 
 
 def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
@@ -72,6 +79,14 @@ def is_complete(tracks: Sequence[StepTrack]) -> bool:
         and all(reached(step, total) for step in files.values())
         and all(reached(each.step, total) for each in rank_ends(main))
     )
+
+
+def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
+    """Whether the kernel logged the end of a process, and all ranks stepped on afterwards."""
+    if not alert.kernel or not alert.timed or not (alert.code in KILLS or alert.code in EXITS):
+        return False
+    last_steps = [track.marks[-1].at for track in main_tracks(tracks)]
+    return bool(last_steps) and all(at is not None and at > alert.last for at in last_steps)
 
 
 def _is_event(alert: Alert, stepping: set[str]) -> bool:

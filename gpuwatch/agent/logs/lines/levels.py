@@ -136,12 +136,16 @@ def _in_head(text):
     # type: (str) -> str | None
     head = text[:LEVEL_CHARS]
     letter = _LETTER.search(head) if head[:1] in _LETTERS or "] " in head else None
-    if letter is not None:
+    if letter is not None and not head[: letter.start()].strip():
         return _LETTERS[letter.group(letter.lastindex or 0)]
     lowered = head.lower()
     for found in islice(_WORD.finditer(head), MAX_WORDS) if any(part in lowered for part in _PARTS) else ():
+        if letter is not None and found.start() > letter.start():
+            break
         if _is_head(head[: found.start()], head[found.end() :]):
             return _LEVELS[found.group().strip().lower()]
+    if letter is not None:
+        return _LETTERS[letter.group(letter.lastindex or 0)]
     field = _FIELD.search(text, 0, 4096) if "{" in head or "=" in head else None
     if field is not None and _MESSAGE.search(text, 0, 4096):
         return _LEVELS.get((field.group(1) or field.group(2)).lower())

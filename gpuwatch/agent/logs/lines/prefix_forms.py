@@ -76,7 +76,7 @@ BRACKETED = _forms(
 BRACKETED_STAMPS = _forms(
     r"\[\d{4}-\d\d-\d\d[T ]" + _CLOCK + _ZONE + r"(?: TP(?P<task>\d{1,4}))?\][:| ]?",  # SGLang
     r"\[\d{4}/\d\d/\d\d[T ]" + _CLOCK + _ZONE + r"\][:| ]?",
-    r"\[(?:\d\d[/-]){2}\d{4} " + _CLOCK + _ZONE + r"\][:| ]?",
+    r"\[(?:\d\d[/.-]){2}\d{4},? " + _CLOCK + _ZONE + r"\][:| ]?",
     r"\[\d\d/[A-Z][a-z]{2}/\d{4}:" + _CLOCK + r" [+-]\d{4}\] ?",
     r"\[(?:\d\d[/-]\d\d )?" + _CLOCK + r"\][:| ]?",
     r"\[\d{10}(?:\.\d{1,9}|\d{3})?\](?=[ :])[:| ]?",
@@ -108,6 +108,8 @@ NUMBERED_STAMPS = _forms(
     r"\d{4}-\d\d-\d\d \d\d:\d\d (?=\[rank\d)",
     r"\d{4}/\d\d/\d\d[T ]" + _CLOCK + _ZONE + _END,
     r"(?:\d\d[/-]){2}\d{4} " + _CLOCK + _ZONE + _END,
+    r"(?:\d\d\.){2}20\d\d,?[ T]" + _CLOCK + _ZONE + _END,
+    r"\d{1,2}[月월] {1,2}\d{1,2} " + _CLOCK + r"(?= )",  # journalctl in Chinese, Japanese, Korean
     r"\d{4}\.\d\d\.\d\d(?=[ ])",  # the date of Thunderbird, BGL
     _CLOCK + r"(?=[ ])(?! ?[|\]]| <\d\d:)",
     r"\d{10}(?:\.\d{1,9}|\d{3})?(?=[ :])[:| ]?(?=\s{0,4}[^\s\d.,+*/=-]|\d{4}[-.])",

@@ -25,6 +25,8 @@ _DAEMON = re.compile(r"^slurm(?:step)?d-(?=[A-Za-z0-9])")
 """Slurm's daemons name themselves with their host: `slurmstepd-gpu-002`."""
 _IN_TEXT = re.compile(r"\[(?:PG [^\]]{0,200}? )?Rank (\d{1,6})\]")
 _NCCL = re.compile(r"\b([A-Za-z0-9][\w.-]{0,80}):(\d{1,10}):\d{1,10} \[\d+\] ")
+_NUMBERED_MONTH = re.compile(r"\d{1,2}[月월]")
+_QUOTED = re.compile(r"[:=({\[,]\s?([\"'`])")
 _INNER = re.compile(r"(?<=[^\s:(\[])\s*(?=\[(?:rank|default)\d{1,6}\]:)")
 
 
@@ -131,7 +133,8 @@ def _prefix(text, at, kernel):
 def _collector(text, begin, at, speaker):
     # type: (str, int, int, Speaker) -> int
     """Take in what a log collector writes behind a time: host and program. Where the message begins."""
-    forms = AFTER_STAMP + AFTER_MONTH if text[begin : begin + 1].isalpha() else AFTER_STAMP
+    syslog = text[begin : begin + 1].isalpha() or _NUMBERED_MONTH.match(text, begin) is not None
+    forms = AFTER_STAMP + AFTER_MONTH if syslog else AFTER_STAMP
     for form in forms:
         found = form.match(text, at)
         if found is not None:
@@ -166,12 +169,21 @@ def untagged(text, speaker):
     return _TAG.sub("", text)
 
 
+def _is_quotation(before):
+    # type: (str) -> bool
+    """Whether a quotation is open at the end of `before`: what follows is a value such as a prompt."""
+    opened = list(_QUOTED.finditer(before))
+    return bool(opened) and opened[-1].group(1) not in before[opened[-1].end() :]
+
+
 def writers(text):
     # type: (str) -> list[str]
     """The message cut where another rank's prefix stands in its midst: two ranks wrote on one line."""
     if "]:" not in text:
         return [text]
     cuts = [0] + [found.end() for found in _INNER.finditer(text)] + [len(text)]
+    if len(cuts) > 2 and _is_quotation(text[: cuts[1]]):
+        return [text]
     return [
         text[a:b]
         for a, b in zip(cuts, cuts[1:])  # noqa: B905 - strict needs Python 3.10

@@ -10,6 +10,19 @@ _MONTHS = {
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     )
 }
+_OTHER_MONTHS = {
+    name: i + 1
+    for i, names in enumerate(
+        [
+            "jan ene gen янв oca sty", "fev fév feb фев şub lut", "mar mär mrt мар",
+            "abr avr apr апр nis kwi", "mai mag may maj мая mei май", "juin giu jun июн haz cze",
+            "juil lug jul июл tem lip", "aoû ago aug авг ağu sie", "set sep сен eyl wrz",
+            "out ott okt oct окт eki paź", "nov ноя kas lis", "dez dic dec déc дек ara gru",
+        ]
+    )
+    for name in names.split()
+}  # fmt: skip
+"""By the first four or three letters: journalctl writes syslog's stamp in the language of the locale."""
 TIME_CHARS = 160
 """Characters from the line's start in which a time is looked for."""
 
@@ -46,6 +59,12 @@ _STAMP = re.compile(
     r"|(?<![\d/-])(?P<us>(?P<um>\d\d)[/-](?P<ud>\d\d)[/-](?P<uy>20\d\d) "
     + _CLOCK.format("u")
     + r"(?P<uf>[.,]\d{1,6})?)"
+    r"|(?<![\d.])(?P<eu>(?P<ed>\d\d)\.(?P<em>\d\d)\.(?P<ey>20\d\d),?[ T]"
+    + _CLOCK.format("e")
+    + r"(?P<ef>[.,]\d{1,9})?)"
+    r"|^(?P<local>(?P<om>\d{1,2}[月월]|[^\W\d_]{3,5}\.?) {1,2}(?P<od>\d{1,2}) "
+    + _CLOCK.format("o")
+    + r"(?P<of>[.,]\d{1,9})?)\b"
     r"|(?<![\d:.-])(?P<vllm>(?P<vm>\d\d)(?:-|(?<=\[\d\d)/)(?P<vd>\d\d) "
     + _CLOCK.format("v")
     + r"(?P<vf>[.,]\d{1,6})?)(?=[ \]])"
@@ -57,6 +76,7 @@ _JSON = re.compile(
 )
 _PREFIX = {
     "iso": "", "bgl": "l", "glog": "g", "dmesg": "b", "sys": "s", "web": "w", "us": "u", "vllm": "v",
+    "eu": "e", "local": "o",
 }  # fmt: skip
 _DAY = 86400.0
 
@@ -82,7 +102,7 @@ def time_of(text, arrived):
         return _epoch(groups["unix"])
     part = next(part for kind, part in _PREFIX.items() if kind in groups)
     month = groups[part + "m"]
-    number = _MONTHS.get(month) or (int(month) if month.isdigit() else 0)
+    number = _MONTHS.get(month) or _month(month)
     day, hour, minute, second = (int(groups[part + name]) for name in "dHMS")
     clock = (number, day, hour, minute, second)
     fraction = float("0." + groups[part + "f"][1:]) if part + "f" in groups else 0.0
@@ -92,6 +112,16 @@ def time_of(text, arrived):
     if year is not None:
         return _seconds(int(year), clock, groups.get(part + "z")) + fraction
     return _nearest(clock, arrived) + fraction
+
+
+def _month(text):
+    # type: (str) -> int
+    """The month of its number or of its name in another language; 0: it is none."""
+    text = text.rstrip("月월")
+    if text.isdigit():
+        return int(text)
+    text = text.lower()
+    return _OTHER_MONTHS.get(text[:4]) or _OTHER_MONTHS.get(text[:3]) or 0
 
 
 def _epoch(digits):

@@ -104,6 +104,14 @@ _DISMISSED = re.compile(
 """Words in parentheses behind what is no trouble; `(expected 2)` and `(expected str, got int)` are none."""
 _ABSENT = re.compile(r"\s?[:=]\s?(?:[Ff]alse|FALSE|[Nn]o|[Nn]one|[Oo]ff)\s{0,4}(?:$|[,;|)}\]])")
 """The value of a flag, behind words that name what did not happen."""
+_COUNTED_NONE = re.compile(
+    r"(?:[ .\u2026\u00b7_-]{0,80}[.\u2026\u00b7_-]{2}| {2,80}|\s?[|:=])\s?(?:0|[Nn]one)\s{0,4}(?:$|[,;|)}\]])"
+)
+"""The count of a summary, behind words that name what did not happen."""
+_NUMBERED_THING = re.compile(
+    r"(?i)(?:gpu|device|rank|node|worker|process|code|status|pid|core|cpu|slot|link|port)$"
+)
+"""Behind these 0 is the number of a thing."""
 _EXCEPTION = re.compile(r"(?:Error|Exception)$")
 _TEXT_LABEL = re.compile(
     r"(?i)<\|?(?:user|assistant|system|human)\|?>"
@@ -174,7 +182,12 @@ def is_event(text, start, advice=False):
 def is_absent(text, end):
     # type: (str, int) -> bool
     """Whether the words that end at `end` are a flag whose value denies them: `slow step detected: False`."""
-    return _ABSENT.match(text, end) is not None and _EXCEPTION.search(text[max(0, end - 60) : end]) is None
+    before = text[max(0, end - 60) : end]
+    if _ABSENT.match(text, end) is None and (
+        _COUNTED_NONE.match(text, end) is None or _NUMBERED_THING.search(before)
+    ):
+        return False
+    return _EXCEPTION.search(before) is None
 
 
 def is_continuing(text):

@@ -50,6 +50,10 @@ WHO = ("rank", "local_rank", "host", "pid", "task")
         ("[12345.678901] boom", "boom", {}),
         ("6,1234,98765432,-;boom", "boom", {}),
         ("Jun 15 12:00:00 gpu-003 kernel: [   12.345678] boom", "boom", {"host": "gpu-003"}),
+        ("6月 15 12:00:00 gpu-003 kernel: boom", "boom", {"host": "gpu-003"}),
+        ("6월 15 12:00:00 gpu-003 sshd[71]: boom", "boom", {"host": "gpu-003"}),
+        ("[15.06.2025 12:00:00] [rank2]: boom", "boom", {"rank": 2}),
+        ("15.06.2025 12:00:00,5 [rank2]: boom", "boom", {"rank": 2}),
         ("> boom", "boom", {}),
         ("[Rank 4] boom", "[Rank 4] boom", {"rank": 4}),
         ("[PG ID 2 PG GUID 3(tp) Rank 4] boom", "[PG ID 2 PG GUID 3(tp) Rank 4] boom", {"rank": 4}),
@@ -69,6 +73,15 @@ def test_two_ranks_on_one_line_are_told_apart() -> None:
     rules = ruleset(rule("boom"))
     (finding,) = found(rules, "[rank1]: step 5 [rank2]: boom\n")
     assert finding["rank"] == 2
+
+
+@pytest.mark.parametrize("quote", ["'", '"', "`"])
+def test_a_prefix_inside_a_quotation_is_no_other_rank(quote: str) -> None:
+    line = f"INFO request 7 prompt: {quote}why does\\n[rank3]: boom appear{quote}, n=1"
+    ((text, speaker),) = messages(line.encode())[0]
+    assert (text, speaker.rank) == (line, None)
+    closed = f"INFO prompt: {quote}hello{quote}[rank3]: boom"
+    assert [each.rank for _, each in messages(closed.encode())[0]] == [None, 3]
 
 
 def test_once_a_line_shows_both_a_lone_rank_prefix_is_known_to_be_local() -> None:

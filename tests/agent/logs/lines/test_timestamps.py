@@ -42,6 +42,13 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("INFO 06-15 14:00:00 engine.py:1] x", 0),
         ("[1749988800.388533] [cn1:74988:0] x", 0.388533),
         ("[2025-06-15T14:00:00.500] [63532.0] error: x", 0.5),
+        ("6月 15 14:00:00 gpu-1 kernel: x", 0),
+        ("6월 15 14:00:00 gpu-1 sshd[4]: x", 0),
+        ("juin 15 14:00:00 gpu-1 kernel: x", 0),
+        ("Июн 15 14:00:00 gpu-1 kernel: x", 0),
+        ("cze 15 14:00:00 gpu-1 kernel: x", 0),
+        ("15.06.2025 14:00:00,500 - INFO - x", 0.5),
+        ("[15.06.2025, 14:00:01] x", 1),
     ],
 )  # fmt: skip
 def test_the_time_of_a_line(line: str, seconds: float) -> None:
