@@ -11,9 +11,10 @@ from msgspec import structs
 from gpuwatch.fleet.jobs.host_names import own_hosts, taken_host
 from gpuwatch.fleet.jobs.jobs import Jobs
 from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, names_checkpoint
+from gpuwatch.fleet.logs.finding_room import FindingRoom
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.progress import FleetProgress
-from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings
+from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings, Shown
 from gpuwatch.fleet.logs.shared_identities import SharedIdentities
 from gpuwatch.fleet.node_limits import NodeLimits
 from gpuwatch.fleet.nodes.last_ranks import LastRanks
@@ -38,9 +39,6 @@ from gpuwatch.wire import (
 )
 
 KEPT_EVENTS = 2_000
-KEPT_FINDINGS = 20_000
-KEPT_CHARACTERS = 8_000_000
-"""Of the lines of one node's findings; the oldest go first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,8 @@ class Fleet:
         self.events: deque[NodeEvent] = deque(maxlen=KEPT_EVENTS)
         self.findings: dict[tuple[str, float, int], NodeFinding] = {}
         """By node, agent and the finding's id; in the order in which they were first reported."""
-        self._shared = SharedFindings()
+        self._shared = SharedFindings(self.nodes)
+        self._room = FindingRoom()
         self.findings_version = 0
         self.logs_version = 0
         """Moves when a node listed its log files anew, or came or went."""
@@ -89,8 +88,6 @@ class Fleet:
         """What ranks have reported of the checkpoints that they wrote."""
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
-        self._characters: dict[str, dict[FindingKey, int]] = {}
-        """Node -> how much text each of its findings holds."""
         self._last_ranks = LastRanks()
         self._jobless: dict[str, set[FindingKey]] = {}
         """Findings by node whose job is not known yet."""
@@ -244,6 +241,7 @@ class Fleet:
         return self.jobs.of_line(node.name, finding.file, finding.job)
 
     def _take_finding(self, node: Node, finding: Finding, at: float) -> None:
+        self._limits.take_finding(node.name, finding, at)
         key = (node.name, node.agent_since, finding.id)
         job = self._job_of(node, finding)
         if names_checkpoint(finding):
@@ -251,33 +249,28 @@ class Fleet:
             return
         if job != finding.job:
             finding = structs.replace(finding, job=job)
-        first = self._shared.first(key, node, finding)
-        known = self.findings.get(first) if first != key and key not in self.findings else None
-        if known is not None and (finding.closed or not known.finding.closed):
-            if finding.closed and not self.nodes[first[0]].follows(finding.file):
-                closed = structs.replace(known.finding, closed=True, last_at=finding.last_at)
-                self.findings[first] = replace(known, at=at, finding=closed)
-                self.findings_version += 1
-            return
-        if job is None:
-            self._jobless.setdefault(node.name, set()).add(key)
-        self.findings[key] = NodeFinding(node.name, node.agent_since, at, finding)
-        self.findings_version += 1
-        self._make_room(node.name, key, sum(map(len, finding.lines)))
+        self._show(self._shared.take(key, node, finding, self._known), at)
+        for surplus in list(self._room.surplus(key, finding)):
+            self._show({**self._shared.drop(surplus), surplus: None}, at)
 
-    def _make_room(self, node: str, key: FindingKey, characters: int) -> None:
-        """Drop the oldest findings, of the whole fleet over their number, of the node over their text."""
-        mine = self._characters.setdefault(node, {})
-        mine[key] = characters
-        while len(self.findings) > KEPT_FINDINGS:
-            oldest = next(iter(self.findings))
-            del self.findings[oldest]
-            self._characters.get(oldest[0], {}).pop(oldest, None)
-        total = sum(mine.values()) if len(mine) * characters > KEPT_CHARACTERS // 8 else 0
-        while total > KEPT_CHARACTERS and len(mine) > 1:
-            oldest = next(iter(mine))
-            total -= mine.pop(oldest)
-            self.findings.pop(oldest, None)
+    def _known(self, key: FindingKey) -> Finding | None:
+        known = self.findings.get(key)
+        return None if known is None else known.finding
+
+    def _show(self, shown: Shown, at: float) -> None:
+        """Put findings where they are read; None: they are no longer there."""
+        for key, stated in shown.items():
+            known = self.findings.get(key)
+            if stated is None:
+                self.findings_version += self.findings.pop(key, None) is not None
+                continue
+            job = stated.job if stated.job is not None or known is None else known.finding.job
+            finding = stated if job == stated.job else structs.replace(stated, job=job)
+            if known is None or known.finding != finding:
+                if job is None:
+                    self._jobless.setdefault(key[0], set()).add(key)
+                self.findings[key] = NodeFinding(key[0], key[1], at, finding)
+                self.findings_version += 1
 
     def only(self, name: str) -> Fleet:
         """What is known of one node, as a fleet of its own; its parts are shared with this one."""
@@ -293,12 +286,14 @@ class Fleet:
         alone, old = self.only(name), self.nodes[name]
         node = self.nodes[name] = Node(old.spec, old.interval_s, old.link, old.link_at)
         node.version, node.agent_since = old.version + 1, old.agent_since
+        self._show(self._shared.forget(name), self.nodes[name].received_at or 0.0)
         for key in alone.findings:
-            del self.findings[key]
+            self.findings.pop(key, None)
+        self._room.forget(name)
         for event in alone.events:
             self.events.remove(event)
         self.progress.forget(name)
-        for known in (self._characters, self._jobless, self._listed):
+        for known in (self._jobless, self._listed):
             known.pop(name, None)
         self._take_processes(node, [])
         self.findings_version += 1

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.stream.limits import TokenBucket
-from gpuwatch.wire import Hello, Process, Progress
+from gpuwatch.wire import Finding, Hello, Process, Progress
 
 MAX_GPUS_PER_NODE = 1024
 """Of a node, those that it listed earlier included."""
@@ -77,16 +77,27 @@ class NodeLimits:
         """
         files = self._files.setdefault(node, _NewNames("files", FILES_PER_S, FILES_BURST))
         files.register(progress.file, at)
-        if progress.job is not None:
+        self._take_job(node, progress.job, at)
+
+    def take_finding(self, node: str, finding: Finding, at: float) -> None:
+        """Count the jobs that findings name first: each makes an incident of its own.
+
+        Raises:
+            TooManyError: the node names more jobs than any agent follows.
+        """
+        self._take_job(node, finding.job, at)
+
+    def _take_job(self, node: str, job: str | None, at: float) -> None:
+        if job is not None:
             jobs = self._jobs.setdefault(node, _NewNames("jobs", JOBS_PER_S, JOBS_BURST))
-            jobs.register(progress.job, at)
+            jobs.register(job, at)
 
 
 class _NewNames:
     """The names of one kind that a node has used, and how many new ones it may use yet."""
 
     def __init__(self, kind: str, per_s: float, burst: float) -> None:
-        self._excess = f"training progress of more than {burst:g} {kind}, over {per_s:g} new ones a second"
+        self._excess = f"lines of more than {burst:g} {kind}, over {per_s:g} new ones a second"
         self._allowance = TokenBucket(per_s, burst)
         self._names: OrderedDict[str, None] = OrderedDict()
 

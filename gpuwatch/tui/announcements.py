@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.preferences import Preferences
@@ -21,17 +21,17 @@ class Announcements:
         self._announced: set[str] = set()
         self._titled = False
 
-    def take_new(self, incidents: Iterable[Incident]) -> Iterator[Incident]:
+    def take_new(self, incidents: Iterable[Incident]) -> list[Incident]:
         """The active ones that were not announced before."""
-        for incident in incidents:
-            if incident.id not in self._announced:
-                self._announced.add(incident.id)
-                if not (incident.over or incident.acknowledged):
-                    yield incident
+        new = [incident for incident in incidents if incident.id not in self._announced]
+        self._announced.update(incident.id for incident in new)
+        return [incident for incident in new if not (incident.over or incident.acknowledged)]
 
-    def codes(self, incident: Incident, preferences: Preferences) -> str:
-        """What the terminal is sent of an incident, as the person wants it."""
-        text = f"gpuwatch incident {incident.number}: {incident.headline}"
+    def codes(self, incidents: Sequence[Incident], preferences: Preferences) -> str:
+        """What the terminal is sent of incidents that came together, as the user wants it."""
+        last = incidents[-1]
+        others = f" (and {len(incidents) - 1} more)" if len(incidents) > 1 else ""
+        text = f"gpuwatch incident {last.number}{others}: {last.headline}"
         codes = _notification(text) if preferences.notify else ""
         if preferences.title:
             codes += ("" if self._titled else _KEEP_TITLE) + _title(text)

@@ -161,14 +161,20 @@ class GpuwatchApp(FaultRecovery):
         self.view_state.take_conditions(self.totals.worst)
 
     def _announce(self) -> None:
-        """Report a new incident once, on whatever screen."""
-        for incident in self._announcements.take_new(self.view_state.snapshot.incidents):
-            if self.preferences.bell:
-                self.bell()
-            self._write(self._announcements.codes(incident, self.preferences))
-            if self.where != "incidents":
-                notice = f"incident {incident.number} is new: 4 opens it"  # the banner has its sentence
-                self.notify(notice, severity="error", timeout=10)
+        """Report new incidents once, on whatever screen; those of one frame together."""
+        new = self._announcements.take_new(self.view_state.snapshot.incidents)
+        if not new:
+            return
+        if self.preferences.bell:
+            self.bell()
+        self._write(self._announcements.codes(new, self.preferences))
+        if self.where != "incidents":  # the banner has the sentence
+            one = f"incident {new[0].number} is new: 4 opens it"
+            self.notify(
+                one if len(new) == 1 else f"{len(new)} incidents are new: 4 lists them",
+                severity="error",
+                timeout=10,
+            )
 
     def _write(self, codes: str) -> None:
         if codes and self._driver is not None:

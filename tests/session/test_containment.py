@@ -9,8 +9,9 @@ import pytest
 
 from gpuwatch.diagnose.health import sweep
 from gpuwatch.diagnose.health.conditions import node_conditions
-from gpuwatch.fleet.fleet import KEPT_CHARACTERS, Fleet
+from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.rank_places import KEPT_ENDED, places_of
+from gpuwatch.fleet.logs.finding_room import MAX_CHARACTERS
 from gpuwatch.fleet.node_limits import MAX_GPUS_PER_NODE, MAX_PROCESSES_PER_NODE
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.load import parse_plan
@@ -197,7 +198,7 @@ def test_the_text_of_a_nodes_findings_is_bounded_and_no_other_node_loses_any() -
         )
         fleet.apply(Arrival("b" if number == 0 else "a", 1.0, finding))
     kept = [key for key in fleet.findings if key[0] == "a"]
-    assert (len(kept), kept[-1][2]) == (KEPT_CHARACTERS // 600_000, 99)
+    assert (len(kept), kept[-1][2]) == (MAX_CHARACTERS // 600_000, 99)
     assert [key for key in fleet.findings if key[0] == "b"] == [("b", 0.0, 0)]
 
 

@@ -134,7 +134,9 @@ class ReportedAlerts:
         self._untaken.update(
             (key, found) for key, found in fleet.findings.items() if known.get(key) is not found
         )
-        if len(known) > len(fleet.findings):
+        for key in self._untaken.keys() - fleet.findings.keys():
+            del self._untaken[key]
+        if known.keys() - fleet.findings.keys():
             self._findings = {key: found for key, found in known.items() if key in fleet.findings}
             gone = [name for name, source in self._sources.items() if _is_dropped(source, fleet)]
             self._drop(gone)
@@ -189,7 +191,14 @@ class ReportedAlerts:
         self._keep(alert if known is None or before is source else merge_repeat(known, alert))
         self._sources[alert.id] = source
         if len(self._alerts) > MAX_ALERTS:
-            self._drop(list(islice(self._alerts, MAX_ALERTS // 10)))
+            self._drop(self._surplus())
+
+    def _surplus(self) -> list[str]:
+        """The oldest alerts of the node that has most of them."""
+        names: dict[str, list[str]] = {}
+        for name, source in self._sources.items():
+            names.setdefault(source.node, []).append(name)
+        return max(names.values(), key=len)[: MAX_ALERTS // 10]
 
     def _drop(self, names: Iterable[str]) -> None:
         for name in names:
@@ -202,7 +211,7 @@ class ReportedAlerts:
 
 
 def _is_dropped(source: Source, fleet: Fleet) -> bool:
-    """Whether a finding had to make room for newer ones."""
+    """Whether a finding had to make room for newer ones, or another node's stands for it."""
     if isinstance(source, NodeEvent):
         return False
     return (source.node, source.since, source.finding.id) not in fleet.findings
