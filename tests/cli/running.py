@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.isolation import own_processes
@@ -31,18 +31,27 @@ def environment(**changes: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", **changes}
 
 
-def gpuwatch(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run to the end, stdout and stderr kept apart, no terminal."""
+def run(
+    command: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    changes: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end, stdout and stderr kept apart, no terminal; `changes`: to the environment."""
     return subprocess.run(
-        [*COMMAND, *arguments],
+        command,
         cwd=cwd or ROOT,
-        env=environment(),
+        env=environment(**changes or {}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
+
+
+def gpuwatch(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return run([*COMMAND, *arguments], cwd=cwd)
 
 
 def alone(
@@ -52,16 +61,7 @@ def alone(
 
     Where a process cannot get a namespace of its own (a container that forbids it), it sees all.
     """
-    return subprocess.run(
-        [*own_processes(), *COMMAND, *arguments],
-        cwd=cwd or ROOT,
-        env=environment(**changes or {}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return run([*own_processes(), *COMMAND, *arguments], cwd=cwd, changes=changes)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

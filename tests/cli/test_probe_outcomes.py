@@ -19,7 +19,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from tests.cli.running import ROOT, environment, read_until, terminal
+from tests.cli.running import ROOT, environment, read_until, run, terminal
 from tests.sentences import Sentences, line_of
 
 SCRIPTED = (sys.executable, "-m", "tests.cli.scripted_probe")
@@ -29,16 +29,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 
 
 def reported(story: str, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SCRIPTED, story, *arguments],
-        cwd=ROOT,
-        env=environment(**changes),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run([*SCRIPTED, story, *arguments], changes=changes)
 
 
 def typed(

@@ -7,7 +7,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
-MIN_INTERVAL_S, MAX_INTERVAL_S = 0.2, 60.0
+MIN_INTERVAL_S = 0.2
+"""NVML's own averages are 1/6 s to 1 s long: a faster tick would only repeat them."""
+MAX_INTERVAL_S = 60.0
 
 
 class Settings(object):

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from gpuwatch.agent.base.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.renamed_option import RenamedOption
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.py_spy_upload import Program
 
 Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
-
-MIN_INTERVAL_S = 0.2
-"""NVML's own averages are 1/6 s to 1 s long: a faster tick would only repeat them."""
-MAX_INTERVAL_S = 60.0
 
 
 @dataclass(frozen=True)

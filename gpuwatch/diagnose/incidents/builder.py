@@ -72,38 +72,16 @@ def incident_of(
     last_lines: Mapping[int, Activity] | None = None,
 ) -> Incident:
     """What a group of alerts reports together. `last_lines`: as of `incidents`."""
-    alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
-    job = group.job or next((alert.job for alert in alerts if alert.job), None)
-    alerts = [within_world(alert, where, job) for alert in alerts]
-    believed = that_may_lead(alerts)
-    root_cause, stuck = _root_cause(believed, where, job)
-    cause = root_cause.cause
-    culprit = without_accused(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)
-    if cause is not None:
-        alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
-    code = _class(cause, stuck, alerts)
-    activity = _last_activity(stuck, alerts, last_lines or {}) if cause is None else None
-    facts = headline.HeadlineFacts(
-        cause,
-        culprit.rank,
-        culprit.node,
-        culprit.gpu,
-        stuck,
-        tuple(alerts),
-        root_cause.named,
-        culprit.votes,
-        job,
-        activity,
-    )
-    first_id = min(alerts, key=lambda alert: (alert.first, alert.id)).id
-    explain, do, links = _playbook(code, cause, alerts, culprit, packs)
-    acknowledged_at = _acknowledged_at(cause, alerts)
+    facts, culprit = _judged(group, where, last_lines or {})
+    cause, stuck, alerts, job = facts.cause, facts.hang, facts.alerts, facts.job
     text = headline.sentence(facts, where, now)
     if _inferred(culprit.rank, cause, where.ranks(job)):
-        text, culprit = (
-            guessed(text),
-            replace(culprit, confidence="low", because=f"{culprit.because}; {INFERRED}"),
-        )
+        text = guessed(text)
+        culprit = replace(culprit, confidence="low", because=f"{culprit.because}; {INFERRED}")
+    code = _class(cause, stuck, alerts)
+    explain, do, links = _playbook(code, cause, alerts, culprit, packs)
+    first_id = min(alerts, key=lambda alert: (alert.first, alert.id)).id
+    acknowledged_at = _acknowledged_at(cause, alerts)
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(first_id.encode()):08x}",
         number=0,
@@ -120,18 +98,46 @@ def incident_of(
         because=culprit.because,
         settle=_settled_by(facts, culprit, where),
         cause=cause,
-        alerts=tuple(alerts),
+        alerts=alerts,
         followers=headline.followers(facts, where),
         silent=stuck.silent if stuck is not None else (),
         timeline=timeline(alerts, stuck),
         explain=explain,
         do=do,
         links=links,
-        last_activity=activity,
+        last_activity=facts.did,
         over=all(alert.state != "firing" for alert in alerts),
         acknowledged=acknowledged_at is not None,
         acknowledged_at=acknowledged_at,
     )
+
+
+def _judged(
+    group: AlertGroup, where: RankIndex, last_lines: Mapping[int, Activity]
+) -> tuple[headline.HeadlineFacts, CulpritChoice]:
+    """What the sentence of a group is made of, its cause the first alert, and the culprit."""
+    alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
+    job = group.job or next((alert.job for alert in alerts if alert.job), None)
+    alerts = [within_world(alert, where, job) for alert in alerts]
+    believed = that_may_lead(alerts)
+    root_cause, stuck = _root_cause(believed, where, job)
+    cause = root_cause.cause
+    culprit = without_accused(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)
+    if cause is not None:
+        alerts = [cause, *(alert for alert in alerts if alert.id != cause.id)]
+    facts = headline.HeadlineFacts(
+        cause=cause,
+        rank=culprit.rank,
+        node=culprit.node,
+        gpu=culprit.gpu,
+        hang=stuck,
+        alerts=tuple(alerts),
+        named=root_cause.named,
+        votes=culprit.votes,
+        job=job,
+        did=_last_activity(stuck, alerts, last_lines) if cause is None else None,
+    )
+    return facts, culprit
 
 
 def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:

@@ -34,13 +34,6 @@ class FindingRoom:
         while self._totals[node] > MAX_CHARACTERS and len(mine) > 1:
             yield self._pop_oldest(node)
 
-    def remove(self, key: FindingKey) -> None:
-        """Count a finding no longer, where it is counted."""
-        size = self._characters.get(key[0], {}).pop(key, None)
-        if size is not None:
-            self._totals[key[0]] -= size
-            self._count -= 1
-
     def forget(self, node: str) -> None:
         """Count nothing of a node any longer."""
         self._count -= len(self._characters.pop(node, {}))
@@ -48,7 +41,8 @@ class FindingRoom:
 
     def _pop_oldest(self, node: str) -> FindingKey:
         oldest = next(iter(self._characters[node]))
-        self.remove(oldest)
+        self._totals[node] -= self._characters[node].pop(oldest)
+        self._count -= 1
         return oldest
 
 

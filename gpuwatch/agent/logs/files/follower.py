@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Callable  # noqa: F401 - used in type comments
 
 MARK_BYTES = 64
-EMPTY_S = 2.0
+QUIET_S = 2.0
 """A rotated file that has been quiet for so long is finished, even if nothing is in its successor yet."""
 DELETED_S = 10.0
 """A deleted file is held open so long after its last line, in case its writer goes on."""
@@ -210,7 +210,7 @@ class Follower(object):
                 self.finished.append((self.device, self.inode, self.offset))
                 self.merged = True
             return piece
-        if not found.st_size and self._clock() - self._grew < EMPTY_S:
+        if not found.st_size and self._clock() - self._grew < QUIET_S:
             return self._more(budget)
         ours = os.fstat(self._descriptor)
         self._reported(ROTATED if ours.st_nlink else ANEW)

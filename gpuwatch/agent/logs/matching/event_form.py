@@ -183,11 +183,9 @@ def is_absent(text, end):
     # type: (str, int) -> bool
     """Whether the words that end at `end` are a flag whose value denies them: `slow step detected: False`."""
     before = text[max(0, end - 60) : end]
-    if _ABSENT.match(text, end) is None and (
-        _COUNTED_NONE.match(text, end) is None or _NUMBERED_THING.search(before)
-    ):
-        return False
-    return _EXCEPTION.search(before) is None
+    denied = _ABSENT.match(text, end) is not None
+    counted_none = _COUNTED_NONE.match(text, end) is not None and _NUMBERED_THING.search(before) is None
+    return (denied or counted_none) and _EXCEPTION.search(before) is None
 
 
 def is_continuing(text):

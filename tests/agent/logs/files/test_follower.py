@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuwatch.agent.logs.files.follower import ANEW, DELETED_S, EMPTY_S, ROTATED, TRUNCATED, Follower
+from gpuwatch.agent.logs.files.follower import ANEW, DELETED_S, QUIET_S, ROTATED, TRUNCATED, Follower
 
 
 class Clock:
@@ -102,7 +102,7 @@ def test_a_quiet_rotated_file_is_left_for_its_empty_successor(log: Path, clock: 
     everything(follower)
     log.rename(log.with_suffix(".log.1"))
     log.touch()
-    clock.now += EMPTY_S + 1
+    clock.now += QUIET_S + 1
     everything(follower)
     assert follower.inode == log.stat().st_ino
     assert follower.finished == [(log.stat().st_dev, log.with_suffix(".log.1").stat().st_ino, 4)]
