@@ -36,7 +36,7 @@ _VALUE = (
     r"(?:(?P<masked>\[masked\])|(?P<call>[A-Za-z_][\w.]{0,63}\()?[br]{0,2}"
     r"(?:\\{1,7}[\"'](?P<escaped>[^\"'\n]{1,4096})"
     r"|(?P<quote>[\"'])(?P<quoted>(?! )(?:\\[^\n]|(?!(?P=quote))[^\\\n]){1,4096}))"
-    r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<odd>[<({][^\s\"']{5,4096}))"
+    r"|(?P<value>[^\s\"',;&<>(){}\[\]]{1,4096}" + _REST + r")|(?P<bracketed>[<({][^\s\"']{5,4096}))"
 )
 _SECRET_NAME = re.compile(
     r"(?:passw(?:or[dt]|d)|passphrase|secret|token|(?:api|access|secret|private|auth|subscription)[-_ ]?key"
@@ -140,7 +140,7 @@ def masked(text):
     if "@" in text:
         text = _USER_AT.sub(_user_at, text)
     text = without_key_line(without_known_forms(text))
-    return without_random(_WEAK.sub(_weak, _SECRET_NAME.sub(_named, text)))
+    return without_random(_WEAK.sub(_masked_weak_name, _SECRET_NAME.sub(_masked_named, text)))
 
 
 def _character(found):
@@ -184,7 +184,7 @@ def _option(found):
     return found.group(0) if plain else found.group(1) + MASK
 
 
-def _named(found):
+def _masked_named(found):
     # type: (Match[str]) -> str
     """A value behind a name; behind a space it is one only in an option."""
     whole, between = found.group(0), found.group("between")
@@ -199,7 +199,7 @@ def _named(found):
         return whole
     if between.strip()[:1] in _RULES and not (re.search("[0-9]", value) or is_random(value, _MIN_RANDOM)):
         return whole
-    is_closed = found.group("odd") and (whole[:5].lower() == "token" or _CLOSED.match(value))
+    is_closed = found.group("bracketed") and (whole[:5].lower() == "token" or _CLOSED.match(value))
     if is_closed or not value or value.strip().lower() in _NO_SECRETS or _is_reference(value):
         return whole
     if _is_number(value) and (between[:1] == '"' or whole[:5].lower() == "token"):
@@ -219,7 +219,7 @@ def _is_opaque(value, is_password):
     return len(value) >= _MIN_OPAQUE and digits >= _MIN_DIGITS and letters > 0 and "/" not in value
 
 
-def _weak(found):
+def _masked_weak_name(found):
     # type: (Match[str]) -> str
     """A value behind `DB_PASS=` or `WANDB_KEY=`: not of `forward_pass=`, `sort_key=` or `--pass 3`."""
     name, value = found.group("name").lower(), _value(found)
@@ -239,7 +239,7 @@ def _weak(found):
     else:
         secret = name == "key" or (name == "auth" and any(each in value for each in "0123456789"))
         secret = secret and before in SECRET_KEYS and len(value) >= 8 and "/" not in value[:3]
-    secret = secret and not found.group("odd")
+    secret = secret and not found.group("bracketed")
     opens = before in SECRET_KEYS or (before == "" and found.group("quote"))
     if name == "jwt" or (name == "key" and opens):
         secret = secret or _is_key(value)
@@ -288,7 +288,7 @@ def _word_before(found):
 
 def _value(found):
     # type: (Match[str]) -> str
-    groups = ("masked", "quoted", "escaped", "value", "odd")
+    groups = ("masked", "quoted", "escaped", "value", "bracketed")
     return next(found.group(each) for each in groups if found.group(each)).rstrip("\\")
 
 

@@ -19,6 +19,7 @@ import click
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.source import Source, lend_option, source_options
 from gpuwatch.diagnose.model.text import plural
+from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
 
 if TYPE_CHECKING:
     from gpuwatch.session import Session
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @lend_option
 @click.option(
     "--hz",
-    type=click.FloatRange(1, 30),
+    type=click.FloatRange(MIN_HZ, MAX_HZ),
     help="Maximum repaints per second. [default: 8, or refresh of the settings]",
 )
 @click.option("--theme", metavar="NAME", help="Theme: gpuwatch, gpuwatch-light, or any Textual theme.")

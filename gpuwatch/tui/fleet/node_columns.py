@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.units import UNKNOWN, Quantity
-from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView, rank
+from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView, severity_level
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.text import age_text, link_words
 
@@ -71,6 +71,10 @@ def _state(view: NodeView, _now: float) -> Cell:
     return view.state, STATE_SEVERITY[view.state]
 
 
+def _by_severity(view: NodeView, _now: float) -> SortKey:
+    return float(severity_level(view.severity))
+
+
 DATED = frozenset(("xid", "gpu_lost", "gpu_stuck", "node_lost"))
 """Conditions whose evidence is as old as the trouble itself; others state in words how long they last."""
 
@@ -111,7 +115,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
         falling=False,
         right=False,
     ),
-    NodeColumn("state", "state", 10, 40, _state, lambda v, _n: float(rank(v.severity)), right=False),
+    NodeColumn("state", "state", 10, 40, _state, _by_severity, right=False),
     NodeColumn("gpus", "GPUs", 5, 99, _gpus, lambda v, _n: float(v.lost + v.stuck)),
     _number("util", "util", 5, 98, q.PERCENT, lambda v: v.util_mean, falling=False),
     _number("umin", "min", 5, 80, q.PERCENT, lambda v: v.util_min, falling=False),
@@ -143,7 +147,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
         right=False,
         optional=True,
     ),
-    NodeColumn("trouble", "problem", 28, 96, _trouble, lambda v, _n: float(rank(v.severity)), right=False),
+    NodeColumn("trouble", "problem", 28, 96, _trouble, _by_severity, right=False),
 )
 """In the order of the screen; the last one takes the room that is left."""
 PROBLEM_EXTRA_COLUMNS = 16

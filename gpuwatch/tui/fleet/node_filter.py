@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gpuwatch.fleet.filter.filter import Filter, FilterError, parse
 from gpuwatch.fleet.nodes.node import Gpu
-from gpuwatch.tui.model.node_summary import NodeView, Overview, rank
+from gpuwatch.tui.model.node_summary import NodeView, Overview, severity_level
 
 
 class Shown:
@@ -71,13 +71,13 @@ class Shown:
         if (
             self.unhealthy
             and view.state == "live"
-            and rank(view.gpu_severity[gpu.info.uuid]) < rank("warning")
+            and severity_level(view.gpu_severity[gpu.info.uuid]) < severity_level("warning")
         ):
             return False
         return self._filter is None or self._filter.matches(view.node, gpu, now)
 
     def _node_wanted(self, view: NodeView, now: float) -> bool:
-        if self.unhealthy and rank(view.severity) < rank("unknown"):
+        if self.unhealthy and severity_level(view.severity) < severity_level("unknown"):
             return False
         if self._filter is None:
             return True

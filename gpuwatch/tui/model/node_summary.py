@@ -27,14 +27,14 @@ RUNNING_S, QUIET_S = 1.0, 3.0
 """How old a judgement may get without news of the node: where words count seconds, and elsewhere."""
 
 
-def rank(severity: Severity) -> int:
+def severity_level(severity: Severity) -> int:
     """How bad a severity is."""
     return _ORDER[severity]
 
 
-def gravity(condition: Condition) -> tuple[int, bool]:
+def by_gravity(condition: Condition) -> tuple[int, bool]:
     """Sort key, the worst first; of two as bad an Xid, the driver's own word, states more than its effect."""
-    return -rank(condition.severity), condition.code != "xid"
+    return -severity_level(condition.severity), condition.code != "xid"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _severities(conditions: Iterable[Condition]) -> list[Severity]:
 
 
 def _node_severity(state: NodeState, conditions: list[Condition]) -> Severity:
-    return max([STATE_SEVERITY[state], *_severities(conditions)], key=rank)
+    return max([STATE_SEVERITY[state], *_severities(conditions)], key=severity_level)
 
 
 def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
@@ -117,8 +117,8 @@ def summarise(node: Node, thresholds: Thresholds, now: float) -> NodeView:
     for gpu in gpus:
         own = gpu_conditions(gpu, node, thresholds, now)
         conditions += own
-        severities[gpu.info.uuid] = max(_severities(own), key=rank, default="ok")
-    conditions.sort(key=gravity)
+        severities[gpu.info.uuid] = max(_severities(own), key=severity_level, default="ok")
+    conditions.sort(key=by_gravity)
     stuck = sum(gpu.state == "stuck" for gpu in gpus)
     unanswered = sum(gpu.state == "unanswered" for gpu in gpus)
     utils, temps, powers = (_known(name, answering, now) for name in ("util", "temp", "power"))
@@ -216,7 +216,7 @@ class Overview:
         for view in views:
             states[view.state] += not view.never_reached
         found = [(view.name, condition) for view in views for condition in view.conditions]
-        found.sort(key=lambda pair: gravity(pair[1]))
+        found.sort(key=lambda pair: by_gravity(pair[1]))
         return Totals(
             states,
             unreachable,

@@ -14,6 +14,7 @@ from gpuwatch.hosts.structures import Key, ListOf, ReadMapping, Record
 from gpuwatch.tui.fleet import node_columns
 from gpuwatch.tui.node import process_columns
 from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
 from gpuwatch.tui.toolkit.themes import THEMES
 from gpuwatch.tui.training import rank_columns
 
@@ -100,7 +101,7 @@ FILE = Record(
             ),
             "Columns of a table, from left to right; where room is short some are left out.",
         ),
-        Key("refresh", Number(1, 30, "repaints per second"), "Repaints per second at most."),
+        Key("refresh", Number(MIN_HZ, MAX_HZ, "repaints per second"), "Repaints per second at most."),
         Key("bell", Switch(), "Ring the terminal's bell on each new incident."),
         Key("notify", Switch(), "Send a desktop notification (OSC 9 and 777) on each new incident."),
         Key("title", Switch(), "Write the newest incident into the terminal's title."),

@@ -29,9 +29,6 @@ class LineView(ErrorBoundary, ScrollView):
     Subclasses state how many lines there are, what each depends on (`key`) and how it is painted (`row`).
     """
 
-    DEFAULT_CSS = """
-    Lines { overflow-x: hidden; scrollbar-size-vertical: 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = []
     pinned = 0
 

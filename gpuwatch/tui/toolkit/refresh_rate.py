@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-MAX_HZ = 30.0
-MIN_HZ = 1.0
+MAX_HZ = 30
+MIN_HZ = 1
 CPU_BUDGET = 0.25
 """Of one core, spent on the screen's thread."""
 PATIENCE_S = 3.0
