@@ -54,7 +54,7 @@ def told(cluster: Cluster, found: Sequence[LocatedFinding], every: int) -> list[
         if number % every == every - 1:
             _judge(book, fleet, 1.0 + number)
     _judge(book, fleet, 1.0 + len(found))
-    stands = standing(book, fleet, EPOCH + 1000.0)
+    stands = standing(book, fleet, 1.0 + len(found), EPOCH + 1000.0)
     return [(incident.code, incident.rank) for incident in stands.incidents]
 
 

@@ -62,7 +62,7 @@ def alarmed_live(folder: Path) -> bool:
     plan = Plan((NodeSpec("vm", link="local"),), interval_s=0.2, source="test", log_options=files)
     with Session(plan) as session:
         wait_for_first_report(session, WAIT_S)
-        found = standing(session.book, session.fleet, time.time())
+        found = standing(session.book, session.fleet, time.monotonic(), time.time())
     severities = [*(each.severity for each in found.incidents), *(each.severity for each in found.alerts)]
     return any(severity in ALARMS for severity in severities)
 

@@ -5,7 +5,8 @@
 Each attempt starts `--nproc` ranks, each with `FOLDER/attempt_N/RANK/stdout.log`; `--inherit`: with
 the launcher's output, `--nowhere`: with /dev/null. When one ends badly the others are ended, and the next
 attempt begins; `--stay` leaves them alone, as srun does without --kill-on-bad-exit. A rank does what
-`FOLDER/ctl/rankN` says: `exit`, `raise`, `nan`, `hang`, `eval`, `save`.
+`FOLDER/ctl/rankN` says: `exit`, `raise`, `nan`, `hang`, `eval`, `save`; it writes nothing while
+its first word is `load`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pathlib import Path
 RANK = """
 import os, sys, time
 control, total = sys.argv[1], int(sys.argv[2])
+while os.path.exists(control) and open(control).read().strip() == "load":
+    time.sleep(0.05)
 print("[W socket.cpp:462] [c10d] The hostname of the client socket cannot be retrieved. err=-3", flush=True)
 metrics = open(sys.argv[3], "a", buffering=1) if len(sys.argv) > 3 else None
 step = 0

@@ -108,7 +108,7 @@ def process(seed: int, packs: Packs) -> None:
         fleet.apply(Arrival("ab"[number % 2], now, frame))
         book.update(fleet, now, WALL + now)
         if number % 40 == 0:
-            stands, found = standing(book, fleet, WALL + now), placed_conditions(fleet, now)
+            stands, found = standing(book, fleet, now, WALL + now), placed_conditions(fleet, now)
             to_json(fleet_facts(fleet, found, now, WALL + now, stands))
             print_report(report(fleet, found, now, WALL + now, stands), io.StringIO())
     assert taken > FRAMES // 10, "most frames were refused: the test reached nothing"

@@ -60,7 +60,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
         with waiting_line() as progress:
             wait_for_first_report(session, wait_s, progress, cold_s=cold_s)
         fleet, now, unix = session.fleet, time.monotonic(), time.time()
-        found, stands = placed_conditions(fleet, now), standing(session.book, fleet, unix)
+        found, stands = placed_conditions(fleet, now), standing(session.book, fleet, now, unix)
         print_as(form, fleet, found, now, unix, stands)
     well = healthy(fleet, found, now, stands.incidents, stands.alerts)
     return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY

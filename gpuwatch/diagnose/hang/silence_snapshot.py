@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.text import job_text, plural
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import Process
 
 SILENT_WINDOWS = 2
 """Windows of a hang (`Thresholds.hang_s`): trainings report a step more often."""
@@ -23,7 +24,7 @@ class SilentJob:
     """That were seen."""
     nodes: tuple[str, ...]
     seconds: float
-    """Since the youngest line in a log of any of its ranks."""
+    """Since the youngest line in a log of any of its ranks, or since their start where none has written."""
 
     @property
     def text(self) -> str:
@@ -44,16 +45,26 @@ def silent_jobs(nodes: Iterable[Node], hang_s: float, wall: float) -> list[Silen
     places: dict[str | None, dict[str, None]] = {}
     ages: dict[str | None, list[float]] = {}
     for node in nodes:
-        grown = {file.path: node.silent_s(file, wall) for file in node.logs}
+        grown = {file.path: node.silent_s(file, wall) for file in node.logs if file.source != "kernel"}
         for process in node.processes:
             if process.rank is None:
                 continue
             ranks[process.job] = ranks.get(process.job, 0) + 1
             places.setdefault(process.job, {})[node.name] = None
-            known = [age for path in process.logs if (age := grown.get(path)) is not None]
-            ages.setdefault(process.job, []).extend(known)
+            ages.setdefault(process.job, []).extend(_silences(node, process, grown, wall))
     return [
         SilentJob(job, count, tuple(places[job]), min(ages[job]))
         for job, count in ranks.items()
         if count > 1 and ages[job] and min(ages[job]) > SILENT_WINDOWS * hang_s
     ]
+
+
+def _silences(
+    node: Node, process: Process, grown: Mapping[str, float | None], wall: float
+) -> Iterator[float]:
+    """Seconds since each of its followed logs grew; since its start where one holds nothing of its own."""
+    age = None if process.start is None else max(0.0, wall - (process.start - node.offset_s))
+    for path in process.logs:
+        if path in grown:
+            known = [each for each in (grown[path], age) if each is not None]
+            yield from [min(known)] if known else []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.alerts.condition_alerts import AlertIndex
 from gpuwatch.diagnose.hang.silence_snapshot import SilentJob, silent_jobs
+from gpuwatch.diagnose.hang.stepless_jobs import SteplessJob, stepless_jobs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.incident import Incident
@@ -33,6 +34,8 @@ class Standing:
     """Files of which their agents have not stated that they are searched."""
     silent: tuple[SilentJob, ...] = ()
     """Jobs that may hang: a report does not look for long enough to report."""
+    stepless: tuple[SteplessJob, ...] = ()
+    """Jobs of whose training nothing is known yet."""
     checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
     """Job -> its last checkpoint."""
     ended: tuple[EndedJob, ...] = ()
@@ -46,8 +49,8 @@ class Standing:
         return AlertIndex(reported).states(finding.node.name, finding.condition)
 
 
-def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
-    """What the book holds at this moment (`wall`: unix seconds)."""
+def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing:
+    """What the book holds at this moment. `now`: monotonic, `wall`: unix seconds."""
     kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
     loose = [
         alert
@@ -64,6 +67,7 @@ def standing(book: AlertBook, fleet: Fleet, wall: float) -> Standing:
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
         tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
         tuple(silent_jobs(fleet.nodes.values(), fleet.plan.thresholds.hang_s, wall)),
+        tuple(stepless_jobs(fleet, now, wall)),
         book.checkpoints,
         book.ended_jobs,
         tuple(each for each in book.incidents if each.job in {job.name for job in book.ended_jobs}),

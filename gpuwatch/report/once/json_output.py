@@ -70,6 +70,16 @@ def fleet_facts(
         {"job": each.job, "ranks": each.ranks, "nodes": list(each.nodes), "silent_s": round(each.seconds, 1)}
         for each in stands.silent
     ]
+    facts["stepless_jobs"] = [
+        {
+            "job": each.job,
+            "ranks": each.ranks,
+            "nodes": list(each.nodes),
+            "started_s": round(each.started_s, 1),
+            "line_s": rounded(each.line_s),
+        }
+        for each in stands.stepless
+    ]
     facts["cut_searches"] = [node.name for node in fleet.nodes.values() if node.search_cut]
     facts["checkpoints"] = job_checkpoint_facts(stands.checkpoints)
     facts["ended_jobs"] = ended_facts(stands.ended, stands.of_ended, stands.checkpoints)

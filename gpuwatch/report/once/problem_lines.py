@@ -163,6 +163,12 @@ def silent_lines(stands: Standing) -> list[ReportLine]:
     ]
 
 
+def stepless_lines(stands: Standing) -> list[ReportLine]:
+    """Jobs of whose training nothing is known yet; those that may hang are stated as such."""
+    silent = {job.job for job in stands.silent}
+    return [labelled("info", plain(job.text)) for job in stands.stepless if job.job not in silent]
+
+
 def ended_lines(fleet: Fleet, stands: Standing, time: float) -> list[ReportLine]:
     """Jobs that ended before we connected; that none runs is stated first."""
     cut = [node.name for node in fleet.nodes.values() if node.search_cut]

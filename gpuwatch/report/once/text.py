@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.model.text import job_text, plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import without_gpus
@@ -29,6 +29,7 @@ from gpuwatch.report.once.problem_lines import (
     pending_lines,
     reported_kinds,
     silent_lines,
+    stepless_lines,
     unread_lines,
     unreadable_lines,
 )
@@ -79,6 +80,7 @@ def report(
             *pending_lines(fleet, now),
             *unread_lines(stands),
             *silent_lines(stands),
+            *stepless_lines(stands),
             *ended_lines(fleet, stands, time),
         ],
         findings=[*alert_lines(stands.alerts), *finding_lines(left)],
@@ -166,18 +168,18 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     answering = sum(node.gpus_present() for node in fleet.nodes.values())
     of_all = f"{answering} of " * (answering != gpus)
     counted = f"{of_all}{gpus} GPU{'s' * (gpus != 1)}"
-    unknown = [node.name for node in fleet.nodes.values() if node.driver_starting and not node.gpus]
-    if unknown:
-        counted = f"{counted} and those of {fold(unknown)} not known yet" if gpus else "GPUs not known yet"
+    starting = [node.name for node in fleet.nodes.values() if node.driver_starting and not node.gpus]
+    if starting:
+        counted = f"{counted} and those of {fold(starting)} not known yet" if gpus else "GPUs not known yet"
     what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
     if healthy(fleet, found, now, stands.incidents, stands.alerts):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         reported = ", ".join([*filter(None, [reported_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
         end = (f"; {idle}" if idle else "") + (f", but see above: {reported}" if reported else "")
-        unseen = busy_unseen(fleet)
-        seen = f"healthy, except that the jobs on {fold(unseen)} are not visible" if unseen else "all healthy"
-        return ReportLine(f"{what}: {seen}{end}", "warning" if unseen else "ok")
+        unknown = not_looked_at(fleet, stands)
+        seen = f"healthy, except that {' and '.join(unknown)}" if unknown else "all healthy"
+        return ReportLine(f"{what}: {seen}{end}", "warning" if busy_unseen(fleet) else "ok")
     severities = Counter(finding.condition.severity for finding in found if not stands.states(finding))
     severities.update(alert.severity for alert in stands.alerts)
     counts = [
@@ -191,3 +193,15 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
         counts.append(f"{waiting} not known yet")
     counts += ["--log matches no log file"] * bool(without_log(fleet))
     return ReportLine(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")
+
+
+def not_looked_at(fleet: Fleet, stands: Standing) -> list[str]:
+    """What an all-clear is not about although it runs, as clauses."""
+    unseen = busy_unseen(fleet)
+    found = [f"the jobs on {fold(unseen)} are not visible"] if unseen else []
+    silent = {each.job for each in stands.silent}
+    jobs = [each.job for each in stands.stepless if each.job not in silent]
+    if jobs:
+        named = job_text(jobs[0]) if len(jobs) == 1 else plural(len(jobs), "job")
+        found.append(f"no step of {named} is seen yet")
+    return found

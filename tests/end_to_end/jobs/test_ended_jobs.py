@@ -113,7 +113,7 @@ def test_how_each_job_ended_is_judged_as_scan_does(alone: Path) -> None:
     with Session(PLAN) as session:
         watch(session, lambda _fleet, _now: searched(session))
         jobs = {job.name: job for job in session.book.ended_jobs}
-        stands = standing(session.book, session.fleet, time())
+        stands = standing(session.book, session.fleet, monotonic(), time())
     assert {name: job.end.state for name, job in jobs.items()} == {
         "finished": "finished",
         "killed": "stopped",
@@ -128,7 +128,7 @@ def test_a_rank_that_lost_its_peer_is_no_reason_for_the_early_end_of_a_job(alone
         log.write(LOST_PEER)
     with Session(PLAN) as session:
         watch(session, lambda _fleet, _now: searched(session))
-        stands = standing(session.book, session.fleet, time())
+        stands = standing(session.book, session.fleet, monotonic(), time())
     assert [(each.job, each.severity) for each in stands.incidents] == [("lost", "error")]
 
 
@@ -183,7 +183,7 @@ def test_the_kernel_tells_who_was_killed(alone: Path, tmp_path: Path) -> None:
     with Session(PLAN) as session:
         watch(session, lambda _fleet, _now: searched(session) and len(session.book.alerts) > 1)
         watch(session, lambda _fleet, _now: not session.book.behind)
-        (incident,) = standing(session.book, session.fleet, time()).incidents
+        (incident,) = standing(session.book, session.fleet, monotonic(), time()).incidents
     os.close(kernel)
     assert (incident.job, incident.code) == ("killed", "oom.host.kernel")
 
@@ -231,7 +231,7 @@ def test_a_job_started_later_ends_the_incident(alone: Path, tmp_path: Path) -> N
         with Session(PLAN) as session:
             watch(session, lambda _fleet, _now: searched(session) and bool(session.book.ended_jobs))
             (job,) = session.book.ended_jobs
-            stands = standing(session.book, session.fleet, time())
+            stands = standing(session.book, session.fleet, monotonic(), time())
         rank.kill()
     assert job.superseded
     assert stands.incidents == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from time import time
+from time import monotonic, time
 from typing import Any
 
 import pytest
@@ -74,7 +74,7 @@ def incident_of(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str,
             return bool(found) and read and bool(session.book.ended_jobs) and not session.book.behind
 
         watch(session, lambda _fleet, _now: is_judged())
-        (incident,) = standing(session.book, session.fleet, time()).incidents
+        (incident,) = standing(session.book, session.fleet, monotonic(), time()).incidents
     return incident
 
 

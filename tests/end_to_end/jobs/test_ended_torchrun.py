@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from time import time
+from time import monotonic, time
 from typing import Any
 
 import pytest
@@ -93,7 +93,7 @@ def _is_searched(session: Session) -> bool:
 
 
 def _standing(session: Session) -> Sequence[Incident]:
-    return standing(session.book, session.fleet, time()).incidents
+    return standing(session.book, session.fleet, monotonic(), time()).incidents
 
 
 def test_its_agents_logs_are_of_one_job(session: Session) -> None:

@@ -223,14 +223,14 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well(sentences: Sente
     node = fleet.nodes["gpu-001"]
     node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 200)]
-    stands = standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME)
+    stands = standing(AlertBook(load_packs(), Thresholds()), fleet, START, NODE_TIME)
     reported = report(fleet, placed_conditions(fleet, START), START, NODE_TIME, stands)
     sentences([line.text for line in reported.notices])
     sentences(reported.verdict.text)
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
     assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]
-    assert standing(AlertBook(load_packs(), Thresholds()), fleet, NODE_TIME).silent == ()
+    assert standing(AlertBook(load_packs(), Thresholds()), fleet, START, NODE_TIME).silent == ()
 
 
 @pytest.mark.parametrize(("hang_s", "silent"), [(30.0, 1), (60.0, 0), (600.0, 0)])
@@ -240,7 +240,39 @@ def test_a_job_is_silent_after_two_windows_of_the_hosts_file(hang_s: float, sile
     node = fleet.nodes["gpu-001"]
     node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 100)]
-    assert len(standing(AlertBook(load_packs(), fleet.plan.thresholds), fleet, NODE_TIME).silent) == silent
+    book = AlertBook(load_packs(), fleet.plan.thresholds)
+    assert len(standing(book, fleet, START, NODE_TIME).silent) == silent
+
+
+@pytest.mark.parametrize(
+    ("age_s", "grown_s", "stepless", "silent"),
+    [
+        pytest.param(14, None, [(14.0, None)], [], id="it has just started and written nothing"),
+        pytest.param(14, 300, [(14.0, None)], [], id="its file holds only an earlier run"),
+        pytest.param(300, None, [(300.0, None)], [300.0], id="it has written nothing for longer than a hang"),
+        pytest.param(90, 20, [(90.0, 20.0)], [], id="it writes, and no step yet"),
+        pytest.param(7200, 20, [], [], id="it has written lines without steps for hours"),
+    ],
+)
+def test_a_job_of_which_no_step_was_seen_is_no_part_of_an_all_clear(
+    age_s: float, grown_s: float | None, stepless: list[object], silent: list[float], sentences: Sentences
+) -> None:
+    fleet = healthy_fleet(gpus=2)
+    node = fleet.nodes["gpu-001"]
+    start = NODE_TIME - age_s
+    node.processes = [
+        process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"], start=start) for n in range(2)
+    ]
+    grown_at = None if grown_s is None else NODE_TIME - grown_s
+    node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=grown_at)]
+    stands = standing(AlertBook(load_packs(), Thresholds()), fleet, START, NODE_TIME)
+    assert [(each.started_s, each.line_s) for each in stands.stepless] == stepless
+    assert [each.seconds for each in stands.silent] == silent
+    facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
+    assert [each["job"] for each in facts["stepless_jobs"]] == ["4711"] * len(stepless)
+    assert facts["healthy"]
+    reported = report(fleet, [], START, NODE_TIME, stands)
+    sentences([*[line.text for line in reported.notices], reported.verdict.text])
 
 
 @pytest.mark.parametrize("severity", ["critical", "error", "warning"])
