@@ -98,7 +98,7 @@ def incident_of(
         because=culprit.because,
         settle=_settled_by(facts, culprit, where),
         cause=cause,
-        alerts=alerts,
+        alerts=tuple(sorted(alerts, key=lambda alert: (alert is not cause, alert.is_remark))),
         followers=headline.followers(facts, where),
         silent=stuck.silent if stuck is not None else (),
         timeline=timeline(alerts, stuck),

@@ -88,6 +88,11 @@ class Alert(msgspec.Struct, frozen=True):
     """A line of the kernel or the driver in a collected file that a user of the job may have written."""
 
     @property
+    def is_remark(self) -> bool:
+        """Whether it only helps to look (a hint, a note) or did no harm: it never stands before a cause."""
+        return self.role == "hint" or self.severity == "info"
+
+    @property
     def position(self) -> tuple[str, int, str]:
         """Orders what happened at one time: by the place in the log, else by the id."""
         proof = self.proof[0] if self.proof else None

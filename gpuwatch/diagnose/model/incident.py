@@ -71,7 +71,7 @@ class Incident(msgspec.Struct, frozen=True):
     cause: Alert | None = None
     """None: unknown."""
     alerts: tuple[Alert, ...] = ()
-    """All of them, the cause first, then by time."""
+    """All of them: the cause, then what failed by time, then remarks by time."""
     followers: int = 0
     """Ranks (nodes, where no ranks are known) that only follow."""
     silent: tuple[int, ...] = ()

@@ -104,7 +104,7 @@ def hang_check_facts(hang_check: HangCheck) -> Facts:
 
 
 def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
-    """All that the cause rests on, what its rank stated besides, then one proof of each other kind.
+    """All that the cause rests on, what its rank stated besides, one proof of each other kind, remarks last.
 
     `MAX_EVIDENCE` at most, and no line twice.
     """
@@ -114,7 +114,7 @@ def evidence(incident: Incident) -> list[tuple[Alert, Proof]]:
     others = [alert for alert in incident.alerts if cause is None or alert.id != cause.id]
     if cause is not None:
         chosen += [(cause, proof) for proof in cause.proof]
-        others.sort(key=lambda alert: cause.rank is None or alert.rank != cause.rank)
+        others.sort(key=lambda each: (each.is_remark, cause.rank is None or each.rank != cause.rank))
     for alert in others:
         if alert.code not in kinds:
             kinds.add(alert.code)
