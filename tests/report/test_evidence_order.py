@@ -9,7 +9,7 @@ from gpuwatch.wire import Role, Severity
 from tests.diagnose.finding import Reporter, places
 
 
-@pytest.mark.parametrize(("role", "severity"), [("hint", "warning"), ("hint", "error"), ("first", "info")])
+@pytest.mark.parametrize(("role", "severity"), [("hint", "warning"), ("hint", "error"), ("echo", "info")])
 @pytest.mark.parametrize("rank", [3, 5])
 def test_a_remark_stands_behind_what_failed_though_it_came_first(
     role: Role, severity: Severity, rank: int
