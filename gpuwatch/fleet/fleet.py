@@ -11,8 +11,8 @@ from msgspec import structs
 from gpuwatch.fleet.jobs.host_names import own_hosts, taken_host
 from gpuwatch.fleet.jobs.jobs import Jobs
 from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, names_checkpoint
-from gpuwatch.fleet.logs.finding_room import FindingRoom
 from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.logs.node_shares import NodeShares
 from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.logs.shared_findings import FindingKey, SharedFindings, Shown
 from gpuwatch.fleet.logs.shared_identities import SharedIdentities
@@ -39,6 +39,10 @@ from gpuwatch.wire import (
 )
 
 KEPT_EVENTS = 2_000
+MAX_FINDINGS = 20_000
+"""Of the whole fleet."""
+MAX_CHARACTERS = 8_000_000
+"""Of the lines, fields and names of one node's findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class Fleet:
         self.findings: dict[tuple[str, float, int], NodeFinding] = {}
         """By node, agent and the finding's id; in the order in which they were first reported."""
         self._shared = SharedFindings(self.nodes)
-        self._room = FindingRoom()
+        self._shares: NodeShares[FindingKey] = NodeShares(MAX_FINDINGS, MAX_CHARACTERS)
         self.findings_version = 0
         self.logs_version = 0
         """Moves when a node listed its log files anew, or came or went."""
@@ -250,7 +254,7 @@ class Fleet:
         if job != finding.job:
             finding = structs.replace(finding, job=job)
         self._show(self._shared.take(key, node, finding, self._known), at)
-        for surplus in list(self._room.surplus(key, finding)):
+        for _, surplus in list(self._shares.surplus(node.name, key, _characters(finding))):
             self._show({**self._shared.drop(surplus), surplus: None}, at)
 
     def _known(self, key: FindingKey) -> Finding | None:
@@ -289,7 +293,7 @@ class Fleet:
         self._show(self._shared.forget(name), self.nodes[name].received_at or 0.0)
         for key in alone.findings:
             self.findings.pop(key, None)
-        self._room.forget(name)
+        self._shares.forget(name)
         for event in alone.events:
             self.events.remove(event)
         self.progress.forget(name)
@@ -299,3 +303,9 @@ class Fleet:
         self.findings_version += 1
         self.logs_version += 1
         self.version += 1
+
+
+def _characters(finding: Finding) -> int:
+    texts = [*finding.lines, finding.file, finding.rule, *finding.fields]
+    texts += [value for value in finding.fields.values() if isinstance(value, str)]
+    return sum(map(len, texts))

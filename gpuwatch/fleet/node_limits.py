@@ -20,6 +20,8 @@ FILES_PER_S, FILES_BURST = 2.0, 1024.0
 """New files of a node: an agent follows at most 512, and all of them may begin anew."""
 JOBS_PER_S, JOBS_BURST = 1.0, 512.0
 """New jobs of a node: at most one in each followed file."""
+HOSTS_PER_S, HOSTS_BURST = 10.0, 2_048.0
+"""New names of hosts in the lines of a node: the log of a launcher may name all nodes of a job."""
 KEPT_NAMES = 4_096
 """Of each kind and node; a name that is dropped counts as new when it comes again."""
 
@@ -39,6 +41,7 @@ class NodeLimits:
         self._rank_changes: dict[str, TokenBucket] = {}
         self._files: dict[str, _NewNames] = {}
         self._jobs: dict[str, _NewNames] = {}
+        self._hosts: dict[str, _NewNames] = {}
 
     def check_gpus(self, node: Node, hello: Hello) -> None:
         """Count the GPUs that a node lists, or listed earlier.
@@ -80,12 +83,15 @@ class NodeLimits:
         self._take_job(node, progress.job, at)
 
     def take_finding(self, node: str, finding: Finding, at: float) -> None:
-        """Count the jobs that findings name first: each makes an incident of its own.
+        """Count the jobs and hosts that findings name first: each makes an alert or incident of its own.
 
         Raises:
-            TooManyError: the node names more jobs than any agent follows.
+            TooManyError: the node names more jobs than any agent follows, or more hosts than a job has.
         """
         self._take_job(node, finding.job, at)
+        if finding.host is not None:
+            hosts = self._hosts.setdefault(node, _NewNames("hosts", HOSTS_PER_S, HOSTS_BURST))
+            hosts.register(finding.host, at)
 
     def _take_job(self, node: str, job: str | None, at: float) -> None:
         if job is not None:

@@ -69,6 +69,8 @@ class SharedSearches:
             name: {each.path: fleet.identities.identity(name, each.identity) for each in node.shared_folders}
             for name, node in live.items()
         }
+        listed = {identity for folders in seen.values() for identity in folders.values()}
+        self._chosen = {identity: node for identity, node in self._chosen.items() if identity in listed}
         for name, folders in seen.items():
             for identity in folders.values():
                 if self._chosen.get(identity) not in live:

@@ -9,9 +9,8 @@ import pytest
 
 from gpuwatch.diagnose.health import sweep
 from gpuwatch.diagnose.health.conditions import node_conditions
-from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.fleet import MAX_CHARACTERS, Fleet
 from gpuwatch.fleet.jobs.rank_places import KEPT_ENDED, places_of
-from gpuwatch.fleet.logs.finding_room import MAX_CHARACTERS
 from gpuwatch.fleet.node_limits import MAX_GPUS_PER_NODE, MAX_PROCESSES_PER_NODE
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.load import parse_plan
@@ -200,6 +199,19 @@ def test_the_text_of_a_nodes_findings_is_bounded_and_no_other_node_loses_any() -
     kept = [key for key in fleet.findings if key[0] == "a"]
     assert (len(kept), kept[-1][2]) == (MAX_CHARACTERS // 600_000, 99)
     assert [key for key in fleet.findings if key[0] == "b"] == [("b", 0.0, 0)]
+
+
+@pytest.mark.parametrize(("count", "ended"), [(2_000, []), (4_000, ["bad"])])
+def test_findings_about_ever_new_hosts_cost_the_link(session: Session, count: int, ended: list[str]) -> None:
+    """The log of a launcher may name every node of a large job."""
+    for number in range(count):
+        finding = Finding(
+            t=1.0, seq=1, id=number, rule="oom.cuda", severity="error", file="/a", offset=number, at=1.7e9,
+            lines=["x"], host=f"host-{number}",
+        )  # fmt: skip
+        report(session, "bad", finding)
+    session.poll()
+    assert sorted(set(session._links.ended)) == ended  # type: ignore[attr-defined]
 
 
 def test_what_is_forgotten_is_all_that_a_node_told(session: Session) -> None:

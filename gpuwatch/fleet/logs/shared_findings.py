@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.logs.twins import TWIN
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.wire import Finding
+from gpuwatch.wire import Finding, LogFile
 
 FindingKey: TypeAlias = tuple[str, float, int]
 """Node, which life of its agent, the finding's id."""
@@ -18,16 +18,39 @@ Line: TypeAlias = tuple[str, str, str, str, int, str]
 """Identity or path of the file, rule, severity, role, offset, text of the key line."""
 Shown: TypeAlias = dict[FindingKey, Finding | None]
 """What is to be shown under a key; None: another node's finding stands for it."""
-MAX_LINES = 20_000
+MAX_REPEATS = 8
+"""Findings of one line that one node reports: a file that a job writes anew may repeat a line."""
 
 
 @dataclass
-class _Reports:
-    """What each node that reads the file states of one line, the first one first."""
+class _LineReport:
+    """What one node states of a line."""
 
-    by: dict[FindingKey, Finding] = field(default_factory=dict)
-    writers: set[FindingKey] = field(default_factory=set)
-    """Those of nodes where a process has the file open for writing."""
+    finding: Finding
+    writes: bool
+    """A process of the node has the file open for writing."""
+
+
+@dataclass
+class _EventReports:
+    """Reports that are about one event: they name the same rank and job, as far as they name any."""
+
+    rank: int | None
+    job: str | None
+    reports: dict[FindingKey, _LineReport] = field(default_factory=dict)
+    lives: set[tuple[str, float]] = field(default_factory=set)
+    """Node and life of its agent, which reports one event once."""
+
+    def accepts(self, key: FindingKey, finding: Finding) -> bool:
+        same_rank = None in (self.rank, finding.rank) or self.rank == finding.rank
+        same_job = None in (self.job, finding.job) or self.job == finding.job
+        return same_rank and same_job and key[:2] not in self.lives
+
+    def add(self, key: FindingKey, report: _LineReport) -> None:
+        self.reports[key] = report
+        self.lives.add(key[:2])
+        self.rank = report.finding.rank if self.rank is None else self.rank
+        self.job = report.finding.job if self.job is None else self.job
 
 
 class SharedFindings:
@@ -40,10 +63,12 @@ class SharedFindings:
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         """`nodes`: those of the fleet, by name."""
         self._nodes = nodes
-        self._reports: dict[Line, _Reports] = {}
+        self._reports: dict[Line, dict[FindingKey, _LineReport]] = {}
+        """What each node that reads the file states of one line, the first report first."""
         self._line: dict[FindingKey, Line] = {}
         self._local: dict[Line, FindingKey] = {}
         """By path instead of identity: the file may turn out to be one that another node sees too."""
+        self._local_line: dict[FindingKey, Line] = {}
 
     def take(
         self, key: FindingKey, node: Node, finding: Finding, known: Callable[[FindingKey], Finding | None]
@@ -61,92 +86,91 @@ class SharedFindings:
         file = next((one for one in node.logs if one.path == finding.file), None)
         text = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
         what = finding.rule, finding.severity, finding.role, finding.offset, text
-        shown: Shown = {}
+        local = (finding.file, *what)
         if file is None or file.identity is None:
-            self._local.setdefault((finding.file, *what), key)
-            shown |= self.drop(key) | {key: finding}
-        else:
-            line = (file.identity, *what)
-            if self._line.get(key, line) != line:
-                shown |= self.drop(key)
-            reports = self._reports.setdefault(line, _Reports())
-            before = self._local.get((finding.file, *what)) if file.identity.startswith(TWIN) else None
-            earlier = None if before is None or before in self._line else known(before)
-            if before is not None and earlier is not None:
-                self._add(before, line, earlier, writes=False)
-            self._add(key, line, finding, writes=bool(file.pids))
-            shown |= self._shown(reports)
-        return shown | self._bound()
+            if self._local.setdefault(local, key) == key:
+                self._local_line[key] = local
+            return self._leave(key) | {key: finding}
+        line = (file.identity, *what)
+        shown = self._leave(key) if self._line.get(key, line) != line else {}
+        self._take_local(local, line, file, known)
+        shown |= self._add(key, line, _LineReport(finding, bool(file.pids)))
+        return shown | self._shown(line)
 
     def drop(self, key: FindingKey) -> Shown:
         """Forget one report; what other nodes reported of its line is to be shown instead."""
-        line = self._line.pop(key, None)
-        if line is None or line not in self._reports:
-            return {}
-        reports = self._reports[line]
-        del reports.by[key]
-        reports.writers.discard(key)
-        if not reports.by:
-            del self._reports[line]
-        return self._shown(reports)
+        local = self._local_line.pop(key, None)
+        if local is not None:
+            del self._local[local]
+        return self._leave(key)
 
     def forget(self, node: str) -> Shown:
         """Forget all that a node reported; what other nodes reported of the same lines is to be shown."""
         shown: Shown = {}
-        for key in [key for key in self._line if key[0] == node]:
+        for key in [key for key in (*self._line, *self._local_line) if key[0] == node]:
             shown |= self.drop(key)
         return shown
 
-    def _add(self, key: FindingKey, line: Line, finding: Finding, *, writes: bool) -> None:
-        reports = self._reports[line]
-        reports.by[key] = finding
-        self._line[key] = line
-        if writes:
-            reports.writers.add(key)
+    def _take_local(
+        self, local: Line, line: Line, file: LogFile, known: Callable[[FindingKey], Finding | None]
+    ) -> None:
+        """Count a report of before two nodes were known to see the file."""
+        before = self._local.get(local) if (file.identity or "").startswith(TWIN) else None
+        earlier = None if before is None or before in self._line else known(before)
+        if before is not None and earlier is not None:
+            self._add(before, line, _LineReport(earlier, writes=False))
 
-    def _shown(self, reports: _Reports) -> Shown:
-        shown: Shown = dict.fromkeys(reports.by)
-        for group in _agreeing(reports):
-            leader = next((key for key in group if key in reports.writers), next(iter(group)))
-            closed = [one for one in group.values() if one.closed]
+    def _add(self, key: FindingKey, line: Line, report: _LineReport) -> Shown:
+        reports = self._reports.setdefault(line, {})
+        reports[key] = report
+        self._line[key] = line
+        repeats = [each for each in reports if each[0] == key[0]]
+        shown: Shown = {}
+        for oldest in repeats[:-MAX_REPEATS]:
+            shown |= self.drop(oldest) | {oldest: None}
+        return shown
+
+    def _leave(self, key: FindingKey) -> Shown:
+        line = self._line.pop(key, None)
+        if line is None:
+            return {}
+        del self._reports[line][key]
+        if not self._reports[line]:
+            del self._reports[line]
+        return self._shown(line)
+
+    def _shown(self, line: Line) -> Shown:
+        reports = self._reports.get(line, {})
+        shown: Shown = dict.fromkeys(reports)
+        for group in _groups(reports):
+            leader = min(group.reports, key=lambda key: self._distance(key, group))
+            findings = {key: report.finding for key, report in group.reports.items()}
+            closed = [one for one in findings.values() if one.closed]
             open_elsewhere = any(
-                not one.closed and self._nodes[key[0]].follows(one.file) for key, one in group.items()
+                not one.closed and self._nodes[key[0]].follows(one.file) for key, one in findings.items()
             )
-            finding = group[leader]
+            finding = findings[leader]
             if closed and finding.closed == open_elsewhere:
                 last_at = max(one.last_at or one.at for one in closed)
                 finding = structs.replace(finding, closed=not open_elsewhere, last_at=last_at)
             shown[leader] = finding
         return shown
 
-    def _bound(self) -> Shown:
-        """Forget the oldest lines over the limit: what was hidden of them is shown from then on."""
-        shown: Shown = {}
-        while len(self._local) > MAX_LINES:
-            del self._local[next(iter(self._local))]
-        while len(self._reports) > MAX_LINES:
-            reports = self._reports.pop(next(iter(self._reports)))
-            for key, finding in reports.by.items():
-                self._line.pop(key, None)
-                shown[key] = finding
-        return shown
+    def _distance(self, key: FindingKey, group: _EventReports) -> int:
+        """How far a node is from the process that wrote a line; of equal ones the first report counts."""
+        if not group.reports[key].writes:
+            return 2
+        ranks = {process.rank for process in self._nodes[key[0]].processes}
+        return 0 if group.rank in ranks - {None} else 1
 
 
-def _agreeing(reports: _Reports) -> Iterator[Mapping[FindingKey, Finding]]:
-    """Reports that name the same rank and job, as far as they name any."""
-    groups: list[dict[FindingKey, Finding]] = []
-    named = [key for key, one in reports.by.items() if one.rank is not None]
-    for key in [*named, *(key for key in reports.by if key not in named)]:
-        one = reports.by[key]
-        for group in groups:
-            if all(_agree(one, other) for other in group.values()):
-                group[key] = one
-                break
-        else:
-            groups.append({key: one})
-    yield from groups
-
-
-def _agree(one: Finding, other: Finding) -> bool:
-    same_rank = None in (one.rank, other.rank) or one.rank == other.rank
-    return same_rank and (None in (one.job, other.job) or one.job == other.job)
+def _groups(reports: Mapping[FindingKey, _LineReport]) -> Iterable[_EventReports]:
+    """The events that the reports of one line are about; those that name a rank are compared first."""
+    groups: list[_EventReports] = []
+    for key, report in sorted(reports.items(), key=lambda item: item[1].finding.rank is None):
+        group = next((each for each in groups if each.accepts(key, report.finding)), None)
+        if group is None:
+            group = _EventReports(report.finding.rank, report.finding.job)
+            groups.append(group)
+        group.add(key, report)
+    return groups

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from msgspec import structs
 
+from gpuwatch.fleet.logs.node_shares import NodeShares
 from gpuwatch.fleet.logs.twins import Twins
 from gpuwatch.wire import LogFile, Logs, SharedFolder
 
-MAX_FINGERPRINTS = 40_000
-MAX_IDENTITIES = 40_000
+MAX_FILES = 40_000
+"""Fingerprints, and as many stated identities, of the whole fleet."""
+MAX_CHARACTERS = 4_000_000
+"""Of the fingerprints and identities of one node."""
 
 
 class SharedIdentities:
@@ -23,11 +25,13 @@ class SharedIdentities:
     """
 
     def __init__(self) -> None:
-        self._first: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._first: dict[tuple[str, str], str] = {}
         """Identity and fingerprint -> the node that reported both first."""
         self._twins = Twins()
-        self._groups: OrderedDict[str, dict[str, str]] = OrderedDict()
+        self._groups: dict[str, dict[str, str]] = {}
         """Identity -> node -> the first node of those that see the same file."""
+        self._firsts: NodeShares[tuple[str, str]] = NodeShares(MAX_FILES, MAX_CHARACTERS)
+        self._stated: NodeShares[str] = NodeShares(MAX_FILES, MAX_CHARACTERS)
 
     def take(self, node: str, logs: Logs) -> set[str]:
         """Compare what a node lists; the other nodes of whose files more is known by that."""
@@ -38,13 +42,22 @@ class SharedIdentities:
                 continue
             self._groups.setdefault(each.identity, {}).setdefault(node, node)
             if each.fingerprint is not None:
-                first = self._first.setdefault((each.identity, each.fingerprint), node)
-                changed |= self._join(each.identity, first, node)
-        while len(self._first) > MAX_FINGERPRINTS:
-            self._first.popitem(last=False)
-        while len(self._groups) > MAX_IDENTITIES:
-            self._groups.popitem(last=False)
+                changed |= self._join(
+                    each.identity, self._first_node(node, each.identity, each.fingerprint), node
+                )
+            for other, identity in list(self._stated.surplus(node, each.identity, len(each.identity))):
+                del self._groups[identity][other]
+                if not self._groups[identity]:
+                    del self._groups[identity]
         return changed - {node}
+
+    def _first_node(self, node: str, identity: str, fingerprint: str) -> str:
+        """The node that reported both first, this one where none did."""
+        seen = identity, fingerprint
+        first = self._first.setdefault(seen, node)
+        for _, surplus in list(self._firsts.surplus(first, seen, len(identity) + len(fingerprint))):
+            del self._first[surplus]
+        return first
 
     def _join(self, identity: str, one: str, other: str) -> set[str]:
         groups = self._groups[identity]

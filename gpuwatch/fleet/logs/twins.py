@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from msgspec import structs
 
+from gpuwatch.fleet.logs.node_shares import NodeShares
 from gpuwatch.wire import LogFile
 
 TWIN = "twin:"
 """Begins the identity of such a file. Every node goes on to follow it: that it is one is only inferred."""
 MAX_TWINS = 20_000
+"""Fingerprints, and as many files with an identity, of the whole fleet."""
+MAX_CHARACTERS = 4_000_000
+"""Of the fingerprints, and as many of the paths and identities, of one node."""
 
 
 class Twins:
     """Gives files one identity that had the same fingerprint on two nodes, last write in ns included."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._seen: dict[str, tuple[str, str]] = {}
         """Fingerprint -> node and path where it was seen first."""
         self._identities: dict[tuple[str, str], str] = {}
         """Node and path -> identity."""
+        self._fingerprints: NodeShares[str] = NodeShares(MAX_TWINS, MAX_CHARACTERS)
+        self._named: NodeShares[str] = NodeShares(MAX_TWINS, MAX_CHARACTERS)
 
     def take(self, node: str, files: Sequence[LogFile]) -> set[str]:
         """Compare what a node lists; the other nodes whose files got an identity by that."""
@@ -29,14 +34,28 @@ class Twins:
         for file in files:
             if file.fingerprint is None or file.identity is not None or (node, file.path) in self._identities:
                 continue
-            first = self._seen.setdefault(file.fingerprint, (node, file.path))
+            first = self._first_file(file.fingerprint, node, file.path)
             if first[0] != node:
-                identity = self._identities.setdefault(first, f"{TWIN}{file.fingerprint}")
-                self._identities[node, file.path] = identity
+                identity = f"{TWIN}{file.fingerprint}"
+                self._name(*first, identity)
+                self._name(node, file.path, self._identities.get(first, identity))
                 others.add(first[0])
-        while len(self._seen) > MAX_TWINS:
-            self._seen.popitem(last=False)
         return others
+
+    def _first_file(self, fingerprint: str, node: str, path: str) -> tuple[str, str]:
+        """Where the fingerprint was seen first, here where it was not."""
+        first = self._seen.setdefault(fingerprint, (node, path))
+        for _, surplus in list(
+            self._fingerprints.surplus(first[0], fingerprint, len(fingerprint) + len(path))
+        ):
+            del self._seen[surplus]
+        return first
+
+    def _name(self, node: str, path: str, identity: str) -> None:
+        """Give a file an identity, unless it has one."""
+        if self._identities.setdefault((node, path), identity) == identity:
+            for named in list(self._named.surplus(node, path, len(path) + len(identity))):
+                del self._identities[named]
 
     def named(self, node: str, files: Sequence[LogFile]) -> list[LogFile]:
         """The files of a node with the identities that are known."""

@@ -126,9 +126,9 @@ class Node:
     logs_truncated: int = 0
     """Log files that the agent does not follow because there are too many."""
     logs_complete: bool = False
+    """The connected agent has found every log file that is due."""
     log_misses: dict[str, str] = field(default_factory=dict)
     """Option (`--log`) -> why it leads to no file here."""
-    """The connected agent has found every log file that is due."""
     shared_folders: list[SharedFolder] = field(default_factory=list)
     """On network file systems, where the logs of ended jobs may be."""
     search_cut: bool = False

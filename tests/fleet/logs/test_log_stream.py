@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.logs.log_stream import KEPT_CHARACTERS, KEPT_SEAMS, LogStream
 from gpuwatch.wire import Lines, LogLine
 
 
@@ -36,7 +36,7 @@ def test_after_a_break_the_last_line_comes_again() -> None:
     stream = tail(LogLine(0, 4, "one"), LogLine(4, 6, "tw"))
     assert stream.resume() == 4
     stream.take(frame(LogLine(4, 8, "two"), LogLine(8, 14, "three")))
-    assert (texts(stream), stream.seams) == (["one", "two", "three"], [])
+    assert (texts(stream), list(stream.seams)) == (["one", "two", "three"], [])
 
 
 def test_after_a_break_another_line_is_there() -> None:
@@ -50,9 +50,36 @@ def test_after_a_break_a_bar_has_gone_on() -> None:
     stream = tail(LogLine(0, 40, "10%|#   | 1/10 [00:01<00:09]"))
     stream.resume()
     stream.take(frame(LogLine(0, 90, "30%|### | 3/10 [00:03<00:07]")))
-    assert (len(stream.lines), stream.seams) == (1, [])
+    assert (len(stream.lines), list(stream.seams)) == (1, [])
 
 
 def test_a_bar_of_an_hour_is_not_read_again() -> None:
     stream = tail(LogLine(0, 1 << 20, "10%|#   | 1/10 [00:01<00:09]"))
     assert stream.resume() == 1 << 20
+
+
+def test_long_lines_and_seams_without_an_end_take_bounded_room() -> None:
+    stream, taken, seen = tail(LogLine(0, 4, "one")), 0, 0
+    size = KEPT_CHARACTERS // 1_500
+    for number in range(1, 2 * KEPT_SEAMS):
+        row = LogLine(number * size, number * size + size, f"{number} ".ljust(size, "x"))
+        stream.take(frame(row, seam="truncated"))
+        seen += len(stream.new_seams(taken))
+        taken = stream.seams_came
+    assert sum(map(len, texts(stream))) <= KEPT_CHARACTERS
+    assert len(stream.seams) == KEPT_SEAMS
+    assert (stream.came, seen) == (2 * KEPT_SEAMS, 2 * KEPT_SEAMS - 1)
+    assert texts(stream)[-1].startswith(f"{2 * KEPT_SEAMS - 1} ")
+
+
+def test_a_search_keeps_the_file_of_each_line_that_it_keeps() -> None:
+    stream = LogStream("gpu-001", "/log", 1, kind="search")
+    size = KEPT_CHARACTERS // 10
+    for number in range(30):
+        stream.take(
+            Lines(
+                t=1.0, seq=1, id=1, file=f"/log{number}", lines=[LogLine(0, size, f"{number} ".ljust(size))]
+            )
+        )
+    assert [file.removeprefix("/log") for file in stream.files] == [text.strip() for text in texts(stream)]
+    assert stream.files[-1] == "/log29"

@@ -95,7 +95,7 @@ class Buffer(Window):
         elif not self.live:
             self.replace([])
             self._taken = self._tail.came - len(self._tail.lines)
-            self._seams_taken = len(self._tail.seams)
+            self._seams_taken = self._tail.seams_came
             self.live = True
             self._take_new()
 
@@ -176,10 +176,10 @@ class Buffer(Window):
         self._renew_last(stream, new)
         first = stream.came - new
         lines = list(islice(stream.lines, len(stream.lines) - new, None))
-        for seam in stream.seams[self._seams_taken :]:
+        for seam in stream.new_seams(self._seams_taken):
             if seam.index >= first and (seam.index > 0 or self.lines):
                 self.seams[self.end + seam.index - first] = seam.what
-        self._seams_taken = len(stream.seams)
+        self._seams_taken = stream.seams_came
         self._taken = stream.came
         if self.lines and lines and lines[0].offset == self.lines[-1].offset and self.end not in self.seams:
             self.drop_last()  # it had no line end yet
@@ -189,7 +189,7 @@ class Buffer(Window):
             if self.held:
                 self.live = False
             else:
-                self.let_go(len(self.lines) - self._kept)
+                self.let_go()
 
     def _renew_last(self, stream: LogStream, new: int) -> None:
         """The last line that was taken before the new ones may have grown."""
@@ -236,7 +236,7 @@ class Buffer(Window):
             self.append(lines)
             self._meet_tail(reached_end=not lines or stream.size == lines[-1].end)
             if self.overfull:
-                self.let_go(len(self.lines) - self._kept)
+                self.let_go()
         else:
             self.replace(lines)
             self.at_start = not lines or lines[0].offset == 0
@@ -261,4 +261,4 @@ class Buffer(Window):
         newer = [index for index, line in enumerate(stream.lines) if line.offset >= here]
         if stream.lines[0].offset <= here or (newer and newer[0] > 0):
             self.append(islice(stream.lines, newer[0] if newer else len(stream.lines), None))
-            self._taken, self._seams_taken, self.live = stream.came, len(stream.seams), True
+            self._taken, self._seams_taken, self.live = stream.came, stream.seams_came, True

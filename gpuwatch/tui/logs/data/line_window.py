@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import islice
 
+from gpuwatch.fleet.logs.log_stream import KEPT_CHARACTERS
 from gpuwatch.wire import LogLine
 
 SLACK_LINES = 2_000
 """The oldest lines go so many at a time: shifting a list costs its whole length."""
+SLACK_CHARACTERS = KEPT_CHARACTERS // 10
 AHEAD_S = 60.0
 """A line's own time that is so far after its arrival is not believed."""
 UNKNOWN = float("-inf")
@@ -51,6 +54,8 @@ class Window:
         self.seams: dict[int, str] = {}
         """Number of the first line after it -> what happened."""
         self._kept = kept
+        self._characters = 0
+        """Of the lines that are loaded."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -96,13 +101,16 @@ class Window:
     @property
     def overfull(self) -> bool:
         """Whether more is loaded than is kept."""
-        return len(self.lines) > self._kept + SLACK_LINES
+        return (
+            len(self.lines) > self._kept + SLACK_LINES
+            or self._characters > KEPT_CHARACTERS + SLACK_CHARACTERS
+        )
 
     # ---- changes
 
     def drop_last(self) -> None:
         """Take the last line away: it is reported anew."""
-        self.lines.pop()
+        self._characters -= len(self.lines.pop().text)
         self.times.pop()
         self.touched = (self.touched[0] + 1, self.end)
 
@@ -112,10 +120,13 @@ class Window:
         for line in lines:
             last = line_time(line, last)
             self.lines.append(line)
+            self._characters += len(line.text)
             self.times.append(last)
 
-    def let_go(self, count: int) -> None:
-        """Forget the oldest ones."""
+    def let_go(self) -> None:
+        """Forget the oldest lines, as many as are more than are kept."""
+        count = len(self.lines) - self._fitting(reversed(self.lines))
+        self._characters -= sum(len(line.text) for line in self.lines[:count])
         del self.lines[:count]
         del self.times[:count]
         self.base += count
@@ -127,7 +138,7 @@ class Window:
         """Hold other lines instead."""
         self.base = self.end
         self.epoch += 1
-        self.lines, self.times = [], []
+        self.lines, self.times, self._characters = [], [], 0
         self.seams.clear()
         self.at_start = self.at_end = self.live = False
         self.append(lines)
@@ -145,9 +156,21 @@ class Window:
         if ceiling != UNKNOWN:
             times = [min(time, ceiling) for time in times]
         self.lines[:0], self.times[:0] = lines, times
+        self._characters += sum(len(line.text) for line in lines)
         self.base -= len(lines)
         if self.overfull:  # the far end goes
-            del self.lines[self._kept :]
-            del self.times[self._kept :]
+            fitting = self._fitting(self.lines)
+            self._characters -= sum(len(line.text) for line in self.lines[fitting:])
+            del self.lines[fitting:]
+            del self.times[fitting:]
             self.live = self.at_end = False
             self.touched = (self.touched[0] + 1, self.end)
+
+    def _fitting(self, lines: Iterable[LogLine]) -> int:
+        """How many of the lines, from the first one on, are kept: at least one."""
+        characters = 0
+        for count, line in enumerate(islice(lines, self._kept)):
+            characters += len(line.text)
+            if characters > KEPT_CHARACTERS and count:
+                return count
+        return min(len(self.lines), self._kept)

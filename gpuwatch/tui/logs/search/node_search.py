@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.logs.log_stream import KEPT_CHARACTERS, LogStream
 from gpuwatch.tui.logs.data.line_window import UNKNOWN
 from gpuwatch.tui.model.session_protocol import Searcher
 from gpuwatch.wire import LogLine
@@ -60,6 +60,9 @@ class LogSearch:
         self._streams = [asker.search(n, pattern, files, ignore_case=ignore) for n, files in nodes.items()]
         self._taken = [0] * len(self._streams)
         self._versions = [-1] * len(self._streams)
+        self._found = 0
+        self._characters = 0
+        """Of the lines of the hits."""
 
     @property
     def running(self) -> bool:
@@ -71,6 +74,11 @@ class LogSearch:
         """0 to 1, over all nodes."""
         shares = [1.0 if stream.done else stream.progress or 0.0 for stream in self._streams]
         return sum(shares) / len(shares) if shares else 1.0
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are more hits than are kept."""
+        return self._found > len(self.hits)
 
     @property
     def nodes(self) -> int:
@@ -99,12 +107,14 @@ class LogSearch:
         self._taken[index] = stream.came
         start = len(stream.lines) - new
         offset = self._offsets.get(stream.node, 0.0)
+        self._found += new
         for line, file in zip(
             islice(stream.lines, start, None), islice(stream.files, start, None), strict=True
         ):
             known = line.t if line.t is not None else line.arrived
             at = UNKNOWN if known is None else known - offset
-            if len(self.hits) < MAX_HITS:
+            if len(self.hits) < MAX_HITS and self._characters < KEPT_CHARACTERS:
+                self._characters += len(line.text)
                 insort(self.hits, Hit(at, stream.node, file, line.offset, line))
 
     def cancel(self) -> None:

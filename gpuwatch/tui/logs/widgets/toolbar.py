@@ -62,9 +62,10 @@ class LogBar(RebuiltPage, can_focus=False):
             parts.append((clean(words), look.severity["warning"]))
         if hunt.search is not None:
             done = f" {hunt.search.progress:.0%}" if hunt.search.running else ""
+            more = "+" if hunt.search.cut else ""
             parts.append(
                 (
-                    f"/{clean(hunt.search.pattern.pattern)} {len(hunt.search.hits):,}{done}",
+                    f"/{clean(hunt.search.pattern.pattern)} {len(hunt.search.hits):,}{more}{done}",
                     look.title,
                 )
             )

@@ -1,0 +1,58 @@
+"""How much of a bounded store each node fills: too much costs the node that has most, and no other one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class NodeShares(Generic[Key]):
+    """Knows the entries of each node in a store, from the oldest to the newest, and their sizes.
+
+    A flood of one node pushes out entries of that node only: those of the others are fewer.
+    """
+
+    def __init__(self, max_entries: int, max_size: int) -> None:
+        """Hold nothing yet.
+
+        Args:
+            max_entries: Of all nodes together.
+            max_size: Of the entries of one node together, in the unit in which `surplus` gets sizes.
+        """
+        self._max_entries, self._max_size = max_entries, max_size
+        self._sizes: dict[str, dict[Key, int]] = {}
+        self._totals: dict[str, int] = {}
+        self._count = 0
+
+    def surplus(self, node: str, key: Key, size: int) -> Iterator[tuple[str, Key]]:
+        """Count an entry that the store keeps; the node and key of each entry to drop for it.
+
+        An entry that is counted already keeps its age.
+        """
+        mine = self._sizes.setdefault(node, {})
+        self._count += key not in mine
+        self._totals[node] = self._totals.get(node, 0) + size - mine.get(key, 0)
+        mine[key] = size
+        while self._count > self._max_entries:
+            yield self._pop_oldest(self._fullest(node))
+        while self._totals[node] > self._max_size and len(mine) > 1:
+            yield self._pop_oldest(node)
+
+    def forget(self, node: str) -> None:
+        """Count nothing of a node any longer."""
+        self._count -= len(self._sizes.pop(node, {}))
+        self._totals.pop(node, None)
+
+    def _fullest(self, node: str) -> str:
+        """The node itself where it has half of all entries: a flood costs no search among thousands."""
+        if 2 * len(self._sizes[node]) > self._count:
+            return node
+        return max(self._sizes, key=lambda name: len(self._sizes[name]))
+
+    def _pop_oldest(self, node: str) -> tuple[str, Key]:
+        oldest = next(iter(self._sizes[node]))
+        self._totals[node] -= self._sizes[node].pop(oldest)
+        self._count -= 1
+        return node, oldest
