@@ -200,7 +200,8 @@ class Fleet:
 
     def _take_processes(self, node: Node, processes: list[Process]) -> None:
         host = node.own_host or node.name
-        changed, renamed = self.jobs.take(node.name, host, processes)
+        machine = None if node.hello is None else node.hello.boot_id
+        changed, renamed = self.jobs.take(node.name, host, processes, machine)
         node.processes = self.jobs.named(node.name, processes)
         self._last_ranks.take(node)
         if changed:

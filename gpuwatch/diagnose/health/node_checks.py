@@ -54,8 +54,8 @@ def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condi
         text = f"the agent reports host {node.taken_host}, which is another node"
         yield Condition("host_name_taken", "warning", text, evidence)
     if node.rivals:
-        rank, host = min(node.rivals.items())
-        text = f"{plural(len(node.rivals), 'rank')} run on another host too: rank {rank} on {host}"
+        rank, other = min(node.rivals.items())
+        text = f"{plural(len(node.rivals), 'rank')} run on another node too: rank {rank} on {other}"
         yield Condition("ranks_claimed_twice", "warning", text, Evidence("ranks", len(node.rivals), "", 0))
     if node.crowded_ranks:
         rank, count = max(node.crowded_ranks.items(), key=lambda each: each[1])

@@ -16,6 +16,7 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
+from gpuwatch.fleet.jobs.contradicted_ranks import OUTWEIGHS
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NOTICED_S = 15.0
@@ -76,7 +77,7 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
             return doubt
     if place is not None and place.node not in senders:
         return _about_rank(alert, place, senders, where, reports)
-    if place is None and (twice := _claimed_twice(alert, senders, where)).text:
+    if (twice := _claimed_twice(alert, senders, where)).text:
         return twice
     if place is None and alert.node is not None and alert.node not in senders:
         if _shares(alert.job, alert.node, senders, where, reports):
@@ -88,8 +89,8 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
 def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
     """Evidence that contradicts a line about a rank that runs on several nodes by their own reports.
 
-    The node with more ranks of the job that no other node claims is believed rather than the other one.
-    Between equal ones nothing decides: neither is refuted.
+    The node with twice as many ranks of the job that no other node claims is believed rather than the other
+    one. Between others nothing decides: neither is refuted.
     """
     if alert.rank is None:
         return UNDISPUTED
@@ -100,7 +101,7 @@ def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
     text = f"{' and '.join(others[:2])} also lists rank {alert.rank} of this job"
     known = [len(where.undisputed_on(node, alert.job)) for node in claimants & senders]
     other = max(len(where.undisputed_on(node, alert.job)) for node in others)
-    return Doubt(text, refuted=max(known, default=0) < other)
+    return Doubt(text, refuted=0 < other >= OUTWEIGHS * max(known, default=0))
 
 
 def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:

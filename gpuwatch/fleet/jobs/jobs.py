@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
+from gpuwatch.fleet.jobs.contradicted_ranks import ContradictedRanks, Listed
 from gpuwatch.fleet.jobs.job_files import JobFiles, home
 from gpuwatch.fleet.jobs.rank_claims import MAX_CLAIMS, RankClaims, RunningRank
 from gpuwatch.wire import LogFile, Process
@@ -55,18 +56,33 @@ class Jobs:
         self._contested: set[str] = set()
         """Nodes with ranks that another one claims as well."""
         self._files = JobFiles()
+        self._contradicted = ContradictedRanks()
+        self._lists = 0
+        """How many lists of processes were taken in."""
 
-    def take(self, node: str, host: str, reported: Iterable[Process]) -> tuple[bool, set[str]]:
+    def take(
+        self, node: str, host: str, reported: Sequence[Process], machine: str | None = None
+    ) -> tuple[bool, set[str]]:
         """Take in the processes that a node lists now.
+
+        Args:
+            node: As the plan names it.
+            host: The name that no other node has.
+            reported: As its agent lists them.
+            machine: Its boot id, where that is known.
 
         Returns:
             Whether its ranks changed, and the nodes on which jobs got other names by that.
         """
-        found = [_member(self, process, host) for process in reported if process.rank is not None]
+        ranked = [process for process in reported if process.rank is not None]
+        found = [_member(self, process, node, host) for process in ranked]
         before = self._members.get(node, [])
         doubted = self._doubts.pop(host, set())
         if found == before and not doubted:
-            return False, set()
+            other = self._weigh(node, machine or node, zip(found, ranked, strict=True))
+            if other:
+                self._write(node)
+            return other, {node} if other else set()
         for member in before:
             self._remove(node, member)
         self._members[node] = found
@@ -80,6 +96,8 @@ class Jobs:
             new = [self._distinguish(member, each, sure=sure) for each in others]
             if any(new):
                 renamed.update(self._nodes[member.base])
+        if self._weigh(node, machine or node, zip(found, ranked, strict=True)):
+            renamed.add(node)
         for base in {member.base for member in before} - set(self._nodes):
             for marks in (self._by_master, self._apart, self._by_folder):
                 marks.pop(base, None)  # nobody is left from whom the next of this name had to be reported
@@ -88,7 +106,7 @@ class Jobs:
         return True, renamed
 
     def rivals(self, node: str) -> dict[str, dict[int, str]]:
-        """Node -> its ranks that another node's host claims for the same job, with that host.
+        """Node -> its ranks that another node's host claims for the same job, with that node.
 
         Of this node and all whose ranks are judged anew with its own; none where nothing can have changed.
         """
@@ -96,15 +114,19 @@ class Jobs:
             return {}
         beside = (each for member in self._members.get(node, ()) for each in self._nodes[member.base])
         listed = {
-            name: [((self._name(member), member.rank), member.host) for member in self._members.get(name, ())]
+            name: [
+                ((self._claimed_name(member), member.rank), member.host)
+                for member in self._members.get(name, ())
+            ]
             for name in {node, *beside, *self._contested}
         }
-        claims: dict[tuple[str, int], dict[str, None]] = {}
-        for claim, host in (each for claimed in listed.values() for each in claimed):
-            claims.setdefault(claim, {})[host] = None
+        claims: dict[tuple[str, int], dict[str, str]] = {}
+        for name, claimed in listed.items():
+            for claim, host in claimed:
+                claims.setdefault(claim, {}).setdefault(host, name)
         found = {
             name: {
-                claim[1]: next(other for other in claims[claim] if other != host)
+                claim[1]: next(at for other, at in claims[claim].items() if other != host)
                 for claim, host in claimed
                 if len(claims[claim]) > 1
             }
@@ -116,7 +138,7 @@ class Jobs:
     def _is_contested(self, node: str) -> bool:
         """Whether another host claims a rank of this node for the same job."""
         return any(
-            other.host != member.host and self._name(other) == self._name(member)
+            other.host != member.host and self._claimed_name(other) == self._claimed_name(member)
             for member in self._members.get(node, ())
             if EACH not in self._apart.get(member.base, ())
             for other in self._seats[member.base, member.rank].unlike(member)
@@ -173,7 +195,25 @@ class Jobs:
                 kept.popitem(last=False)
         return first
 
+    def _weigh(self, node: str, machine: str, listed: Iterable[tuple[RunningRank, Process]]) -> bool:
+        """Weigh what a node lists against the other nodes; True where the verdict is another one."""
+        self._lists += 1
+        claims: dict[str, Listed] = {}
+        for member, process in listed:
+            if process.state != "Z" and not member.base.startswith(UNNAMED):
+                ranks, sizes = claims.get(self._claimed_name(member), ({}, frozenset()))
+                ranks.setdefault(member.rank, (member.pid, member.start))
+                stated = sizes if member.size is None else sizes | {member.size}
+                claims[self._claimed_name(member)] = ranks, stated
+        return self._contradicted.take(node, machine, claims, self._lists)
+
     def _name(self, member: RunningRank) -> str:
+        name = self._claimed_name(member)
+        apart = self._contradicted.contradicts(name, member.node, member.size, member.rank)
+        return f"{name}@{member.node}" if apart else name
+
+    def _claimed_name(self, member: RunningRank) -> str:
+        """The job's name if no other node contradicts that the process is of it."""
         base = member.base
         first = self._by_master.get(base, member.master)
         name = base if member.master in (None, first) else f"{base}@{member.master}"
@@ -254,7 +294,7 @@ class Jobs:
         self._files.write(node, written)
 
 
-def _member(jobs: Jobs, process: Process, host: str) -> RunningRank:
+def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
     launcher = process.launcher or 0
     master = _whole(process.master)
     if master is not None and process.on_loopback:
@@ -273,6 +313,8 @@ def _member(jobs: Jobs, process: Process, host: str) -> RunningRank:
         process.start or 0.0,
         tuple(process.logs),
         f"{host}:{launcher}",
+        node,
+        process.world_size,
     )
 
 

@@ -37,6 +37,9 @@ class RunningRank:
 
     tree: str
     """What it was started by, among all nodes."""
+    node: str = ""
+    size: int | None = None
+    """The world size that it states."""
 
     @property
     def likeness(self) -> tuple[str, str | None, int, str]:

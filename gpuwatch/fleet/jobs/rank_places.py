@@ -7,6 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gpuwatch.fleet.jobs.contested_ranks import (
+    contested_ranks,
+    ended_rivals,
+    is_contradicted,
+    still_contested,
+)
 from gpuwatch.fleet.jobs.ended_files import is_ended, run_of
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
@@ -38,6 +44,7 @@ def places_of(
     earlier = () if before is None else before.ranks
     known = {(place.job, place.rank): place for place in reversed(earlier)}
     ranks, rivals = _claims(nodes, known, logged or {})
+    contested = contested_ranks(nodes) | still_contested(before, ranks)
     addresses = _addresses(nodes, ranks)
     for ended in _task_places(nodes, tasks or {}, addresses):
         ranks.setdefault((ended.job, ended.rank), ended)
@@ -52,12 +59,12 @@ def places_of(
         _keep_ended(ranks, known, wall)
         addresses, gpus = {**before.addresses, **addresses}, {**before.gpus, **gpus}
     return Places(
-        (*ranks.values(), *rivals),
+        (*ranks.values(), *rivals, *ended_rivals(earlier, ranks, rivals, contested, wall)),
         addresses,
         gpus,
         _loose(nodes, ranks.values(), None if before is None else before.loose),
         live=True,
-        contested=_contested(nodes) | _still_known(before, ranks),
+        contested=contested,
         kernel_logs=frozenset(
             node.name for node in nodes if node.hello is not None and node.hello.kernel_log
         ),
@@ -68,51 +75,34 @@ def places_of(
 def _claims(
     nodes: Collection[Node], known: Ranks, logged: Mapping[tuple[str, str], Collection[int]]
 ) -> tuple[Ranks, list[RankPlace]]:
-    """Every rank's place by the first node that lists it, and the places that other nodes claim for it.
+    """Every rank's place, and the places that other nodes claim for it.
 
-    A node that has not stated what it is (hello) has no claim to a rank of one that has.
+    Of several nodes the one goes first that had it before, else the first of the plan. A node that is gone,
+    or has not stated what it is (hello), has no claim to a rank of one that answers.
     """
     ranks: Ranks = {}
-    rivals: list[RankPlace] = []
-    known_nodes = {node.name for node in nodes if node.hello is not None}
-    for node in sorted(nodes, key=lambda node: node.name not in known_nodes):
+    claimed: dict[tuple[str | None, int], list[RankPlace]] = {}
+    standing = {
+        node.name: (node.hello is None, node.link.phase != "live" and node.hello is not None)
+        for node in nodes
+    }
+    for node in nodes:
         for process in node.processes:
             place = _place(process, node)
-            if place is None:
-                continue
-            earlier = known.get((place.job, place.rank))
-            since = place.since if earlier is None else earlier.since
-            first = ranks.setdefault((place.job, place.rank), replace(place, since=since))
-            is_claim = place.node in known_nodes or first.node not in known_nodes
-            if first.node != place.node and is_claim:
-                rivals.append(place)
+            if place is not None:
+                claimed.setdefault((place.job, place.rank), []).append(place)
+    rivals: list[RankPlace] = []
+    for key, places in claimed.items():
+        earlier = known.get(key)
+        best = min(standing[place.node] for place in places)
+        able = [place for place in places if standing[place.node] == best]
+        first = next((each for each in able if earlier is not None and each.node == earlier.node), able[0])
+        ranks[key] = first if earlier is None else replace(first, since=earlier.since)
+        rivals += [place for place in able if place.node != first.node]
     for node in nodes:
         for ended in _ended_places(node, logged):
             ranks.setdefault((ended.job, ended.rank), ended)
     return ranks, rivals
-
-
-def _contested(nodes: Collection[Node]) -> frozenset[tuple[str | None, int, str]]:
-    """Ranks that run on several machines by their present lists; without nodes that are not connected."""
-    claimants: dict[tuple[str | None, int], dict[str, set[str]]] = {}
-    for node in nodes if len(nodes) > 1 else ():
-        machine = (node.hello and node.hello.boot_id) or node.name
-        for process in node.processes if node.link.phase == "live" else ():
-            if process.rank is not None and process.state != "Z":
-                claims = claimants.setdefault((process.job, process.rank), {})
-                claims.setdefault(machine, set()).add(node.name)
-    return frozenset(
-        (*key, name)
-        for key, claims in claimants.items()
-        if len(claims) > 1
-        for names in claims.values()
-        for name in names
-    )
-
-
-def _still_known(before: Places | None, ranks: Ranks) -> frozenset[tuple[str | None, int, str]]:
-    earlier = frozenset() if before is None else before.contested
-    return frozenset(each for each in earlier if each[:2] in ranks)
 
 
 def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:
@@ -122,7 +112,9 @@ def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:
     gone = [
         (key, place if place.until is not None else replace(place, until=wall))
         for key, place in known.items()
-        if key not in ranks and (place.job in jobs or (place.node, place.gpu) not in taken)
+        if key not in ranks
+        and (place.job in jobs or (place.node, place.gpu) not in taken)
+        and not is_contradicted(place, ranks)
     ]
     kept: Counter[str] = Counter()
     for key, place in sorted(gone, key=lambda each: -(each[1].until or 0.0)):

@@ -151,7 +151,7 @@ class Node:
     taken_host: str | None = None
     """Another node of the plan, whose name this one's agent reports as its own."""
     rivals: dict[int, str] = field(default_factory=dict)
-    """Ranks of its processes that another host claims for the same job -> that host."""
+    """Ranks of its processes that another node claims for the same job -> that node."""
 
     agent_since: float = 0.0
     """When the link to the present agent became live (our monotonic clock)."""

@@ -1,0 +1,208 @@
+"""Processes that claim ranks of a job while the lists of the job's other nodes contradict them.
+
+A node states of itself alone which ranks it runs. Nodes of one job state one world size, and none of them
+has another one's ranks. A claim counts against another one only after both nodes listed their processes
+again: before that, a restart may have moved the ranks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+AGREEING_NODES = 2
+"""So many nodes that state the same world size are believed: one hostile node cannot forge that."""
+OUTWEIGHS = 2
+"""Of two nodes in one dispute the one with so many times as many undisputed ranks is believed."""
+KEPT_RANKS = 4096
+"""Of one node and job: so many ranks that it listed are remembered, and compared."""
+COMPARED_NODES = 32
+"""Of those that list one rank."""
+
+Process: TypeAlias = tuple[int, float]
+"""Process id and start (seconds on the node's clock)."""
+Listed: TypeAlias = tuple[dict[int, Process], frozenset[int]]
+"""The ranks of one job that a node lists as living, and the world sizes that they state."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """What one node lists of one job."""
+
+    ranks: dict[int, Process] = field(default_factory=dict)
+    sizes: frozenset[int] = frozenset()
+    """The world sizes that its processes state."""
+    machine: str = ""
+    """The boot id, else the node's name."""
+    listed_at: int = 0
+    """The number of its newest list, of all lists of the fleet."""
+    before: int = 0
+    """The number of its list before that one."""
+    first: dict[int, int] = field(default_factory=dict)
+    """Rank -> the number of the list in which this node claimed it first."""
+    since: int = 0
+    """The number of the list in which it stated its world sizes first."""
+
+    def renew(self, ranks: dict[int, Process], sizes: frozenset[int], machine: str, number: int) -> None:
+        """Take the newest list in, with its number."""
+        self.since = self.since if sizes == self.sizes else number
+        self.ranks, self.sizes, self.machine = ranks, sizes, machine
+        self.before, self.listed_at = self.listed_at, number
+        for rank in ranks:
+            self.first.setdefault(rank, number)
+        while len(self.first) > max(KEPT_RANKS, len(ranks)):
+            del self.first[next(iter(self.first))]
+
+    def claimed_at(self, rank: int) -> int:
+        """The number of the list in which it claimed a rank first."""
+        return self.first.get(rank, self.listed_at)
+
+
+class ContradictedRanks:
+    """Knows of every node and job which of its processes the other nodes of the job contradict."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
+        """Job -> node -> what it lists."""
+        self._holders: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        """Job -> rank -> the nodes that list it."""
+        self._stated: dict[str, Counter[int]] = defaultdict(Counter)
+        """Job -> world size -> on how many nodes processes state it."""
+        self._jobs: dict[str, set[str]] = defaultdict(set)
+        """Node -> the jobs that it lists."""
+        self._outside: set[tuple[str, str]] = set()
+        """Job and node: none of its claims to ranks of the job is believed."""
+        self._sizes: dict[tuple[str, str], int] = {}
+        """Job and node -> the world size of the job by all of its nodes, where several agree on one."""
+
+    def take(self, node: str, machine: str, listed: Mapping[str, Listed], number: int) -> bool:
+        """Take in what a node lists of each job; whether other processes of it are contradicted now.
+
+        `machine`: its boot id or name. `number`: of this list, of all lists of the fleet.
+        """
+        for job in self._jobs[node] - listed.keys():
+            self._forget(node, job)
+        changed = False
+        for job, (ranks, sizes) in listed.items():
+            claim = self._claims[job].setdefault(node, Claim())
+            holders = self._holders[job]
+            for rank in claim.ranks.keys() - ranks.keys():
+                holders[rank].discard(node)
+            for rank in ranks.keys() - claim.ranks.keys():
+                holders[rank].add(node)
+            self._stated[job].update(sizes - claim.sizes)
+            self._stated[job] -= Counter(claim.sizes - sizes)
+            claim.renew(ranks, sizes, machine, number)
+            self._jobs[node].add(job)
+            changed |= self._judge(node, job)
+        return changed
+
+    def contradicts(self, job: str, node: str, size: int | None, rank: int) -> bool:
+        """Whether other nodes contradict that a node's process with this world size is a rank of a job."""
+        if (job, node) in self._outside:
+            return True
+        agreed = self._sizes.get((job, node))
+        return agreed is not None and (rank >= agreed or size not in (None, agreed))
+
+    def _forget(self, node: str, job: str) -> None:
+        claim = self._claims[job].pop(node)
+        for rank in claim.ranks:
+            self._holders[job][rank].discard(node)
+        self._stated[job] -= Counter(claim.sizes)
+        self._jobs[node].discard(job)
+        self._outside.discard((job, node))
+        self._sizes.pop((job, node), None)
+        if not self._claims[job]:
+            del self._claims[job]
+            self._holders.pop(job, None)
+            del self._stated[job]
+
+    def _judge(self, node: str, job: str) -> bool:
+        """Weigh what a node lists of a job now; True where the verdict is another one."""
+        key = (job, node)
+        before = key in self._outside, self._sizes.get(key)
+        size = self._agreed_size(node, job)
+        if size is None:
+            self._sizes.pop(key, None)
+        else:
+            self._sizes[key] = size
+        if self._is_outweighed(node, job, size):
+            self._outside.add(key)
+        else:
+            self._outside.discard(key)
+        return before != (key in self._outside, self._sizes.get(key))
+
+    def _agreed_size(self, node: str, job: str) -> int | None:
+        """The world size that most nodes of a job state, as far as their lists speak for the same time."""
+        claims, stated = self._claims[job], self._stated[job]
+        if len(claims) < AGREEING_NODES:
+            return None
+        if len(stated) < 2:
+            return next((size for size, count in stated.items() if count >= AGREEING_NODES), None)
+        own = claims[node]
+        voters = [own]
+        for name, claim in claims.items():
+            if name != node and claim.listed_at > own.since and own.before > claim.since:
+                voters.append(claim)
+        votes = Counter(size for claim in voters for size in claim.sizes)
+        most = max(votes.values(), default=0)
+        likely = [size for size, count in votes.items() if count == most]
+        if len(likely) == 1:
+            return likely[0] if most >= AGREEING_NODES else None
+        before = self._sizes.get((job, node))
+        if before in likely:
+            return before
+        whole = [size for size in likely if _is_whole(size, voters)]
+        return whole[0] if len(whole) == 1 else None
+
+    def _is_outweighed(self, node: str, job: str, size: int | None) -> bool:
+        """Whether a node disputes ranks with more nodes than those do, or with one that has more others."""
+        own = self._claims[job][node]
+        rivals = {name for rank in _compared(own, size) for name in self._disputing(job, node, rank)}
+        if not rivals:
+            return False
+        degree = max(len(self._beside(job, name, size)) for name in rivals)
+        if len(rivals) != degree:
+            return len(rivals) > degree
+        other = max(self._undisputed(job, name, size) for name in rivals)
+        return 0 < other >= OUTWEIGHS * self._undisputed(job, node, size)
+
+    def _disputing(self, job: str, node: str, rank: int) -> Iterator[str]:
+        """The nodes that list a rank beside another one, by lists of the same time."""
+        own = self._claims[job][node]
+        for name in islice(self._holders[job][rank], COMPARED_NODES):
+            claim = self._claims[job][name]
+            twice = claim.machine == own.machine and claim.ranks[rank] == own.ranks[rank]
+            if name == node or twice or (job, name) in self._outside:
+                continue
+            if claim.listed_at > own.claimed_at(rank) and own.before > claim.claimed_at(rank):
+                yield name
+
+    def _beside(self, job: str, node: str, size: int | None) -> set[str]:
+        """The nodes that list any rank of a node as well."""
+        holders = self._holders[job]
+        ranks = _compared(self._claims[job][node], size)
+        names = {name for rank in ranks for name in islice(holders[rank], COMPARED_NODES)}
+        return {name for name in names - {node} if (job, name) not in self._outside}
+
+    def _undisputed(self, job: str, node: str, size: int | None) -> int:
+        """How many ranks a node alone lists."""
+        holders = self._holders[job]
+        return sum(
+            not any(name != node and (job, name) not in self._outside for name in holders[rank])
+            for rank in _compared(self._claims[job][node], size)
+        )
+
+
+def _compared(claim: Claim, size: int | None) -> Iterator[int]:
+    """The ranks that a node may have, as many as are compared."""
+    return islice((rank for rank in claim.ranks if size is None or rank < size), KEPT_RANKS)
+
+
+def _is_whole(size: int, claims: Iterable[Claim]) -> bool:
+    """Whether the nodes that state a world size list all of its ranks: there is no room for others."""
+    known = {rank for claim in claims if claim.sizes == {size} for rank in claim.ranks if rank < size}
+    return len(known) == size
