@@ -38,7 +38,7 @@ class GpuWatch(object):
         now = time.monotonic()
         if self._awake_at is None and gpu.info is not None:
             self._awake_at = now
-        running = gpu.asker.slot.stuck_for(now)
+        running = gpu.asker.slot.in_call_for(now)
         call = self._hanging(gpu, known, running, now)
         uuid = known["uuid"]
         sample = {"uuid": uuid}  # type: dict[str, Any]

@@ -18,8 +18,8 @@ from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of
-from gpuwatch.diagnose.incidents.end_order import end_order
-from gpuwatch.diagnose.incidents.grouping import groups
+from gpuwatch.diagnose.incidents.causes.end_order import end_order
+from gpuwatch.diagnose.incidents.causes.grouping import groups
 from gpuwatch.diagnose.missing_ranks.end_order import EndOrderWatch
 from gpuwatch.diagnose.missing_ranks.missing_watch import MissingWatch
 from gpuwatch.diagnose.missing_ranks.unstarted import UnstartedWatch

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuwatch.link.dialers import dial_local
 from gpuwatch.probe.orchestration.planning.plan import ProbePlan, make_plan
-from gpuwatch.probe.orchestration.stages.result_rows import collective_row
+from gpuwatch.probe.orchestration.stages.collective_rates import collective_row
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.protocol import Done, Listen, Listening, Prepare, RankSeat, Step
 from gpuwatch.probe.results import Seat

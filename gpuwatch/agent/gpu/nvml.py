@@ -22,7 +22,7 @@ class CallSlot(object):
         """(function, monotonic clock when it was entered); None between calls."""
         self.calls = 0
 
-    def stuck_for(self, monotonic):
+    def in_call_for(self, monotonic):
         # type: (float) -> tuple[str, float] | None
         """(function, seconds in it), or None between calls."""
         now = self.now

@@ -3,8 +3,8 @@
 from .matching.matcher import LineMatcher
 from .matching.prefilter import Sieve
 from .progress.metrics_table import HEADER_BYTES
+from .scanning.metrics_table_reader import TableReader
 from .scanning.scanner import Scanner
-from .scanning.table_reader import TableReader
 from .scanning.table_sieve import TableFile, TableSieve, is_table_name
 
 TYPE_CHECKING = False

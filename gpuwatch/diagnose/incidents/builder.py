@@ -11,11 +11,11 @@ from msgspec import structs
 from gpuwatch.diagnose.error_outcome.consequence import severity_of_incident
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents import headline
+from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
+from gpuwatch.diagnose.incidents.causes.grouping import AlertGroup, groups
+from gpuwatch.diagnose.incidents.causes.root_cause import RootCause, root_cause_of
 from gpuwatch.diagnose.incidents.culprit import CulpritChoice, chosen_culprit, without_accused
-from gpuwatch.diagnose.incidents.explaining_error import raised_by
-from gpuwatch.diagnose.incidents.grouping import AlertGroup, groups
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
-from gpuwatch.diagnose.incidents.root_cause import RootCause, root_cause_of
 from gpuwatch.diagnose.incidents.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.timeline import timeline
 from gpuwatch.diagnose.model.alert import Alert

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
+from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
 from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
-from gpuwatch.diagnose.incidents.explaining_error import raised_by
-from gpuwatch.diagnose.incidents.root_cause import RootCause
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence

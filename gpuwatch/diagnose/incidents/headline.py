@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
+from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.detail import with_detail
-from gpuwatch.diagnose.incidents.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
@@ -32,7 +32,7 @@ UNREACHED = frozenset(
     ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
 )
 ABORT_WEIGHT = 2
-"""Of an abort in `EXITS`."""
+"""From this weight in `EXITS` on, an end usually follows from another failure."""
 A_RANK = "a rank "
 SUBJECTS = (A_RANK, "a node of the job ", "the job ")
 """How a title may name the one whose name the sentence gives."""
@@ -261,8 +261,8 @@ def _unknown(reported: HeadlineFacts, now: float) -> str:
     stuck = reported.hang
     if stuck is None:
         ranks = {alert.rank for alert in reported.alerts if alert.rank is not None and alert.role != "hint"}
-        hang_check = [alert for alert in reported.alerts if alert.role != "hint"] or reported.alerts
-        first = min(hang_check, key=lambda alert: alert.first)
+        reports = [alert for alert in reported.alerts if alert.role != "hint"] or reported.alerts
+        first = min(reports, key=lambda alert: alert.first)
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
         text = f"cause not logged: {count}: {first.text} {when(first, now)}"
         if reported.rank is not None:

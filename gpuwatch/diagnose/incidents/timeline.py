@@ -20,7 +20,7 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
     spots = _spots(ordered)
     for alert in ordered:
         spot = spots.get(collective(alert.fields), "") if alert.role != "echo" else ""
-        runs = folded.setdefault((alert.code, alert.role, spot, _sole(alert)), [])
+        runs = folded.setdefault((alert.code, alert.role, spot, _fold_key(alert)), [])
         if runs and alert.first - runs[-1][-1].first <= FOLD_S:
             runs[-1].append(alert)
         else:
@@ -45,8 +45,8 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
     return found
 
 
-def _sole(alert: Alert) -> str | None:
-    """Causes on a GPU or node stand alone; what ranks state and what only helps to look folds over nodes."""
+def _fold_key(alert: Alert) -> str | None:
+    """Alerts of a GPU or node fold per device; those of ranks, and hints, fold over nodes."""
     alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
     return f"{alert.node} {alert.gpu}" if alone else None
 

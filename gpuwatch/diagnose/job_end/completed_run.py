@@ -9,7 +9,7 @@ from msgspec import structs
 from gpuwatch.diagnose.alerts.deduplication import KILLS
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED, Recovery, may_recover, softened
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack, reached
-from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
+from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.job_end import JobEnd
 from gpuwatch.diagnose.job_end.training_tracks import main_tracks, rank_ends
 from gpuwatch.diagnose.model.alert import Alert

@@ -10,7 +10,7 @@ from msgspec import structs
 from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
-from gpuwatch.diagnose.incidents.grouping import QUIET_ALONE
+from gpuwatch.diagnose.incidents.causes.grouping import QUIET_ALONE
 from gpuwatch.diagnose.job_end.closing import (
     NUMBER,
     ON_PURPOSE,

@@ -46,8 +46,8 @@ class ListedRank:
 class EndOrderWatch:
     """Remembers when each rank was listed; `alerts` state which node's ranks were gone first.
 
-    Such an alert is evidence for an incident without a cause (`incidents.end_order`), and no incident by
-    itself: the ranks of many jobs end one after the other as they should.
+    Such an alert is evidence for an incident without a cause (`incidents.causes.end_order`), and no
+    incident by itself: the ranks of many jobs end one after the other as they should.
     """
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
-from gpuwatch.diagnose.missing_ranks.unreaped import grave, unreaped_ranks
+from gpuwatch.diagnose.missing_ranks.unreaped import has_failed, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import (
     CODE,
     EVERY_S,
@@ -82,5 +82,5 @@ def _alert(name: str, one: MissingRank, since: float, running: Running) -> Alert
         proofs.append(Proof("line", one.last_line, at, timed=False, node=one.node.name, file=one.file))
     text = f"{how_ended(one.node, one.job, one.rank)}; {left}"
     alert = vanished_alert(name, (one.job, one.rank), one.node.name, at, text, tuple(proofs))
-    severity: Severity = "error" if grave(running, one) else "warning"
+    severity: Severity = "error" if has_failed(running, one) else "warning"
     return structs.replace(alert, timed=one.logged_at is not None, severity=severity)

@@ -37,7 +37,7 @@ def may_be_reaped(node: Node) -> bool:
     return any(is_unreaped(process) for process in node.processes)
 
 
-def grave(running: Running, one: MissingRank) -> bool:
+def has_failed(running: Running, one: MissingRank) -> bool:
     """Whether the rank failed as far as is known: other ranks of its job run, or it left a status."""
     if any(job == one.job for job, _ in running):
         return True

@@ -69,7 +69,7 @@ EXITS: Mapping[str, int] = {
 """That a process ended, not why; with how likely it only followed (1, -9, -11, -7 before -6, -15)."""
 
 GENERIC_EXCEPTIONS = frozenset(("python.exception",))
-"""States that something failed on this rank; anything else that it states there reports more."""
+"""Something failed on this rank; any other rule that matches there is more specific."""
 
 KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
 """Rules of lines that the kernel or the driver writes."""

@@ -119,7 +119,7 @@ NO_RANK_SEEN = (
     "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
     "environment, or it is another user's, seen only by its user and by root"
 )
-"""Whose environment may not be read reports no rank: that none runs would be too much to state."""
+"""A process whose environment cannot be read shows no rank, so this does not state that none runs."""
 
 
 def ranges(numbers: Iterable[int], most: int = 6) -> str:

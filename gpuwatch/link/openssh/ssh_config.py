@@ -75,7 +75,7 @@ class ResolvedHost:
     address_family: str = "any"
     bind_address: str | None = None
     jump_override: str | None = None
-    """A jump host that the hosts file names; ssh would have to be reported."""
+    """A jump host that the hosts file names; a command line of ssh needs it as an option."""
 
     def ssh_command(self, config_file: str | None, *options: str) -> str:
         """The ssh command line that reaches this host as we do, for a person to type."""

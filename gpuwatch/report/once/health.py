@@ -9,7 +9,7 @@ from gpuwatch.agent.logs.files.finder import NOTHING
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
-from gpuwatch.diagnose.missing_ranks.unreaped import grave, unreaped_ranks
+from gpuwatch.diagnose.missing_ranks.unreaped import has_failed, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import how_ended
 from gpuwatch.diagnose.model.alert import Alert
@@ -78,7 +78,7 @@ def _missing(one: MissingRank) -> Condition:
 def _unreaped(running: Running, one: MissingRank) -> Condition:
     """A rank whose process has ended and is still listed."""
     text = f"rank {one.rank} {how_ended(one.node, one.job, one.rank)} ({job_text(one.job)})"
-    severity: Severity = "error" if grave(running, one) else "warning"
+    severity: Severity = "error" if has_failed(running, one) else "warning"
     return Condition("rank_missing", severity, text, Evidence("its parent has not collected the process"))
 
 

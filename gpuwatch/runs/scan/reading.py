@@ -13,9 +13,9 @@ from gpuwatch.agent.logs.files.packing_magic import packed_inside
 from gpuwatch.agent.logs.matching.matcher import LineMatcher
 from gpuwatch.agent.logs.matching.ruleset import CompiledRule, RuleSet
 from gpuwatch.agent.logs.progress.metrics_table import HEADER_BYTES
+from gpuwatch.agent.logs.scanning.metrics_table_reader import TableReader
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.agent.logs.scanning.scanner import Scanner
-from gpuwatch.agent.logs.scanning.table_reader import TableReader
 from gpuwatch.agent.logs.scanning.table_sieve import TableFile, TableSieve, is_table_name
 from gpuwatch.runs.files.encodings import is_unknown_encoding
 from gpuwatch.runs.files.file_kinds import unpacked_name

@@ -14,7 +14,7 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.readings import slowdown_pct
 
 MIN_STEP_GAPS = 20
-"""Times between reported steps that a rank's own is a mean of: stamps of whole seconds round each."""
+"""Minimum number of intervals that a rank's step time is the mean of: many stamps are whole seconds."""
 
 
 def rank_rows(

@@ -64,7 +64,7 @@ class Card(object):
         """In words why there is no answer."""
         if self.lost is not None:
             return "GPU {}: {}".format(self.index, self.lost)
-        stuck = self.asker.slot.stuck_for(time.monotonic())
+        stuck = self.asker.slot.in_call_for(time.monotonic())
         where = "it hangs in {}".format(stuck[0]) if stuck else "it is too slow"
         return "GPU {} does not answer: {}".format(self.index, where)
 
@@ -112,7 +112,7 @@ class Gpus(object):
         """Load NVML and list the GPUs; the reason where that does not work."""
         self._opening.start()
         if not self._opening.wait(deadline):
-            stuck = self._slot.stuck_for(time.monotonic())
+            stuck = self._slot.in_call_for(time.monotonic())
             return [
                 "NVML does not answer{}: no GPU is known".format(" ({})".format(stuck[0]) if stuck else "")
             ]

@@ -6,8 +6,8 @@ from bisect import insort
 
 from gpuwatch.probe.judging.text.words import size_text
 from gpuwatch.probe.orchestration.planning.plan import MAX_ITERATIONS, ROW_S
+from gpuwatch.probe.orchestration.stages.collective_rates import collective_row, nearest_rank, slowest_of
 from gpuwatch.probe.orchestration.stages.ranks import RankControl
-from gpuwatch.probe.orchestration.stages.result_rows import collective_row, nearest_rank, slowest_of
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome
 from gpuwatch.probe.probe_request import Collective

@@ -9,9 +9,9 @@ from typing import Literal
 
 from gpuwatch.probe.orchestration.planning.message_size import TRIAL_BYTES, WAY_S, PairLoad, load_for
 from gpuwatch.probe.orchestration.planning.schedule import Pair, PairRound, crossed_round, link_class
+from gpuwatch.probe.orchestration.stages.collective_rates import GB, slowest_of
 from gpuwatch.probe.orchestration.stages.contacts import Contacts
 from gpuwatch.probe.orchestration.stages.ranks import RankControl
-from gpuwatch.probe.orchestration.stages.result_rows import GB, slowest_of
 from gpuwatch.probe.orchestration.stages.run import FailedError, ProbeRun
 from gpuwatch.probe.orchestration.stages.step_outcome import StepOutcome
 from gpuwatch.probe.protocol import Step

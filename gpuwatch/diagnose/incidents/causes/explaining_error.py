@@ -1,18 +1,17 @@
-"""Which error caused another one, or the end of a process, and how likely each is a cause by itself."""
+"""Which error caused another one, or the end of a process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 from msgspec import structs
 
-from gpuwatch.diagnose.incidents.grouping import is_precursor
+from gpuwatch.diagnose.incidents.causes.cause_precedence import precedence
+from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
     GENERIC_EXCEPTIONS,
-    NAMES_CULPRIT,
     PEER_CONNECTION_ERRORS,
     PRECURSORS,
     SCHEDULER,
@@ -28,35 +27,7 @@ EXPLAINED_S = 600.0
 LOGGED_BYTES = 16384
 """An exception with its traceback stands at most so far above the launcher's line about the exit."""
 MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated", "mpi.abort"))
-"""How a rank also ends that only lost its peers."""
-
-
-class CausePrecedence(IntEnum):
-    """What kind of cause an alert is; of two alerts of the same moment the smaller one is the cause."""
-
-    NAMES_CULPRIT = 0
-    EXPLAINS_ITSELF = 1
-    PROCESS_END = 2
-    FIRST_SYMPTOM = 3
-    GENERIC_EXCEPTION = 4
-    LOST_PEER = 5
-    FOLLOWING_END = 6
-    """An end that other failures bring about, too: an abort, a signal of the launcher."""
-
-
-def precedence(alert: Alert) -> CausePrecedence:
-    """The kind of cause that an alert is."""
-    if alert.code in NAMES_CULPRIT and alert.role == "root":
-        return CausePrecedence.NAMES_CULPRIT
-    if EXITS.get(alert.code, 0) >= 2:
-        return CausePrecedence.FOLLOWING_END
-    if alert.code in PEER_CONNECTION_ERRORS:
-        return CausePrecedence.LOST_PEER
-    if alert.code in GENERIC_EXCEPTIONS:
-        return CausePrecedence.GENERIC_EXCEPTION
-    if alert.role == "first":
-        return CausePrecedence.FIRST_SYMPTOM
-    return CausePrecedence.PROCESS_END if alert.code in EXITS else CausePrecedence.EXPLAINS_ITSELF
+"""Ends that may be a mere consequence of lost peers."""
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
@@ -91,7 +62,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
             if alert.id not in seen
             and explains(alert.code, best.code)
             and _same_place(alert, best)
-            and not _is_launchers_word(alert, best)
+            and not _is_launcher_exit_report(alert, best)
             and -EXPLAINED_S <= alert.first - best.first <= KERNEL_S
         ]
         if not earlier and (best.code in EXITS or best.code in GENERIC_EXCEPTIONS):
@@ -115,7 +86,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
         seen.add(best.id)
 
 
-def _is_launchers_word(alert: Alert, best: Alert) -> bool:
+def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
     """Whether it states only that some rank ended, beside the exception of a known one."""
     return (
         best.code in GENERIC_EXCEPTIONS

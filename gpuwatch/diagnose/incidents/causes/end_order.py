@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import FINISHED
-from gpuwatch.diagnose.incidents.grouping import GAP_S, AlertGroup
-from gpuwatch.diagnose.incidents.root_cause import root_cause_of
+from gpuwatch.diagnose.incidents.causes.grouping import GAP_S, AlertGroup
+from gpuwatch.diagnose.incidents.causes.root_cause import root_cause_of
 from gpuwatch.diagnose.missing_ranks.vanished import CODE
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, TIMEOUTS

@@ -9,15 +9,9 @@ from dataclasses import dataclass, field
 
 from gpuwatch.agent.logs.lines.levels import level
 from gpuwatch.diagnose.alerts.unexplained import last_resort
-from gpuwatch.diagnose.incidents.explaining_error import (
-    KERNEL_S,
-    MILD_ENDS,
-    SAME_MOMENT_S,
-    CausePrecedence,
-    explained,
-    precedence,
-)
-from gpuwatch.diagnose.incidents.grouping import is_precursor
+from gpuwatch.diagnose.incidents.causes.cause_precedence import CausePrecedence, precedence
+from gpuwatch.diagnose.incidents.causes.explaining_error import KERNEL_S, MILD_ENDS, SAME_MOMENT_S, explained
+from gpuwatch.diagnose.incidents.causes.grouping import is_precursor
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -37,7 +31,7 @@ from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 PEERS_SOONER_S = 30.0
 """Peers notice a dead process at once, its launcher only when it looks, and its tables come last."""
 SIGNALLED = "launch.agent_signalled"
-"""Reported by a rank: its launcher stopped it, for what a rank that was not stopped may report."""
+"""A rank reports that its launcher stopped it; the reason may stand in the log of another rank."""
 ALIVE_S = 60.0
 """A rank that has errors of its own so long after another one survived that one."""
 AFTERMATH_S = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwatch.probe.orchestration.stages.result_rows import (
+from gpuwatch.probe.orchestration.stages.collective_rates import (
     busbw_factor,
     collective_row,
     least_waiting,

@@ -1,0 +1,1 @@
+"""The cause of a group of alerts: which belong together, and which brought the others about."""
