@@ -165,7 +165,7 @@ class AlertBook:
             self._dirty |= self._outcomes.look(self.alerts.values(), self.incidents, fleet, now, wall)
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
             self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
-        self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, now, wall)
+        self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, self.places, now, wall)
         if self._settle_interval.is_due(now):
             self._dirty |= self._reported.settle(wall, self.lasts_s)
             self._dirty |= self._marks.expire(wall)

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.jobs.host_names import own_hosts, taken_host
 from gpuwatch.fleet.jobs.jobs import Jobs
+from gpuwatch.fleet.jobs.slurm_tasks import TaskRanks
 from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, names_checkpoint
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.logs.node_shares import NodeShares
@@ -24,6 +25,7 @@ from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import (
+    SLURM_TASK,
     Bye,
     Event,
     Finding,
@@ -93,6 +95,7 @@ class Fleet:
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
         self._last_ranks = LastRanks()
+        self._task_ranks = TaskRanks()
         self._jobless: dict[str, set[FindingKey]] = {}
         """Findings by node whose job is not known yet."""
         self._listed: dict[str, list[LogFile]] = {}
@@ -180,6 +183,10 @@ class Fleet:
                 self._limits.take_progress(node.name, what, at)
                 job = self.jobs.of_line(node.name, what.file, what.job)
                 reported = what if job == what.job else structs.replace(what, job=job)
+                if what.rank is None and what.index_of == SLURM_TASK and self._task_ranks.are_ranks(job):
+                    reported = structs.replace(
+                        reported, rank=what.index, rank_from="index", index=None, index_of=None
+                    )
                 self.progress.take(node.name, reported, what.t, at)
             case Lines() | Reply():
                 self._take_answer(node.name, what)
@@ -204,6 +211,7 @@ class Fleet:
         changed, renamed = self.jobs.take(node.name, host, processes, machine)
         node.processes = self.jobs.named(node.name, processes)
         self._last_ranks.take(node)
+        self._task_ranks.take(node.processes)
         if changed:
             self._name_files(node)
             self._look_for_rivals(node)

@@ -45,6 +45,7 @@ from gpuwatch.wire.host import (
 )
 from gpuwatch.wire.logs import (
     KERNEL_LOG,
+    SLURM_TASK,
     Finding,
     Lines,
     LogFile,
@@ -95,6 +96,7 @@ __all__ = [
     "KERNEL_LOG",
     "MAX_LINE_BYTES",
     "NO_PYTHON",
+    "SLURM_TASK",
     "UNLIMITED",
     "WIRE_VERSION",
     "AgentCost",

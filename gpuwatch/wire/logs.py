@@ -20,6 +20,8 @@ RankSource: TypeAlias = Literal["process", "path", "line", "field", "index"]
 the number of a worker or task, which the job's other lines show to be the rank."""
 
 MAX_LAST_LINES = 8
+SLURM_TASK = "task"
+"""`index_of` of a number that `srun -l` puts before a line."""
 KERNEL_LOG = "kernel log"
 """What `file` is for lines of the kernel log; their offsets count records."""
 

@@ -62,6 +62,9 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     """The rank that logs: with most frameworks only one does, rank 0 or the last."""
     rank_from: RankSource | None = None
     local_rank: Rank | None = None
+    index: Rank | None = None
+    """A number that may be the rank, where nothing else is: as `Finding.index`."""
+    index_of: Name | None = None
     job: Name | None = None
     host: Name | None = None
     """The host that the line's prefix names, where one file holds several."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from gpuwatch import shell_command
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
-from gpuwatch.fleet.jobs.slurm_tasks import TASK
+from gpuwatch.wire import SLURM_TASK
 
 STARTED_S = 5.0
 """What a job reports may be stamped so long before its processes, by another clock."""
@@ -127,14 +127,14 @@ class RankIndex:
 
     def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
         """The rank that is called `worker 3`; None where such numbers are not known to be ranks."""
-        of_task = word == TASK and self.tasks_are_ranks(job)
+        of_task = word == SLURM_TASK and self.tasks_are_ranks(job)
         if number is None or not (of_task or word in self.places.counted):
             return None
         return self.of(number, job) or RankPlace(number, "", job)
 
     def tasks_are_ranks(self, job: str | None) -> bool:
         """Whether each Slurm task of a job is known to be the rank of its number."""
-        return job in self.places.task_jobs or TASK in self.places.counted
+        return job in self.places.task_jobs or SLURM_TASK in self.places.counted
 
     def only(self, kind: str, value: object, job: str | None = None) -> RankPlace | None:
         """The one rank of a job with this bus (address) or pid, where its node is not known."""

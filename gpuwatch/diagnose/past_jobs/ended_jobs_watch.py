@@ -11,6 +11,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob, ended_jobs
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.jobs.places import Places
 
 
 class EndedJobsWatch:
@@ -28,6 +29,7 @@ class EndedJobsWatch:
         self.last_attempts: dict[str, int] = {}
         """Name -> the number of the last attempt that trained, of those whose folders report it."""
         self._seen: tuple[int, ...] = ()
+        self._places: Places | None = None
         self._files: dict[str, bool] = {}
         self._logs_version = -1
 
@@ -35,13 +37,22 @@ class EndedJobsWatch:
         """Whether there are ended jobs that were not looked at since the alerts changed."""
         return any(self._files.values()) and self._seen[-1:] != (alerts_version,)
 
-    def go(self, fleet: Fleet, alerts: Iterable[Alert], alerts_version: int, now: float, wall: float) -> bool:
+    def go(
+        self,
+        fleet: Fleet,
+        alerts: Iterable[Alert],
+        alerts_version: int,
+        places: Places,
+        now: float,
+        wall: float,
+    ) -> bool:
         """Look again if anything changed; True when an ended job or an alert is new or different.
 
         Args:
             fleet: What is known now.
             alerts: All that is known.
             alerts_version: Moves when `alerts` does.
+            places: Where ranks run and ran.
             now: Monotonic seconds.
             wall: Unix seconds.
         """
@@ -49,10 +60,11 @@ class EndedJobsWatch:
             self._logs_version = fleet.logs_version
             self._files = {name: any(map(is_ended, node.logs)) for name, node in fleet.nodes.items()}
         seen = (fleet.logs_version, fleet.progress.version, alerts_version)
-        if seen == self._seen or not (any(self._files.values()) or self.jobs):
+        same = seen == self._seen and places is self._places
+        if same or not (any(self._files.values()) or self.jobs):
             return False
-        self._seen = seen
-        found = ended_jobs(fleet, alerts, now, wall)
+        self._seen, self._places = seen, places
+        found = ended_jobs(fleet, alerts, places, now, wall)
         jobs = tuple(job for job, _ in found)
         stops = {alert.id: alert for _, each in found for alert in each}
         changed = (jobs, stops) != (self.jobs, self.alerts)

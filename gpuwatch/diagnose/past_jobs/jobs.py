@@ -17,6 +17,8 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.timing import attempt_of_path
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.jobs.places import Places, RankPlace
+from gpuwatch.fleet.jobs.slurm_tasks import OF_LAUNCHERS, are_whole
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile
@@ -31,7 +33,7 @@ class EndedJob:
 
     name: str
     nodes: tuple[str, ...]
-    """On which logs of it were found."""
+    """On which logs of it were found, and then those where its ranks ran."""
     ranks: tuple[int, ...]
     files: tuple[tuple[str, str], ...]
     """(node, path) of its logs."""
@@ -47,13 +49,14 @@ class EndedJob:
 
 
 def ended_jobs(
-    fleet: Fleet, alerts: Iterable[Alert], now: float, wall: float
+    fleet: Fleet, alerts: Iterable[Alert], places: Places, now: float, wall: float
 ) -> list[tuple[EndedJob, list[Alert]]]:
     """Every job that ended of late, the last one first, with what its early end states by itself.
 
     Args:
         fleet: What is known now.
         alerts: All that is known.
+        places: Where ranks run and ran.
         now: Monotonic seconds, the clock of the fleet's steps.
         wall: Unix seconds at the same moment.
     """
@@ -63,12 +66,15 @@ def ended_jobs(
             if is_ended(file) and file.job is not None and not _may_be_written(node, file, fleet):
                 members.setdefault(file.job, []).append((node, file))
     alerts = list(alerts)
+    ran: dict[str | None, list[RankPlace]] = {}
+    for place in places.ranks:
+        ran.setdefault(place.job, []).append(place)
     found = []
     for name, files in members.items():
         last = max(_last(node, file) for node, file in files)
         if wall - last <= ENDED_S:
             own = [alert for alert in alerts if alert.job == name]
-            job, stops = _ended(name, files, own, fleet, last, wall - now)
+            job, stops = _ended(name, files, own, fleet, ran.get(name, []), last, wall - now)
             if any(_may_explain(alert, job) for alert in alerts):
                 stops = [structs.replace(alert, role="echo") for alert in stops]
             found.append((job, stops))
@@ -80,27 +86,26 @@ def _ended(
     files: Sequence[tuple[Node, LogFile]],
     alerts: Sequence[Alert],
     fleet: Fleet,
+    ran: Sequence[RankPlace],
     last: float,
     offset_s: float,
 ) -> tuple[EndedJob, list[Alert]]:
     places = {(node.name, file.path) for node, file in files}
-    tracks = [
-        _track(each, name, offset_s)
-        for each in fleet.progress.writers.values()
-        if (each.node, each.file) in places and each.curve()
+    writers = [
+        each for each in fleet.progress.writers.values() if (each.node, each.file) in places and each.curve()
     ]
+    tracks = [_track(each, name, offset_s) for each in writers]
     closings = {file.path: LogEnd(_last(node, file), file.last_lines) for node, file in files}
     searched = all(file.searched_to is not None or file.state == "elsewhere" for _, file in files)
     end = job_end(tracks, alerts, closings, growing=False, settled=searched)
     reported = [alert for alert in alerts if not alert.id.startswith(_MARK)]
     stops = stop_alerts(end, tracks, reported, closings) if searched else []
-    ranks = {rank for _, file in files for rank in file.ranks} | {
-        track.rank for track in tracks if track.rank is not None
-    }
+    ranks = {rank for _, file in files for rank in file.ranks} | {place.rank for place in ran}
+    ranks |= {track.rank for track in tracks if track.rank is not None} or _tasks(writers, alerts)
     numbers = [attempt_of_path(track.file) for track in tracks if track.marks]
     job = EndedJob(
         name,
-        tuple(dict.fromkeys(node.name for node, _ in files)),
+        tuple(dict.fromkeys([*(node.name for node, _ in files), *(place.node for place in ran)])),
         tuple(sorted(ranks)),
         tuple(sorted(places)),
         last,
@@ -110,6 +115,13 @@ def _ended(
         any(_started_later(node, {file.owner for _, file in files}, last) for node, _ in files),
     )
     return job, [structs.replace(alert, id=f"{_MARK}{alert.id}", job=name) for alert in stops]
+
+
+def _tasks(writers: Iterable[RankProgress], alerts: Iterable[Alert]) -> set[int]:
+    """The Slurm tasks before the lines, where they are the ranks: no launcher of several ranks logs there."""
+    tasks = {task for writer in writers for task in writer.tasks}
+    launched = any(alert.code.startswith(OF_LAUNCHERS) for alert in alerts)
+    return tasks if are_whole(tasks) and not launched else set()
 
 
 def _may_explain(alert: Alert, job: EndedJob) -> bool:

@@ -7,15 +7,14 @@ tasks are the ranks unless each of them starts several, as `srun torchrun` does.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuwatch.wire import Finding
+from gpuwatch.wire import SLURM_TASK, Finding, Process
 
-TASK = "task"
 MAX_TASKS = 100_000
 MAX_JOBS = 256
-_OF_LAUNCHERS = "elastic.", "launch."
+OF_LAUNCHERS = "elastic.", "launch."
 """Classes of lines that only a launcher of several ranks prints."""
 
 
@@ -42,9 +41,37 @@ class _JobTasks:
 
     def are_ranks(self) -> bool:
         """Whether they count from 0 without a gap, and no line distinguishes them from the ranks."""
-        count = len(self.nodes)
-        whole = count > 1 and max(self.nodes) == count - 1
-        return whole and not self.launched and self.most_rank < count
+        return are_whole(self.nodes) and not self.launched and self.most_rank < len(self.nodes)
+
+
+class TaskRanks:
+    """Of which jobs all ranks that were seen to run have the number of their Slurm task."""
+
+    def __init__(self) -> None:
+        self._alike: OrderedDict[str, bool] = OrderedDict()
+
+    def take(self, processes: Iterable[Process]) -> None:
+        """Take in a list of a node's processes, their jobs named."""
+        for process in processes:
+            if process.rank is not None and process.job is not None:
+                same = _is_task(process) and self._alike.pop(process.job, True)
+                self._alike[process.job] = same
+        while len(self._alike) > MAX_JOBS:
+            self._alike.popitem(last=False)
+
+    def are_ranks(self, job: str | None) -> bool:
+        """Whether a number of `srun -l` before a line of the job is the rank."""
+        return job is not None and self._alike.get(job, False)
+
+
+def _is_task(process: Process) -> bool:
+    of_task, tasks = process.variables.get("SLURM_PROCID"), process.variables.get("SLURM_NTASKS")
+    return of_task == str(process.rank) and tasks == str(process.world_size)
+
+
+def are_whole(tasks: Collection[int]) -> bool:
+    """Whether tasks count from 0 without a gap, as ranks do."""
+    return len(tasks) > 1 and max(tasks) == len(tasks) - 1
 
 
 class SlurmTasks:
@@ -62,9 +89,9 @@ class SlurmTasks:
         if "node" in finding.fields:
             named = task_numbers(str(finding.fields.get("tasks", "")))
             tasks.update(dict.fromkeys(named, str(finding.fields["node"])))
-        if finding.index is not None and finding.index_of == TASK:
+        if finding.index is not None and finding.index_of == SLURM_TASK:
             tasks.setdefault(finding.index, None)
-        launched = finding.rule.startswith(_OF_LAUNCHERS) or "local_rank" in finding.fields
+        launched = finding.rule.startswith(OF_LAUNCHERS) or "local_rank" in finding.fields
         rank = -1 if finding.rank is None or finding.rank_from == "index" else finding.rank
         if not tasks and not launched and rank < 0 and finding.job not in self._jobs:
             return

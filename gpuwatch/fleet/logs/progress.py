@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from gpuwatch.wire import Progress
+from gpuwatch.wire import SLURM_TASK, Progress
 
 WriterKey: TypeAlias = tuple[str, str, int | None, int | None, int | None, str | None]
 """Node, file, rank, local rank, pid, host of the writer, as far as is known."""
@@ -28,6 +28,7 @@ KEPT_PHASES = 256
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
 """Fields of a step that are kept with it."""
 KEPT_TIMINGS = 5
+MAX_TASKS = 10_000
 MAX_QUANTITY = 1e18
 """A larger number is none that anybody counted or measured."""
 MAY_BE_ODD = frozenset(("loss", "grad_norm"))
@@ -97,6 +98,8 @@ class RankProgress:
     """When a step other than the one before came; None: it never reported one."""
     highest_scale: float | None = None
     """Of the loss, so far."""
+    tasks: set[int] = field(default_factory=set)
+    """The Slurm tasks that stand before its lines, where these are not known to be ranks."""
     version: int = 0
 
     def value(self, name: str) -> float | None:
@@ -119,6 +122,7 @@ class RankProgress:
             phases=dict(self.phases),
             timings=dict(self.timings),
             steps=self.steps.copy(),
+            tasks=self.tasks.copy(),
         )
 
     @property
@@ -214,6 +218,8 @@ def _take(known: RankProgress, reported: Progress, at: float) -> None:
     sure = reported.timed or not reported.backlog
     past = reported.backlog and known.stepped_live
     known.job = reported.job or known.job
+    if reported.index is not None and reported.index_of == SLURM_TASK and len(known.tasks) < MAX_TASKS:
+        known.tasks.add(reported.index)
     if reported.past:
         steps = [*known.past, *_past_steps(reported, at - reported.at)]
         known.past = (steps if reported.per_epoch else _one_way(steps))[-KEPT_PAST:]

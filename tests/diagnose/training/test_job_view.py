@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from gpuwatch import wire
 from gpuwatch.diagnose.training.job_view.build import Received, jobs_of, overview, received_from
@@ -117,6 +118,19 @@ def test_a_job_of_which_rank_0_alone_speaks() -> None:
     assert silent.clock_mhz == 1980
     assert not silent.flags
     assert "step_s" not in made.spreads
+
+
+def stepped(job: str, file: str, step: int = 1) -> wire.Progress:
+    return wire.Progress(
+        t=WALL,
+        seq=3,
+        file=file,
+        offset=step,
+        at=WALL,
+        job=job,
+        dialect="progress.common",
+        fields={"step": step},
+    )
 
 
 def test_nothing_known_is_nothing_said() -> None:
@@ -409,3 +423,37 @@ def test_a_job_none_of_whose_lines_names_a_rank_keeps_its_row() -> None:
     job.seats = RankPlacement()
     job.report(None, 9, NOW)
     assert [row.rank for row in job.facts().rows] == [None]
+
+
+def test_of_ended_jobs_the_one_that_stepped_last_comes_first() -> None:
+    job = Job()
+    for name, at in (("70", NOW - 600), ("99", NOW), ("80", NOW - 60)):
+        job.put("n0", stepped(name, f"/logs/{name}.log"), at)
+    job.run("none")
+    job.fleet.nodes["n0"].processes, job.fleet.nodes["n1"].processes = [], []
+    job.seats.refresh(job.fleet)
+    ended = [each for each in jobs_of(job.seats, received_from(job.fleet, job.seats)) if each != "none"]
+    assert ended == ["99", "80", "70"]
+
+
+@pytest.mark.parametrize(("ntasks", "by_rank"), [("8", True), ("2", False)])
+def test_the_tasks_of_srun_are_the_ranks_where_the_processes_agree(ntasks: str, by_rank: bool) -> None:
+    job = Job()
+    for node in job.fleet.nodes.values():
+        processes = [
+            structs.replace(
+                each, job="88", variables={"SLURM_PROCID": str(each.rank), "SLURM_NTASKS": ntasks}
+            )
+            for each in node.processes
+        ]
+        job.put(node.name, wire.Ranks(t=WALL, seq=2, processes=processes))
+    for task in range(8):
+        job.put("n0", structs.replace(stepped("88", "/logs/slurm-88.out"), index=task, index_of="task"))
+    ranks = {each.rank for each in job.fleet.progress.writers.values()}
+    assert ranks == (set(range(8)) if by_rank else {None})
+    job.put("n1", wire.Ranks(t=WALL, seq=3, processes=[]))
+    job.put("n0", structs.replace(stepped("88", "/logs/slurm-88.out", step=2), index=5, index_of="task"))
+    assert (
+        any(each.value("step") == 2 for each in job.fleet.progress.writers.values() if each.rank == 5)
+        == by_rank
+    )

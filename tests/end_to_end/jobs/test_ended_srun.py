@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic, time
@@ -46,8 +47,9 @@ def step_log(culprit: int, nodes: Mapping[int, str] = NODES) -> str:
     )
 
 
-def incident_of(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> Incident:
-    """What is said of the folder in which the job was started, on a disk of the first of these nodes."""
+@contextmanager
+def ended_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> Iterator[Session]:
+    """A session that has judged the folder in which the job was started, on a disk of the first node."""
     proc, home = folder / "proc", folder / "home"
     (proc / "self").mkdir(parents=True)
     home.mkdir()
@@ -74,6 +76,12 @@ def incident_of(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str,
             return bool(found) and read and bool(session.book.ended_jobs) and not session.book.behind
 
         watch(session, lambda _fleet, _now: is_judged())
+        yield session
+
+
+def incident_of(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> Incident:
+    """The only one of what the folder holds."""
+    with ended_jobs(folder, monkeypatch, names) as session:
         (incident,) = standing(session.book, session.fleet, monotonic(), time()).incidents
     return incident
 
@@ -98,3 +106,16 @@ def test_a_task_that_starts_several_ranks_is_no_rank(tmp_path: Path, monkeypatch
     (tmp_path / "job" / "slurm-99101.out").write_text(text)
     incident = incident_of(tmp_path, monkeypatch, ("n4", "n5"))
     assert incident.rank != 1
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_the_tasks_of_an_ended_job_are_its_ranks_and_its_nodes_those_of_srun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: bool
+) -> None:
+    (tmp_path / "job").mkdir()
+    text = step_log(1) if failed else "".join(step_log(1).partition("1: Traceback")[:1])
+    (tmp_path / "job" / "slurm-99101.out").write_text(text)
+    with ended_jobs(tmp_path, monkeypatch, ("n4", "n5")) as session:
+        (job,) = session.book.ended_jobs
+    assert (job.name, job.ranks) == ("99101", (0, 1, 2, 3))
+    assert job.nodes == (("n4", "n5") if failed else ("n4",))

@@ -140,8 +140,6 @@ class ProgressReader(object):
         # type: (dict[str, Any], Speaker, Ranks) -> Writer
         """Whose words a line's are: a key, and the keys of `wire.Progress` that state it."""
         who = self.whose(fields, by, head)
-        for name in ("index", "index_of"):
-            who.pop(name, None)
         return tuple(who.get(name) for name in ("rank", "local_rank", "pid", "host")) + (by.task,), who
 
     def whose(self, fields, by, head=None):

@@ -35,13 +35,16 @@ def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
 
 
 def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
-    """All jobs: those that run and report steps first, the largest first."""
-    reported = {job for job, writers in received.items() if any(v.stepped_at is not None for v, _ in writers)}
+    """All jobs: those that run and report steps first, the largest first; of ended ones, the last one."""
+    stepped = {
+        job: max((v.stepped_at for v, _ in writers if v.stepped_at is not None), default=None)
+        for job, writers in received.items()
+    }
 
-    def order(job: Job) -> tuple[bool, bool, int, str]:
-        here = seats.jobs.get(job, {})
+    def order(job: Job) -> tuple[bool, bool, int, float, str]:
+        here, last = seats.jobs.get(job, {}), stepped.get(job)
         alive = sum([seat.alive for seat in here.values()])
-        return not alive, job not in reported, -alive, job or ""
+        return not alive, last is None, -alive, 0.0 if alive else -(last or 0.0), job or ""
 
     return sorted({**dict.fromkeys(seats.jobs), **dict.fromkeys(received)}, key=order)
 
