@@ -169,9 +169,10 @@ class GpuwatchApp(FaultRecovery):
             self.bell()
         self._write(self._announcements.codes(new, self.preferences))
         if self.where != "incidents":  # the banner has the sentence
-            one = f"incident {new[0].number} is new: 4 opens it"
+            key = self.key_of("app.incidents")
+            one = f"incident {new[0].number} is new: {key} opens it"
             self.notify(
-                one if len(new) == 1 else f"{len(new)} incidents are new: 4 lists them",
+                one if len(new) == 1 else f"{len(new)} incidents are new: {key} lists them",
                 severity="error",
                 timeout=10,
             )

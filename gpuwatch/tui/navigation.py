@@ -18,6 +18,7 @@ from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.evidence_location import LogLocation, location_after, location_of, ranks_of
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.view_state import ViewState
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Navigation(App[None]):
         kept = (
             self.state_folder if not self.view_state.demo else None
         )  # the demo writes other lines every time
-        return LogWorkspace(self.view_state, BookmarkFile(kept / "bookmarks.json") if kept else None)
+        marks = BookmarkFile(kept / "bookmarks.json") if kept else None
+        return LogWorkspace(self.view_state, marks, self.key_of)
 
     @cached_property
     def links(self) -> LinkView:
@@ -61,6 +63,10 @@ class Navigation(App[None]):
         from gpuwatch.tui.training.job_view import TrainingView
 
         return TrainingView(self.view_state)
+
+    def key_of(self, name: str) -> str:
+        """The key in force of a binding, by its id, for a sentence on the screen."""
+        return keys.key_of(name, self.preferences.keys)
 
     @property
     def where(self) -> str:
@@ -136,7 +142,8 @@ class Navigation(App[None]):
         reported = self.view_state.snapshot
         incident = reported.incident(self._turn[0]) or reported.leading
         if incident is None:
-            self.notify("no incident; r steps through the ranks of an incident", timeout=3)
+            rank = self.key_of("incident.rank")
+            self.notify(f"no incident; {rank} steps through the ranks of an incident", timeout=3)
         else:
             self.show_rank_of(incident)
 
@@ -286,7 +293,7 @@ class Navigation(App[None]):
         if not jobs:
             self.notify("no job is known; a job is known by its ranks' processes", timeout=3)
             return
-        self.push_screen(JobsScreen(jobs, view_state.scope.job), self._show_job)
+        self.push_screen(JobsScreen(jobs, view_state.scope.job, self.key_of), self._show_job)
 
     def _show_job(self, job: str | None) -> None:
         """Take what was chosen; a node or GPU of another job is left for the fleet."""
@@ -305,14 +312,17 @@ class Navigation(App[None]):
 
         table = self.screen.column_table if isinstance(self.screen, LiveScreen) else None
         if table is None:
-            self.notify("no table with columns here; screens 1, 2 and 6 have one", timeout=3)
+            fleet, node, training = map(self.key_of, ("app.fleet", "app.node", "app.training"))
+            self.notify(
+                f"no table with columns here; screens {fleet}, {node} and {training} have one", timeout=3
+            )
             return
         wanted, usual = self.preferences.columns.get(table) or USUAL[table], list(USUAL[table])
 
         def take(names: list[str]) -> None:
             self.prefer_of("columns", table, [] if names == usual else names)
 
-        self.push_screen(ColumnsScreen(table, TITLES[table], wanted, take))
+        self.push_screen(ColumnsScreen(table, TITLES[table], wanted, take, self.key_of))
 
     def action_help(self) -> None:
         """The keys, and back."""

@@ -22,7 +22,7 @@ MAX_IDLE_SHARE = 0.1
 WORKING_CPU_PCT = 50.0
 MAX_SHOWN_RANKS = 4
 UNSEEN_POWER = "the power of these GPUs in training is unknown: gpuwatch started later"
-STACKS = "D, or gpuwatch stacks SOURCE: find the rank with a different stack"
+STACKS = "Hang analysis, or gpuwatch stacks SOURCE: find the rank with a different stack"
 
 
 @dataclass(frozen=True)

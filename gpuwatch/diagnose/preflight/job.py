@@ -65,7 +65,9 @@ def initialised(case: PreflightData) -> Check:
         return skipped(id_, f"{count(len(case.ranks), 'rank')}, but none reports the size of its job")
     if not missing:
         return passed(id_, f"{listed(reported)} run")
-    remedy = "Check the logs of the missing ranks (gpuwatch, key 3); they may run on other nodes."
+    remedy = (
+        "Check the logs of the missing ranks (gpuwatch SOURCE, screen Logs); they may run on other nodes."
+    )
     return Check(id_, "FAIL", listed(missing), (), remedy)
 
 
@@ -115,7 +117,9 @@ def nccl(case: PreflightData) -> Check:
         return passed(id_, "no error of NCCL, gloo or RDMA in the logs that are followed")
     nodes = tuple(dict.fromkeys(alert.node for alert in reported if alert.node))
     detail = listed(f"{alert.title}: {alert.text}" for alert in reported)
-    return Check(id_, "FAIL", detail, nodes, "gpuwatch SOURCE, key 4, names the rank that failed first.")
+    return Check(
+        id_, "FAIL", detail, nodes, "gpuwatch SOURCE, screen Incidents, names the rank that failed first."
+    )
 
 
 def in_step(case: PreflightData) -> Check:
@@ -138,7 +142,7 @@ def in_step(case: PreflightData) -> Check:
         "FAIL",
         listed(one.headline for one in reported),
         nodes,
-        "gpuwatch SOURCE, key 4, has the evidence.",
+        "gpuwatch SOURCE, screen Incidents, has the evidence.",
     )
 
 

@@ -7,26 +7,33 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Label, SelectionList
 from textual.widgets.selection_list import Selection
 
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+
+CLOSES = ("app.back", "app.quit", "app.columns", "move.open")
 
 
 class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
     """A box with a line for each column."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter,q,C", "close", "Close", priority=True),
-        Binding("j", "down", show=False),
-        Binding("k", "up", show=False),
+        *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
+        *keys.with_actions({"move.down": "down", "move.up": "up"}),
     ]
 
     def __init__(
-        self, table: str, titles: Mapping[str, str], shown: Sequence[str], take: Callable[[list[str]], None]
+        self,
+        table: str,
+        titles: Mapping[str, str],
+        shown: Sequence[str],
+        take: Callable[[list[str]], None],
+        key_of: Callable[[str], str],
     ) -> None:
         """Offer columns.
 
@@ -35,9 +42,10 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
             titles: The title of each of its columns by name, in the order of the screen.
             shown: Those that are wanted now.
             take: Is given those that are wanted, whenever that changes.
+            key_of: The key in force of a binding, by its id.
         """
         super().__init__()
-        self._table, self._names, self._take = table, tuple(titles), take
+        self._table, self._names, self._take, self._key_of = table, tuple(titles), take, key_of
         self.choice = SelectionList[str](
             *(Selection(title, name, name in shown) for name, title in titles.items())
         )
@@ -47,7 +55,8 @@ class ColumnsScreen(ErrorBoundary, ModalScreen[None]):
         with Vertical(id="columns-box"):
             yield Label(f"Columns of the {self._table}")
             yield self.choice
-            yield Label("space: show or hide   enter: done", classes="box-note")
+            done = self._key_of("move.open")
+            yield Label(f"space: show or hide   {done}: done", classes="box-note", markup=False)
 
     def on_mount(self) -> None:
         """The keys go to the list."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import chain
 from typing import ClassVar
 
@@ -31,7 +30,6 @@ SIGNS: tuple[tuple[Severity, str], ...] = (
     ("unknown", "unknown"),
 )
 
-OWN = {each.id: each for each in keys.EVERYWHERE}
 KEY_COLUMNS = 16
 """Width of the keys' column."""
 
@@ -69,9 +67,7 @@ class HelpPage(RebuiltPage):
 
     def build(self, width: int) -> list[Row]:
         """All lines."""
-        find, back = (
-            keys.shown(keys.rebound(OWN[name], self.keymap))[-1] for name in ("app.find", "app.back")
-        )
+        find, back = (keys.key_of(name, self.keymap) for name in ("app.find", "app.back"))
         rows: list[Row] = [
             (
                 Segment("gpuwatch", self.look.title),
@@ -124,9 +120,7 @@ ACTIONS = {
 class HelpScreen(ErrorBoundary, ModalScreen[None]):
     """Lies over the screen that asked for it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        replace(binding, action=ACTIONS[binding.id]) for binding in keys.EVERYWHERE if binding.id in ACTIONS
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions(ACTIONS)]
 
     def __init__(self, kind: str = "", keymap: Mapping[str, str] | None = None) -> None:
         """Show the keys of a screen first, by its kind, as the person has bound them."""

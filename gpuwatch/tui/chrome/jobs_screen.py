@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -16,24 +16,26 @@ from textual.widgets.option_list import Option
 
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.tui.model.job_scope import JobSummary
+from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.styles import clean, fit
 
 NAME_COLUMNS = 24
+CLOSES = ("app.back", "app.quit", "app.jobs")
 
 
 class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
     """A box with a line for each job; the result is the job, empty for all of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,J", "close", "Close", priority=True),
-        Binding("j", "down", show=False),
-        Binding("k", "up", show=False),
+        *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
+        *keys.with_actions({"move.down": "down", "move.up": "up", "move.open": "choose"}),
     ]
 
-    def __init__(self, jobs: Sequence[JobSummary], chosen: str | None) -> None:
+    def __init__(self, jobs: Sequence[JobSummary], chosen: str | None, key_of: Callable[[str], str]) -> None:
+        """Offer jobs, one of them chosen already; `key_of` has the key in force of a binding."""
         super().__init__()
-        self._jobs, self._chosen = jobs, chosen
+        self._jobs, self._chosen, self._key_of = jobs, chosen, key_of
         texts = ["all jobs", *map(_text, jobs)]
         self.choice = OptionList(*(Option(Content(text)) for text in texts))
 
@@ -42,7 +44,9 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
         with Vertical(id="jobs-box"):
             yield Label("Jobs: every screen shows the chosen one alone")
             yield self.choice
-            yield Label("enter: choose   esc: leave it as it is", classes="box-note")
+            choose, back = self._key_of("move.open"), self._key_of("app.back")
+            ways = f"{choose}: choose   {back}: leave it as it is"
+            yield Label(ways, classes="box-note", markup=False)
 
     def on_mount(self) -> None:
         """Start on the job that is shown."""
@@ -57,6 +61,10 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
     def action_close(self) -> None:
         """Back, without a change."""
         self.dismiss(None)
+
+    def action_choose(self) -> None:
+        """Take the job under the cursor."""
+        self.choice.action_select()
 
     def action_down(self) -> None:
         """The next job."""

@@ -157,10 +157,12 @@ class StatusLine(RebuiltPage, can_focus=False):
         if view_state.scope.job is not None:
             name = clean(view_state.scope.job)
             left += [Segment(f" job {fit(name, min(24, len(name)))} alone ", look.badge["warning"])]
-            left += [Segment(" J: all  " if width >= WIDE_COLUMNS else " ", look.dim)]
+            jobs = f" {self.cockpit.key_of('app.jobs')}: all  "
+            left += [Segment(jobs if width >= WIDE_COLUMNS else " ", look.dim)]
         if view_state.frozen:
             banner = f" FROZEN {seconds_text(view_state.frozen_for()).strip()} ago "
-            left += [Segment(banner, look.badge["critical"]), Segment(" p: resume  ", look.dim)]
+            resume = f" {self.cockpit.key_of('app.freeze')}: resume  "
+            left += [Segment(banner, look.badge["critical"]), Segment(resume, look.dim)]
         clock = time.strftime("%H:%M:%S %Z ", time.localtime(view_state.wall()))
         rate = f"{pace.hz:g} Hz "
         right: list[Segment] = []

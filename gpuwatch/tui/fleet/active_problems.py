@@ -79,6 +79,7 @@ class ActiveProblems(MultiLinePage):
     def incidents(self) -> Iterator[ProblemItem]:
         """Those whose cause is not gone, the newest first."""
         wall = self.view_state.wall()
+        ways = f"{self.cockpit.key_of('move.open')} or {self.cockpit.key_of('app.incidents')}: details"
         for incident in self.view_state.snapshot.incidents:
             if not incident.over:
                 age = age_text(max(0.0, wall - incident.first))
@@ -86,7 +87,7 @@ class ActiveProblems(MultiLinePage):
                 do = next(iter(incident.do), "").replace("`", "")
                 yield ProblemItem(
                     ("incident", incident.id), severity_shown(incident), "", None, incident.headline,
-                    f"{taken}{age} ago; enter or 4: details", do, incident=incident.id,
+                    f"{taken}{age} ago; {ways}", do, incident=incident.id,
                 )  # fmt: skip
 
     def conditions(self) -> Iterator[ProblemItem]:
@@ -202,7 +203,8 @@ class ActiveProblems(MultiLinePage):
             self._add(rows, entry, index, place, width)
         left = len(self.cockpit.totals.worst) - MAX_LISTED
         if left > 0:
-            rows.append(note(f"and {left} more; ! shows unhealthy nodes only", self.look))
+            more = self.cockpit.key_of("fleet.unhealthy")
+            rows.append(note(f"and {left} more; {more} shows unhealthy nodes only", self.look))
         if not wrong:
             rows.append(self._empty_row())
         if ended:
@@ -219,7 +221,7 @@ class ActiveProblems(MultiLinePage):
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot
         counts = problem_text(reported.criticals, reported.warnings)
-        return f"{counts}; 4 lists them" if counts else ""
+        return f"{counts}; {self.cockpit.key_of('app.incidents')} lists them" if counts else ""
 
     def _empty_row(self) -> Row:
         states = self.cockpit.totals.states

@@ -161,7 +161,7 @@ class FleetScreen(LiveScreen):
             text = f"{len(shown.views)} of {len(fleet.nodes)} nodes, {gpus} of {known} GPUs"
             text += ", unhealthy only" if shown.unhealthy else ""
             if self.focused is self.field and self.size.width >= WIDE_COLUMNS:
-                text += "   enter applies, esc clears"
+                text += f"   enter applies, {self.cockpit.key_of('app.back')} clears"
         self.note.set_class(bool(shown.error), "-error")
         text = clean(text)
         if str(self.note.content) != text:

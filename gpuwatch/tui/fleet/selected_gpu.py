@@ -41,17 +41,17 @@ def facts(gpu: Gpu, node: Node, now: float) -> list[tuple[str, str]]:
     return [(word, value) for word, value in found if value]
 
 
-def _without_gpus(view: NodeView, now: float) -> str:
+def _without_gpus(view: NodeView, now: float, opens: str) -> str:
     if view.node.hello is None:
         return link_words(view.node, now) or "connecting"
-    return "no NVIDIA GPU on this node; host metrics only (enter shows them)"
+    return f"no NVIDIA GPU on this node; host metrics only ({opens} shows them)"
 
 
-def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: StyleSet) -> Row:
-    """The whole line."""
+def line_for(chosen: tuple[NodeView, Gpu | None], now: float, width: int, look: StyleSet, opens: str) -> Row:
+    """The whole line; `opens` is the key that opens what the cursor is on."""
     view, gpu = chosen
     if gpu is None:
-        words = "this GPU has never reported" if view.gpus else _without_gpus(view, now)
+        words = "this GPU has never reported" if view.gpus else _without_gpus(view, now, opens)
         name = f" {clean(view.name)}  "
         return (Segment(name, look.strong), Segment(fit(words, max(1, width - cell_len(name))), look.dim))
     parts = [Segment(f" {clean(view.name)} GPU {gpu.info.index} ", look.strong)]
@@ -83,6 +83,8 @@ class CellLine(RebuiltPage, can_focus=False):
         if chosen is None:
             shown = self.heat.shown
             words = "nothing is unhealthy" if shown.unhealthy and not shown.text else "nothing matches"
-            words = f" {words}; esc shows all" if shown.narrowed else " no node is monitored"
+            back = self.cockpit.key_of("app.back")
+            words = f" {words}; {back} shows all" if shown.narrowed else " no node is monitored"
             return [(Segment(words, self.look.dim),)]
-        return [line_for(chosen, self.view_state.now, width, self.look)]
+        opens = self.cockpit.key_of("move.open")
+        return [line_for(chosen, self.view_state.now, width, self.look, opens)]

@@ -48,7 +48,7 @@ class HangReportPage(ItemPage):
     def parts(self, width: int) -> Iterator[Row | PageItem]:
         """The sections."""
         look, question = self.look, self.question
-        yield heading("Hang analysis (stacks)", width, look, "y copies")
+        yield heading("Hang analysis (stacks)", width, look, f"{self.cockpit.key_of('app.copy')} copies")
         yield from self._progress(width)
         hang_check = question.hang_report
         if hang_check is None:
@@ -75,7 +75,9 @@ class HangReportPage(ItemPage):
             reported += f", waiting for {', '.join(waiting[:3])}{more}"
         if asking.progress:
             reported += f"; {asking.progress}"
-        yield from wrapped(reported + ("" if not asking.over else "; D: refresh"), width, look.dim, indent=3)
+        if asking.over:
+            reported += f"; {self.cockpit.key_of('app.waiting')}: refresh"
+        yield from wrapped(reported, width, look.dim, indent=3)
 
     def _verdict(self, stated: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
         look = self.look
@@ -105,7 +107,8 @@ class HangReportPage(ItemPage):
 
     def _commands(self, hang_check: HangReport, width: int) -> Iterator[Row | PageItem]:
         if hang_check.do:
-            yield heading("What to do", width, self.look, "y copies the command")
+            copy = self.cockpit.key_of("app.copy")
+            yield heading("What to do", width, self.look, f"{copy} copies the command")
         yield from command_things(hang_check.do, width, self.look)
 
     def _dumps(self, dumps: FlightEvidence, width: int) -> Iterator[Row | PageItem]:
@@ -134,9 +137,9 @@ class HangReportPage(ItemPage):
         look = self.look
         where = f" at {', '.join(dumps.places)}" if dumps.places else ""
         head = (Segment(f" {look.glyphs.slope} ", look.title),)
-        rows = hanging(
-            head, f"F or Enter: trigger dumps on {ranks_text(dumps.may_write)}", width, look.strong
-        )
+        write, choose = self.cockpit.key_of("waiting.dumps"), self.cockpit.key_of("move.open")
+        text = f"{write} or {choose}: trigger dumps on {ranks_text(dumps.may_write)}"
+        rows = hanging(head, text, width, look.strong)
         note = f"The ranks write files{where} and overwrite older dumps; the job keeps running."
         return PageItem(WRITE, (*rows, *wrapped(note, width, look.dim, indent=3)), text=clean(note))
 

@@ -125,11 +125,15 @@ class AlertList(ItemPage):
                     text = f"{alert.code}  {place_of(alert)}  {alert.text or alert.title}"
                     yield PageItem(alert.id, (alert_row(alert, wall, width, look),), alert, clean(text))
         if not shown:
-            yield note("none firing; ! shows all" if self.only_firing and reported.alerts else "none", look)
+            hidden = self.only_firing and reported.alerts
+            yield note(f"none firing; {self._all_key()} shows all" if hidden else "none", look)
+
+    def _all_key(self) -> str:
+        return self.cockpit.key_of("fleet.unhealthy")
 
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot
-        only = "firing only, ! shows all  " if self.only_firing else ""
+        only = f"firing only, {self._all_key()} shows all  " if self.only_firing else ""
         counts = problem_text(reported.criticals, reported.warnings)
         parts = (counts, plural(len(reported.alerts), "alert") if reported.alerts else "")
         return only + "; ".join(part for part in parts if part)

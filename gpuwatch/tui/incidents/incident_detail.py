@@ -165,7 +165,7 @@ class IncidentDetail(ItemPage):
         else:
             return
         look = self.look
-        yield heading("Hang analysis (stacks)", width, look, "D: refresh")
+        yield heading("Hang analysis (stacks)", width, look, f"{self.cockpit.key_of('app.waiting')}: refresh")
         head = (Segment(f" {look.glyphs.slope} ", look.dim),)
         age = age_text(max(0.0, self.view_state.wall() - at))
         rows = hanging(head, f"{sentence} ({sure}sampled {age} ago)", width, look.text)
@@ -176,7 +176,7 @@ class IncidentDetail(ItemPage):
     def _steps(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         if not incident.do:
             return
-        yield heading("What to do", width, self.look, "y copies")
+        yield heading("What to do", width, self.look, f"{self.cockpit.key_of('app.copy')} copies")
         for number, step in enumerate(incident.do, 1):
             head = (Segment(f" {number} ", self.look.title),)
             rows = hanging(head, step.replace("`", ""), width, self.look.text)
@@ -186,8 +186,8 @@ class IncidentDetail(ItemPage):
         shown = proofs(incident)
         if not shown:
             return
-        look, wall = self.look, self.view_state.wall()
-        yield heading("Evidence", width, look, "enter opens the line" if width >= 50 else "")
+        look, wall, opens = self.look, self.view_state.wall(), self.cockpit.key_of("move.open")
+        yield heading("Evidence", width, look, f"{opens} opens the line" if width >= 50 else "")
         for number, (alert, proof, more) in enumerate(shown):
             bound = "" if proof.timed else "no later than "
             age = "" if proof.at is None else f"{bound}{age_text(max(0.0, wall - proof.at))} ago"

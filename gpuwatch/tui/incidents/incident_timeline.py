@@ -136,6 +136,6 @@ class IncidentMoments(ItemPage):
         incident = self.incident()
         if incident is None:
             return
-        yield heading("Timeline", width, self.look, "enter opens the line")
+        yield heading("Timeline", width, self.look, f"{self.cockpit.key_of('move.open')} opens the line")
         yield from moment_things(incident, width, self.look)
         yield from rank_rows(incident, self.view_state.fleet, width, self.look)

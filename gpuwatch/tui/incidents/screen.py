@@ -178,9 +178,11 @@ class IncidentsScreen(LiveScreen):
 
     def action_silence(self) -> None:
         """Report no more, or again, of the alert's code at its place; of a folded line's, wherever it is."""
-        session = self.cockpit.view_state.session
+        session, undo = self.cockpit.view_state.session, self.cockpit.key_of("incident.silence")
         if self.focused is not self.alerts:
-            self.notify("press tab to reach the alert list; x silences the alert under the cursor", timeout=4)
+            pane = self.cockpit.key_of("pane.next")
+            text = f"press {pane} to reach the alert list; {undo} silences the alert under the cursor"
+            self.notify(text, timeout=4)
             return
         chosen = self.alerts.chosen_alerts()
         if not chosen:
@@ -190,7 +192,7 @@ class IncidentsScreen(LiveScreen):
         change, word = (session.unsilence, "unsilenced") if first.silenced else (session.silence, "silenced")
         trouble = change(first.code, node=where[0], gpu=where[1], rank=where[2])
         place = f"at {place_of(first)}" if one else "everywhere"
-        text = f"{first.code} {place}: {word}; x undoes it" + (f" ({trouble})" if trouble else "")
+        text = f"{first.code} {place}: {word}; {undo} undoes it" + (f" ({trouble})" if trouble else "")
         self.notify(clean(text), timeout=4, markup=False)
         self.cockpit.pump()
 

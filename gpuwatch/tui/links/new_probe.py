@@ -117,12 +117,9 @@ class LinkProbes(ItemPage):
         """A line each."""
         look, wall = self.look, self.view_state.wall()
         probes = list(self.view_state.session.probes)
-        yield heading(
-            "Probes of this session",
-            width,
-            look,
-            "enter shows a probe, ctrl+n sets up a new one" if width >= WIDE_COLUMNS else "",
-        )
+        opens, new = self.cockpit.key_of("move.open"), self.cockpit.key_of("links.new")
+        ways = f"{opens} shows a probe, {new} sets up a new one" if width >= WIDE_COLUMNS else ""
+        yield heading("Probes of this session", width, look, ways)
         for number, probing in reversed(list(enumerate(probes))):
             results = probing.results
             severity, word = standing_of(results)

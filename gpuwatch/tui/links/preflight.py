@@ -64,26 +64,28 @@ class LinkGround(LinkPage):
     def _question(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         about = f"about {lasting(results.estimate.seconds)}" if results.estimate else "now"
         yield ()
+        start, cancel, back = map(self.cockpit.key_of, ("move.open", "links.cancel", "app.back"))
         yield self._choice(
             "confirm",
-            f"Enter starts the probe, {about}",
-            "ctrl+x cancels it on all nodes within 2 s; esc leaves. Nothing has been measured yet.",
+            f"{start}: start the probe, {about}",
+            f"{cancel}: cancel it on all nodes within 2 s; {back}: leave. Nothing has been measured yet.",
             width,
         )
         yield ()
 
     def _refusal(self, results: Results, width: int) -> Iterator[Row | PageItem]:
         yield ()
+        start = self.cockpit.key_of("move.open")
         if results.busy:
             yield self._choice(
                 "anyway",
-                "Enter requests the probe in spite of these processes",
+                f"{start}: request the probe in spite of these processes",
                 "The probe takes GPU memory, time and bandwidth from these processes: they get slower "
                 "and may run out of memory.",
                 width,
             )
         else:
-            yield self._choice("again", "Enter queries the nodes again", "", width)
+            yield self._choice("again", f"{start}: query the nodes again", "", width)
         yield ()
 
     # ---- the plan

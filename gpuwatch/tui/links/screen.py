@@ -124,7 +124,7 @@ class LinksScreen(LiveScreen):
         """Choose another one; the old ones stay in the list."""
         probing = self.running()
         if probing is not None:
-            self.notify("a probe is running; ctrl+x cancels it", timeout=4)
+            self.notify(f"a probe is running; {self.cockpit.key_of('links.cancel')} cancels it", timeout=4)
             return
         self.view.show(None)
         self.pull()
@@ -172,7 +172,7 @@ class LinksScreen(LiveScreen):
         results, probing = self.view.results, self.view.probing
         if results is not None and probing is not None and results.phase == "asking":
             probing.cancel()
-            self.notify("not started; ctrl+n sets up another probe", timeout=4)
+            self.notify(f"not started; {self.cockpit.key_of('links.new')} sets up another probe", timeout=4)
             self.pull()
             return True
         return False

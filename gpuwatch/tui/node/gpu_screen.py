@@ -90,7 +90,10 @@ class GpuValues(GpuPage):
         rows = fact_rows(subject, width, self.look)
         alerts = self.view_state.snapshot.at(subject.node.name, subject.gpu.info.index)
         if alerts:
-            rows = [*rows, heading("Alerts", width, self.look, "4 shows all")]
+            rows = [
+                *rows,
+                heading("Alerts", width, self.look, f"{self.cockpit.key_of('app.incidents')} shows all"),
+            ]
             rows += [
                 row for alert in alerts for row in alert_rows(alert, self.view_state.wall(), width, self.look)
             ]

@@ -105,7 +105,9 @@ FILE = Record(
         Key("bell", Switch(), "Ring the terminal's bell on each new incident."),
         Key("notify", Switch(), "Send a desktop notification (OSC 9 and 777) on each new incident."),
         Key("title", Switch(), "Write the newest incident into the terminal's title."),
-        Key("keys", _bindings(), "Other keys: the id of a binding (see `?`), and its keys."),
+        Key(
+            "keys", _bindings(), "Other keys: the id of a binding (the help screen lists them), and its keys."
+        ),
     ),
 )
 

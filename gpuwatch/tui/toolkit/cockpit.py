@@ -35,6 +35,10 @@ class Cockpit(Protocol):
         """The same of a setting that each table has; an empty value is the default."""
         ...
 
+    def key_of(self, name: str) -> str:
+        """The key in force of a binding, by its id, for a sentence on the screen."""
+        ...
+
     @property
     def where(self) -> str:
         """The kind of the screen that is shown."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from textual.binding import Binding
+from textual.keys import key_to_character
 
 _SYMBOLS = {
     "slash": "/",
@@ -72,8 +74,8 @@ EVERYWHERE = [
     row("app.help", "question_mark,f1", "help", "Help", "show this page", hint=True),
     row("app.palette", "colon", "command_palette", "Go to", hint=True,
         tooltip="command palette: jump to a node or GPU, change the theme"),
-    row("app.palette.ctrl", "ctrl+p", "command_palette", "Go to", "same as :", priority=True),
-    row("app.back", "minus,escape", "back", "Back", "go back one screen"),
+    row("app.palette.ctrl", "ctrl+p", "command_palette", "Go to", "command palette", priority=True),
+    row("app.back", "escape,minus", "back", "Back", "go back one screen"),
     row("app.quit", "q", "back_or_quit", "Quit", "go back; quit from the fleet screen", hint=True),
     row("app.quit.now", "ctrl+q", "quit", "Quit", "quit immediately", priority=True),
     row("app.quit.break", "ctrl+c", "quit", "Quit", "quit immediately", priority=True),
@@ -161,7 +163,7 @@ LOGS = [
     row("logs.after", "right_square_bracket", "next_item(1)", "Next logs", "the next page of logs"),
     row("logs.zoom", "z", "zoom", "Zoom", "show only this pane, or all panes", hint=True),
     row("logs.unfold", "o", "unfold", "Unfold",
-        tooltip="unfold or fold the lines under the cursor (enter unfolds, too)"),
+        tooltip="unfold or fold the lines under the cursor"),
     row("logs.folding", "O", "folding", "Folding", "fold tracebacks and repeated lines, or show all lines"),
     row("logs.bookmark", "b", "bookmark", "Bookmark", "set or remove a bookmark"),
     row("logs.bookmark.after", "u", "next_bookmark(1)", "Next bookmark", "the next bookmark"),
@@ -170,7 +172,7 @@ LOGS = [
     row("logs.times", "T", "clocks", "Times",
         tooltip="show the time of each line, on this machine's clock; ~ marks the time of arrival"),
     row("logs.wrap", "ctrl+w", "wrap", "Wrap",
-        tooltip="wrap or truncate long lines; left and right scroll truncated lines"),
+        tooltip="wrap or truncate long lines; truncated lines scroll sideways"),
     row("logs.pager", "P", "pager", "Pager", "open the loaded lines in $PAGER"),
 ]
 
@@ -246,10 +248,25 @@ BORROWED = {
 """Section -> the bindings of other sections that its screen has, too."""
 
 
+_BY_ID = {each.id: each for _, some in SECTIONS for each in some}
+
+
+def with_actions(actions: Mapping[str, str], *, priority: bool = False) -> list[Binding]:
+    """Bindings by id that do something else on a screen of their own, such as a box over another screen.
+
+    Args:
+        actions: Id -> the action there.
+        priority: Whether they take precedence over the focused widget.
+    """
+    return [
+        replace(_BY_ID[name], action=action, priority=priority, show=False)
+        for name, action in actions.items()
+    ]
+
+
 def borrowed(title: str) -> list[Binding]:
     """The bindings of other sections that the screen of a section has, too."""
-    by_id = {each.id: each for _, some in SECTIONS for each in some}
-    return [by_id[name] for name in BORROWED.get(title, ())]
+    return [_BY_ID[name] for name in BORROWED.get(title, ())]
 
 
 def bound_together() -> list[list[Binding]]:
@@ -275,7 +292,23 @@ def rebound(binding: Binding, keymap: Mapping[str, str]) -> Binding:
 
 def shown(binding: Binding) -> list[str]:
     """The keys of a binding as a person writes them."""
-    return [_NAMES.get(key, key) for key in binding.key.split(",")]
+    return [_written(key) for key in binding.key.split(",")]
+
+
+def _written(key: str) -> str:
+    """`question_mark` as `?`; what is no visible character by its name."""
+    character = key_to_character(key) or ""
+    return _NAMES.get(key) or (character if character.isprintable() and character.strip() else key)
+
+
+def key_of(name: str, keymap: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The key of a binding, for a sentence: the first one, as a person writes it.
+
+    Args:
+        name: The binding's id.
+        keymap: The person's own keys, by the id of a binding.
+    """
+    return shown(rebound(_BY_ID[name], keymap))[0]
 
 
 def meaning(binding: Binding) -> str:

@@ -2,65 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import FlightEvidence, JobDumps
-from gpuwatch.diagnose.hang.remedies import advised
-from gpuwatch.diagnose.hang.stacks.groups import RankStack
-from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.report.incidents.json_output import incident_facts
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.hang.report_page import WRITE, HangReportPage
 from gpuwatch.tui.hang.screen import WaitingScreen
-from tests.diagnose.hang.rank_stacks import LOADS, WAITS, python
 from tests.sentences import Sentences, line_of
+from tests.tui.hang.hang_answers import CULPRIT, Asked
 from tests.tui.screen_text import text_on
 from tests.tui.scripted_alerts import StillBook
 from tests.tui.still import NOW, judged_session, still_app
 
-CULPRIT = 85
 SECOND = 52.0
-
-
-class Asked:
-    """An query whose answers come when the test says so."""
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.answers: list[RankStack] = []
-        self.waiting = ["gpu-001", "gpu-011"]
-        self.asked = 128
-        self.reported = 0
-        self.progress = ""
-        self.dumps: FlightEvidence | None = None
-        self.wrote = 0
-
-    @property
-    def over(self) -> bool:
-        return not self.waiting
-
-    def update(self) -> bool:
-        moved, self.reported = len(self.answers) != self.reported, len(self.answers)
-        return moved
-
-    def hang_report(self, fleet: Fleet) -> HangReport:
-        return advised(analyze(self.answers, (), {}, lambda _host, _pid: None, self.dumps), fleet)
-
-    def write_dumps(self) -> bool:
-        self.wrote += 1
-        return self.dumps is not None
-
-    def answer(self) -> None:
-        """Everybody does: one is in its data loader."""
-        ranks = (python(rank, LOADS if rank == CULPRIT else WAITS) for rank in range(128))
-        self.answers = [replace(each, job="418207") for each in ranks]
-        self.waiting = []
 
 
 def asking_app(size_ascii: bool = False) -> tuple[GpuwatchApp, Asked]:
@@ -158,7 +117,7 @@ async def test_fresh_dumps_need_a_key_of_their_own(sentences: Sentences) -> None
         asked.answer()
         asked.dumps = FlightEvidence(may_write=(0, 1, 2), places=("/shared/dumps/rank_",))
         await frames(pilot, app)
-        sentences(line_of(text_on(app), "F or Enter", "0-2"))
+        sentences(line_of(text_on(app), "F or enter", "0-2"))
         assert "/shared/dumps/rank_" in flat(app)
         assert asked.wrote == 0
         await pilot.press("F")

@@ -70,7 +70,7 @@ async def test_the_plan_is_said_before_enter_starts_it(size: tuple[int, int]) ->
         await settle(pilot, "5")
         shown = flat(app)
         for reported in (
-            "Enter starts the probe",
+            "enter: start the probe",
             "128 ranks on 16 nodes",
             "NCCL on the GPUs",
             "bond0",
@@ -92,7 +92,7 @@ async def test_enter_answers_a_question_that_comes_after_the_nodes_were_seen() -
         results.version += 1
         links_of(app).pull()
         for _ in range(200):
-            if "Enter starts" in flat(app):
+            if "enter: start" in flat(app):
                 break
             await pilot.pause(0.05)
         await settle(pilot, "enter")
@@ -153,7 +153,7 @@ async def test_the_plan_of_the_next_probe_is_seen_on_a_short_terminal() -> None:
         links_of(app).view.show(len(session.probes) - 1)
         links_of(app).pull()
         await settle(pilot)
-        assert "Enter starts" in flat(app)
+        assert "enter: start" in flat(app)
         await settle(pilot, "enter")
         assert session.probes[-1].asked == ["confirm"]
 

@@ -14,12 +14,15 @@ from gpuwatch.tui.model.view_state import ViewState
 class LogHunt:
     """One search and one quest at a time; `version` moves when another pattern is to be painted."""
 
-    def __init__(self, view_state: ViewState, offset: Callable[[str], float]) -> None:
+    def __init__(
+        self, view_state: ViewState, offset: Callable[[str], float], key_of: Callable[[str], str]
+    ) -> None:
         """Look for nothing yet.
 
         Args:
             view_state: Where the logs are.
             offset: A node's clock minus ours.
+            key_of: The key in force of a binding, by its id.
         """
         self.search: LogSearch | None = None
         self.quest: next_error.PendingJump | None = None
@@ -28,6 +31,7 @@ class LogHunt:
         self.version = 0
         self._scene = view_state
         self._offset = offset
+        self._key_of = key_of
 
     @property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -79,7 +83,7 @@ class LogHunt:
     def to_hit(self, view: View, step: int) -> bool:
         """To the next or previous line that the search found; whether the cursor is there already."""
         if self.search is None:
-            return self._received("no search; press / to search")
+            return self._received(f"no search; press {self._key_of('app.find')} to search")
         return self._received(next_error.to_hit(view, step, self.search))
 
     def _received(self, reported: str | bool) -> bool:

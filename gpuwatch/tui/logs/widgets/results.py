@@ -88,13 +88,15 @@ class LogResults(SelectableLines):
         return LogSource(node, file, ranks[0] if len(ranks) == 1 else None).name
 
     def _title(self) -> str:
+        back = self.cockpit.key_of("app.back")
         if self.of_bookmarks:
-            return f" {plural(len(self.workspace.bookmarks), 'bookmark')}; enter opens, esc closes"
+            opens = self.cockpit.key_of("move.open")
+            return f" {plural(len(self.workspace.bookmarks), 'bookmark')}; {opens} opens, {back} closes"
         search = self.workspace.hunt.search
         if search is None:
             return ""
         state = (
-            f"{search.progress:.0%}, esc cancels"
+            f"{search.progress:.0%}, {back} cancels"
             if search.running
             else "cancelled"
             if search.cancelled

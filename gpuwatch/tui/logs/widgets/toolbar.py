@@ -46,10 +46,9 @@ class LogBar(RebuiltPage, can_focus=False):
         if hunt.note:
             parts.append((f"{clean(hunt.note)}", look.severity["warning"]))
         if hunt.quest is not None:
-            words = (
-                f"searching the node for the next {hunt.quest.what}: {hunt.quest.progress:.0%}, esc cancels"
-            )
-            parts.append((words, look.severity["warning"]))
+            words = f"searching the node for the next {hunt.quest.what}: {hunt.quest.progress:.0%}"
+            back = self.cockpit.key_of("app.back")
+            parts.append((f"{words}, {back} cancels", look.severity["warning"]))
         parts.append((clean(workspace.text or "default selection"), look.strong))
         parts.append((self._how_many(), look.dim))
         if opened.time is not None:
@@ -82,4 +81,5 @@ class LogBar(RebuiltPage, can_focus=False):
         total = len(workspace.sources)
         if self.shown >= total:
             return f"{total} log{'s' * (total != 1)}"
-        return f"{workspace.first + 1}-{min(total, workspace.first + self.shown)} of {total} logs, ] next"
+        last, after = min(total, workspace.first + self.shown), self.cockpit.key_of("logs.after")
+        return f"{workspace.first + 1}-{last} of {total} logs, {after} next"

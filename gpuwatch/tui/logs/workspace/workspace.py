@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -34,6 +34,7 @@ from gpuwatch.tui.logs.search.session import LogHunt
 from gpuwatch.tui.logs.workspace.open_files import OpenLogs
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.view_state import ViewState
+from gpuwatch.tui.toolkit import keys
 
 Mode: TypeAlias = Literal["panes", "merged", "everyone"]
 MODES: tuple[Mode, ...] = ("panes", "merged", "everyone")
@@ -60,7 +61,19 @@ class OpenRequest:
 class LogWorkspace:
     """Survives the screen: the choice and the bookmarks are there when it is opened again."""
 
-    def __init__(self, view_state: ViewState, bookmarks: BookmarkFile | None = None) -> None:
+    def __init__(
+        self,
+        view_state: ViewState,
+        bookmarks: BookmarkFile | None = None,
+        key_of: Callable[[str], str] = keys.key_of,
+    ) -> None:
+        """Start without logs.
+
+        Args:
+            view_state: Where the logs are.
+            bookmarks: Where the bookmarks are kept; None: nowhere.
+            key_of: The key in force of a binding, by its id.
+        """
         self.view_state = view_state
         self.text = ""
         """The choice, as it was typed."""
@@ -75,7 +88,8 @@ class LogWorkspace:
         self.marked = Marked()
         self.opened = OpenLogs(view_state, self.marked)
         self.bookmarks = Bookmarks(bookmarks)
-        self.hunt = LogHunt(view_state, self.opened.offset)
+        self.hunt = LogHunt(view_state, self.opened.offset, key_of)
+        self._key_of = key_of
         self.clocks = False
         """A time stands before every line."""
         self.course: Course | None = None
@@ -267,7 +281,7 @@ class LogWorkspace:
         """
         pages = -(-len(self.sources) // room)
         if self.mode != "panes" or pages < 2:
-            self.hunt.note = "all chosen logs are shown; c chooses others"
+            self.hunt.note = f"all chosen logs are shown; {self._key_of('logs.choose')} chooses others"
             return
         self.first = (self.first // room + step) % pages * room
         self.opened.keep(self.panes(room))
