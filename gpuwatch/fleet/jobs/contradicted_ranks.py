@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
@@ -67,7 +68,7 @@ class ContradictedRanks:
     def __init__(self) -> None:
         self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
         """Job -> node -> what it lists."""
-        self._holders: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self._holders: dict[str, dict[int, set[str]]] = defaultdict(partial(defaultdict, set))
         """Job -> rank -> the nodes that list it."""
         self._stated: dict[str, Counter[int]] = defaultdict(Counter)
         """Job -> world size -> on how many nodes processes state it."""
