@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
 from msgspec import structs
 from textual.widgets import OptionList
 
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.logs.data.sources import all_sources
 from tests.tui.screen_text import text_on
+from tests.tui.scripted_alerts import StillBook, demo_incident, disk_alert
 from tests.tui.still import StillSession, judged_session, still_app
 
 SECOND = 95.0
 OTHER, OWN = "900111", ("gpu-003", "gpu-004")
+JOB = "418207"
 
 
 def two_jobs() -> StillSession:
@@ -67,3 +76,82 @@ async def test_every_screen_shows_the_chosen_job_alone() -> None:
         assert len(app.view_state.fleet.nodes) == 16
         assert app.view_state.snapshot is everything
         assert "alone" not in text_on(app)
+
+
+SHARED, SPLIT_AT = "gpu-003", 4
+
+
+def shared_node() -> StillSession:
+    """The demo's session, where half of one node's GPUs is of another job with files of its own."""
+    session = judged_session(40.0)
+    node = session.fleet.nodes[SHARED]
+    node.processes_at = (node.processes_at or 0.0) + 1
+    node.processes = [
+        structs.replace(each, job=OTHER, rank=local - SPLIT_AT, world_size=4) if local >= SPLIT_AT else each
+        for each in node.processes
+        if (local := each.local_rank) is not None
+    ]
+    theirs = {path for each in node.processes if each.job == OTHER for path in each.logs}
+    node.logs = [structs.replace(file, job=OTHER) if file.path in theirs else file for file in node.logs]
+    alerts = [
+        structs.replace(disk_alert(), id=f"{gpu}", node=SHARED, gpu=gpu, job=None) for gpu in (None, 1, 6)
+    ]
+    session.book = StillBook([structs.replace(demo_incident(), job=None, cause=alerts[1], alerts=())], alerts)
+    return session
+
+
+async def test_a_job_that_shares_a_node_is_shown_without_the_other_jobs_gpus_ranks_logs_and_incidents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = shared_node()
+    app = still_app(session, 40.0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        for job, gpus, ranks, alerts, incidents in (
+            (OTHER, [4, 5, 6, 7], [0, 1, 2, 3], {"None", "6"}, 0),
+            (JOB, [0, 1, 2, 3], [16, 17, 18, 19], {"None", "1"}, 1),
+        ):
+            app.view_state.show_job(job)
+            app.pump()
+            await pilot.pause()
+            part, view = app.view_state.fleet.nodes[SHARED], app.overview.views[SHARED]
+            assert [gpu.info.index for gpu in part.gpu_list()] == gpus
+            assert sorted(each.rank for each in part.processes if each.rank is not None) == ranks
+            assert {file.job for file in part.logs} <= {job, None}
+            own = {path for each in part.processes for path in each.logs}
+            listed = {source.file for source in all_sources(app.view_state.fleet) if source.node == SHARED}
+            assert {file for file in listed if "rank_" in file} == own
+            assert (view.ok, view.expected, view.lost) == (4, 4, 0)
+            stated = app.view_state.snapshot.alerts.values()
+            assert {alert.id for alert in stated if alert.node == SHARED} == alerts
+            assert len(app.view_state.snapshot.incidents) == incidents
+        nodes = app.view_state.fleet.nodes
+        assert len(nodes) == 16
+        assert nodes["gpu-005"] is session.fleet.nodes["gpu-005"]
+        whole = session.fleet.nodes[SHARED]
+        assert len(whole.gpus) == 8
+        # what the node reports next goes into its part, too
+        whole.processes_at = (whole.processes_at or 0.0) + 1
+        whole.processes = [each for each in whole.processes if each.rank != 17]
+        whole.version += 1
+        app.pump()
+        assert 17 not in {each.rank for each in nodes_of(app)[SHARED].processes}
+        assert len(whole.gpus) == 8
+        await pilot.press("6")
+        await pilot.pause()
+        assert app.training.facts is not None
+        assert "GPU 6" not in text_on(app)
+        searched: dict[str, Sequence[str]] = {}
+
+        def search(node: str, _pattern: str, files: Sequence[str], **_: object) -> LogStream:
+            searched[node] = files
+            return session.unanswered(node, "", "search")
+
+        monkeypatch.setattr(session, "search", search)
+        app.workspace.hunt.start_search("loss")
+        assert set(searched) == set(nodes_of(app))
+        assert {file for file in searched[SHARED] if "rank_" in file} == own
+
+
+def nodes_of(app: GpuwatchApp) -> dict[str, Node]:
+    return app.view_state.fleet.nodes

@@ -6,11 +6,16 @@ import copy
 from collections import deque
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.training.job_view.job_members import JobMembers, members_of
 from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
-from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.fleet import Fleet, NodeFinding
+from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, kinds, standing
+from gpuwatch.wire import Event
 
 
 @dataclass(frozen=True)
@@ -27,57 +32,128 @@ class JobSummary:
 class JobScope:
     """The job that the screens show alone; None: all of them.
 
-    The part shares the nodes of the whole fleet and goes on with it.
+    The part shares the nodes of the whole fleet and goes on with it; of a node that other jobs use, too, it
+    has a part.
     """
 
     def __init__(self) -> None:
         self.job: str | None = None
+        self._members: JobMembers | None = None
+        self._members_for: object = None
         self._part: Fleet | None = None
-        self._whole: Fleet | None = None
-        self._reported: tuple[AlertSnapshot, AlertSnapshot] | None = None
+        self._whole = 0
+        """Id of the whole fleet."""
+        self._findings: tuple[int, dict[tuple[str, float, int], NodeFinding]] | None = None
+        """The job's, and the version that they are of."""
+        self._nodes: dict[str, tuple[Node, int, Node]] = {}
+        """Name -> the whole node and its version, and the job's part of it."""
+        self._reported: tuple[AlertSnapshot, JobMembers, AlertSnapshot] | None = None
 
     def choose(self, job: str | None) -> None:
         """Show one job, or all."""
-        self.job, self._part, self._reported = job, None, None
+        self.job, self._members, self._members_for, self._reported = job, None, None, None
 
     def part_of(self, fleet: Fleet, seats: RankPlacement) -> Fleet:
-        """The fleet with the job's nodes alone; the same object as long as the nodes are."""
+        """What is of the job; the same object as long as its nodes and GPUs are the same."""
         if self.job is None:
             return fleet
-        places = {seat.node for seat in seats.jobs.get(self.job, {}).values()}
-        writers = (writer.node for writer in fleet.progress.writers.values() if writer.job == self.job)
-        names = places.union(writers)
-        nodes = {name: node for name, node in fleet.nodes.items() if name in names}
-        if self._part is None or self._whole is not fleet or nodes.keys() != self._part.nodes.keys():
-            self._part, self._whole = copy.copy(fleet), fleet
-        events = deque((each for each in fleet.events if each.node in nodes), fleet.events.maxlen)
-        vars(self._part).update(vars(fleet), nodes=nodes, events=events)
+        members = self._refresh_members(fleet, seats)
+        nodes = {name: self._part_of_node(fleet.nodes[name], members) for name in _in_order(fleet, members)}
+        if self._part is None:
+            self._part = copy.copy(fleet)
+        events = (
+            each for each in fleet.events if each.node in nodes and _is_of(each.event, each.node, members)
+        )
+        if self._findings is None or self._findings[0] != fleet.findings_version:
+            mine = {key: each for key, each in fleet.findings.items() if each.finding.job in (None, self.job)}
+            self._findings = fleet.findings_version, mine
+        vars(self._part).update(
+            vars(fleet), nodes=nodes, events=deque(events, fleet.events.maxlen), findings=self._findings[1]
+        )
         return self._part
 
-    def reported(self, all_of: AlertSnapshot, nodes: set[str]) -> AlertSnapshot:
-        """The alerts and incidents of the job, and those of its nodes that name no job."""
-        if self.job is None:
+    def _refresh_members(self, fleet: Fleet, seats: RankPlacement) -> JobMembers:
+        """Work out what is of the job where a node listed its processes anew."""
+        seen = (
+            id(fleet),
+            id(seats),
+            [node.processes_at for node in fleet.nodes.values()],
+            fleet.progress.version,
+        )
+        if self._members is None or seen != self._members_for:
+            members, self._members_for = members_of(self.job, fleet, seats), seen
+            if members != self._members or id(fleet) != self._whole:
+                self._members, self._whole = members, id(fleet)
+                self._part, self._nodes, self._findings = None, {}, None
+        return self._members
+
+    def _part_of_node(self, node: Node, members: JobMembers) -> Node:
+        """The node itself where the job has it alone, else a node with what is of the job."""
+        known = self._nodes.get(node.name)
+        if known is None or known[0] is not node or known[1] != node.version:
+            kept = known is not None and known[0] is node and known[2] is not node
+            part = known[2] if known is not None and kept else copy.copy(node)
+            known = self._nodes[node.name] = node, node.version, _narrowed(node, part, members)
+        return known[2]
+
+    def reported(self, all_of: AlertSnapshot) -> AlertSnapshot:
+        """The alerts and incidents of the job, and those of its nodes and GPUs that name no job."""
+        members = self._members
+        if self.job is None or members is None:
             return all_of
-        if self._reported is None or self._reported[0] is not all_of:
-            alerts = {name: alert for name, alert in all_of.alerts.items() if self._is_ours(alert, nodes)}
+        if self._reported is None or self._reported[0] is not all_of or self._reported[1] is not members:
+            alerts = {name: each for name, each in all_of.alerts.items() if _alert_is_of(each, members)}
             own = replace(
                 all_of,
                 alerts=alerts,
-                incidents=[each for each in all_of.incidents if self._concerns(each, nodes)],
+                incidents=[each for each in all_of.incidents if _incident_is_of(each, members)],
                 firing=sum(standing(alert) in ACTIVE for alert in alerts.values()),
                 ended=[each for each in all_of.ended if each.name == self.job],
             )
             criticals, warnings = kinds(alerts.values())
-            self._reported = all_of, replace(own, criticals=criticals, warnings=warnings)
-        return self._reported[1]
+            self._reported = all_of, members, replace(own, criticals=criticals, warnings=warnings)
+        return self._reported[2]
 
-    def _is_ours(self, alert: Alert, nodes: set[str]) -> bool:
-        return alert.job == self.job if alert.job is not None else alert.node in nodes
 
-    def _concerns(self, incident: Incident, nodes: set[str]) -> bool:
-        if incident.job is not None:
-            return incident.job == self.job
-        return incident.cause is not None and incident.cause.node in nodes
+def _in_order(fleet: Fleet, members: JobMembers) -> list[str]:
+    return [name for name in fleet.nodes if name in members.nodes]
+
+
+def _narrowed(node: Node, part: Node, members: JobMembers) -> Node:
+    """Bring a job's part of a node up to date; the node itself where everything on it is of the job."""
+    name = node.name
+    gpus = {uuid: gpu for uuid, gpu in node.gpus.items() if members.has_gpu(name, uuid)}
+    processes = [process for process in node.processes if members.has_process(name, process)]
+    logs = [file for file in node.logs if members.has_file(node, file)]
+    hidden = len(node.gpus) - len(gpus)
+    if not hidden and len(processes) == len(node.processes) and len(logs) == len(node.logs):
+        return node
+    expected = max(0, node.gpus_expected() - hidden)
+    events = deque((event for event in node.events if _is_of(event, name, members)), node.events.maxlen)
+    vars(part).update(
+        vars(node),
+        gpus=gpus,
+        processes=processes,
+        logs=logs,
+        events=events,
+        spec=replace(node.spec, slots=None),
+        hello=None if node.hello is None else structs.replace(node.hello, gpus_expected=expected),
+    )
+    return part
+
+
+def _is_of(event: Event, node: str, members: JobMembers) -> bool:
+    return event.gpu is None or members.has_gpu(node, event.gpu)
+
+
+def _alert_is_of(alert: Alert, members: JobMembers) -> bool:
+    return alert.job == members.job if alert.job is not None else members.concerns(alert.node, alert.gpu)
+
+
+def _incident_is_of(incident: Incident, members: JobMembers) -> bool:
+    if incident.job is not None:
+        return incident.job == members.job
+    return incident.cause is not None and _alert_is_of(incident.cause, members)
 
 
 def summaries(fleet: Fleet, seats: RankPlacement) -> list[JobSummary]:

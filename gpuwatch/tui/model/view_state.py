@@ -91,7 +91,7 @@ class ViewState:
                 take_snapshot(self.session.book, self.unalerted.alerts),
                 version,
             )
-        return self.scope.reported(self._reported, set(self._part.nodes))
+        return self.scope.reported(self._reported)
 
     def show_job(self, job: str | None) -> None:
         """Show one job alone, or all, from the next frame on."""

@@ -9,6 +9,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
+from gpuwatch.diagnose.training.job_view.job_members import members_of
 from gpuwatch.diagnose.training.job_view.rank_placement import Job
 from gpuwatch.tui.model.alert_snapshot import standing
 from gpuwatch.tui.model.view_state import ViewState
@@ -75,17 +76,14 @@ class TrainingView:
         self.version += 1
 
     def _own_alerts(self) -> list[Alert]:
+        members = members_of(self._chosen, self._scene.fleet, self._scene.seats)
         return [
             alert
             for alert in self._scene.snapshot.alerts.values()
             if alert.code.startswith(CODES)
             and standing(alert) in ("firing", "acknowledged")
-            and (alert.job == self._chosen or (alert.job is None and self._is_ours(alert)))
+            and (alert.job == self._chosen or (alert.job is None and members.concerns(alert.node, alert.gpu)))
         ]
-
-    def _is_ours(self, alert: Alert) -> bool:
-        rows = self.facts.rows if self.facts else ()
-        return any(row.node == alert.node and alert.gpu in (None, row.gpu) for row in rows)
 
     def turn(self, step: int) -> None:
         """The job before or after."""

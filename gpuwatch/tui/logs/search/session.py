@@ -46,16 +46,18 @@ class LogHunt:
             self.note, self.quest = reported, None
 
     def start_search(self, pattern: str) -> None:
-        """Look in every file that is followed on every node that is connected.
+        """Look in every file that is followed on every node that is connected, or in the chosen job's files.
 
         Raises:
             re.error: Not a regular expression.
         """
         re.compile(pattern)
         self.end_search()
-        fleet = self._scene.fleet
+        fleet, alone = self._scene.fleet, self._scene.scope.job is not None
         nodes: dict[str, Sequence[str]] = {
-            node.name: () for node in fleet.nodes.values() if node.link.phase == "live"
+            node.name: [file.path for file in node.logs] if alone else ()
+            for node in fleet.nodes.values()
+            if node.link.phase == "live" and (node.logs or not alone)
         }
         offsets = {name: self._offset(name) for name in fleet.nodes}
         self.search = LogSearch(self._scene.session, pattern, nodes, offsets)

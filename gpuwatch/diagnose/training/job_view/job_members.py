@@ -1,0 +1,71 @@
+"""Which GPUs, processes and log files are of a job, where it shares a node with others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.training.job_view.rank_placement import Job, RankPlacement
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import LogFile, Process
+
+
+@dataclass(frozen=True)
+class JobMembers:
+    """What is of one job. A GPU that nobody uses is of every job on its node."""
+
+    job: Job
+    nodes: frozenset[str]
+    """Where its ranks run or ran, and where its logs are written."""
+    foreign: frozenset[tuple[str, str]]
+    """(node, UUID) of the GPUs that only processes of other jobs use or used last."""
+    foreign_indices: frozenset[tuple[str, int]]
+    """The same GPUs by their numbers."""
+
+    def has_gpu(self, node: str, uuid: str) -> bool:
+        """Whether a GPU of one of its nodes is of the job."""
+        return (node, uuid) not in self.foreign
+
+    def has_process(self, node: str, process: Process) -> bool:
+        """Whether a process is: one that names no job is where it uses a GPU of the job."""
+        if process.job is not None:
+            return process.job == self.job
+        return any(self.has_gpu(node, held.uuid) for held in process.gpus)
+
+    def has_file(self, node: Node, file: LogFile) -> bool:
+        """Whether a log file is: one of no job, such as the kernel's, unless others alone write it."""
+        if file.job is not None:
+            return file.job == self.job
+        writers = [process for process in node.processes if process.pid in file.pids]
+        return not writers or any(self.has_process(node.name, process) for process in writers)
+
+    def concerns(self, node: str | None, gpu: int | None) -> bool:
+        """Whether what happened at a node, or at one of its GPUs by number, can concern the job."""
+        return node in self.nodes and (gpu is None or (node, gpu) not in self.foreign_indices)
+
+
+def members_of(job: Job, fleet: Fleet, seats: RankPlacement) -> JobMembers:
+    """Take together what is of a job: by the ranks' places, the writers of logs and the GPUs in use."""
+    own = {(seat.node, seat.uuid) for seat in seats.jobs.get(job, {}).values()}
+    used = {
+        (seat.node, seat.uuid)
+        for name, ranks in seats.jobs.items()
+        for seat in ranks.values()
+        if name != job and seat.uuid is not None
+    }
+    for node in fleet.nodes.values():
+        for process in node.processes:
+            held = {(node.name, gpu.uuid) for gpu in process.gpus}
+            (own if process.job == job else used).update(held)
+    writers = {writer.node for writer in fleet.progress.writers.values() if writer.job == job}
+    foreign = used - own
+    return JobMembers(
+        job,
+        frozenset({name for name, _ in own} | writers),
+        frozenset(foreign),
+        frozenset(
+            (name, fleet.nodes[name].gpus[uuid].info.index)
+            for name, uuid in foreign
+            if name in fleet.nodes and uuid in fleet.nodes[name].gpus
+        ),
+    )
