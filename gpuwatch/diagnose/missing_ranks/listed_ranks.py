@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
+from gpuwatch.fleet.jobs.contradicted_ranks import outweighs
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
@@ -29,26 +30,30 @@ def living(nodes: Iterable[Node]) -> Running:
 class ListedRanks:
     """Remembers which ranks two machines listed at a time: afterwards, too, neither speaks for the other.
 
-    Of such a rank the node with more undisputed ranks of the job is believed. Of equal ones all are: none of
-    them hides that the process of another one is gone.
+    Of such a rank a node is believed unless another one outweighs it, by ranks of the job that nobody
+    disputes: of about equal ones none hides that the process of another one is gone.
     """
 
     def __init__(self) -> None:
         self._beside: dict[RankKey, set[str]] = {}
         self._undisputed: Counter[tuple[str, str]] = Counter()
         """Job and node -> how many ranks of those that it lists no other node ever listed beside it."""
+        self._disputed: Counter[tuple[str, str]] = Counter()
+        """Job and node -> how many others it lists."""
 
     def update(self, nodes: Iterable[Node]) -> Running:
         """The nodes that run each rank, of those that list it."""
         listed = living(nodes)
         jobs = {job for job, _ in listed}
         self._beside = {key: names for key, names in self._beside.items() if key[0] in jobs}
-        self._undisputed = Counter()
+        self._undisputed, self._disputed = Counter(), Counter()
         for key, members in listed.items():
-            if len({_machine(node) for node, _ in members.values()}) > 1:
-                self._beside.setdefault(key, set()).update(members)
+            others = {node.rivals.get(key[1]) for node, _ in members.values()} - {None}
+            if others or len({_one(node, process) for node, process in members.values()}) > 1:
+                self._beside.setdefault(key, set()).update(members, filter(None, others))
             rivals = self._beside.get(key, set())
             self._undisputed.update((key[0], name) for name in members if name not in rivals)
+            self._disputed.update((key[0], name) for name in members if name in rivals)
         found = {
             key: {name: member for name, member in members.items() if self.believes(key, name)}
             for key, members in listed.items()
@@ -59,7 +64,8 @@ class ListedRanks:
         """Whether a node's list decides on a rank."""
         rivals = self._beside.get(key, set())
         most = max((self._undisputed[key[0], name] for name in rivals), default=0)
-        return node not in rivals or self._undisputed[key[0], node] == most
+        own, disputed = self._undisputed[key[0], node], self._disputed[key[0], node]
+        return node not in rivals or not outweighs(most, own, max(1, disputed))
 
     def went_to(self, key: RankKey, gone: str, running: Running) -> bool:
         """Whether a rank runs on a node, or on another one that never listed it beside this node."""
@@ -67,5 +73,7 @@ class ListedRanks:
         return any(name == gone or not {name, gone} <= rivals for name in running.get(key, ()))
 
 
-def _machine(node: Node) -> str:
-    return (node.hello.boot_id if node.hello is not None else None) or node.name
+def _one(node: Node, process: Process) -> Hashable:
+    """What is equal where two names of one machine list one process."""
+    boot_id = None if node.hello is None else node.hello.boot_id
+    return node.name if boot_id is None else (boot_id, process.pid, process.start)

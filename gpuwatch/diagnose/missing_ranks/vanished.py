@@ -57,8 +57,14 @@ class VanishedWatch:
             for node, process in members.values():
                 self._seen[key, node.name] = Seen(node.name, process, _gpu(node, process), wall)
         raw = living(nodes.values())
+        alive = {
+            (name, each.pid, each.start) for members in raw.values() for name, (_, each) in members.items()
+        }
         for (key, name), seen in list(self._seen.items()):
             if name not in nodes or name in raw.get(key, ()):
+                continue
+            if (name, seen.process.pid, seen.process.start) in alive:  # its job has another name now
+                del self._seen[key, name]
                 continue
             seen.missing = self._listed.believes(key, name)
             if not seen.missing or self._listed.went_to(key, name, running):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from gpuwatch import shell_command
+from gpuwatch.fleet.jobs.contested_ranks import Claimants
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.wire import SLURM_TASK
 
@@ -27,7 +29,12 @@ class RankIndex:
     """
 
     def __init__(self, places: Places) -> None:
+        self.claimants = Claimants(places.ranks, places.contested)
+        if places.contested:
+            believed = tuple(place for place in places.ranks if not self.claimants.is_outweighed(place))
+            places = replace(places, ranks=believed)
         self.places = places
+        """Without those of nodes that others which listed the same rank outweigh."""
         self._rank: dict[int, list[RankPlace]] = defaultdict(list)
         self._node: dict[str, list[RankPlace]] = defaultdict(list)
         self._key: dict[tuple[str, str, object], list[RankPlace]] = defaultdict(list)
@@ -38,13 +45,6 @@ class RankIndex:
             self._add(place)
         if places.world is not None:
             self.sizes[None] = max(self.sizes.get(None, 0), places.world)
-        self._contested: dict[tuple[str | None, int], set[str]] = defaultdict(set)
-        """Job and rank -> nodes that listed it at one time, of those that still list ranks of the job."""
-        runs = {(place.job, place.node) for place in places.ranks if place.until is None}
-        for job, rank, node in places.contested:
-            if (job, node) in runs or (f"{job}@{node}", node) in runs:
-                self._contested[job, rank].add(node)
-        self._undisputed: dict[tuple[str, str | None], list[RankPlace]] = {}
         self.jobs = {place.job for place in places.ranks} - {None}
         self._ran = _times(places.ranks)
         self._names = _names({name: name for name in self._node} | places.addresses)
@@ -79,41 +79,8 @@ class RankIndex:
         if job is None and len(self.jobs) > 1:
             able = {each for each in self.running(at) if self.may_have(each, rank)}
             found = [place for place in found if {place.job} == able]
-        if any((place.job, rank) in self._contested for place in found):
-            return self._outweighing(found, job)
-        return _only(found, job)
-
-    def _outweighing(self, found: Iterable[RankPlace], job: str | None) -> RankPlace | None:
-        """The place on the node with most undisputed ranks, of those that listed a rank at one time.
-
-        A rank did not move because one of them stopped listing it.
-        """
-        named = [place for place in found if job is None or place.job in (None, job)]
-        weights = {place.node: len(self.undisputed_on(place.node, place.job)) for place in named}
-        most = max(weights.values(), default=0)
-        return _only((place for place in named if weights[place.node] == most), job, ended=True)
-
-    def claimants(self, rank: int, job: str | None = None) -> set[str]:
-        """The nodes on which a rank of one job runs, by their own reports: of a sound job it is one.
-
-        One that listed it beside another one and lists other ranks of the job claims it to its end.
-        """
-        found: dict[str | None, set[str]] = defaultdict(set)
-        for place in self._rank.get(rank, ()):
-            if job is None or place.job in (None, job):
-                found[place.job] |= self._contested.get((place.job, rank), set())
-                if place.until is None:
-                    found[place.job].add(place.node)
-        return max(found.values(), key=len, default=set())
-
-    def undisputed_on(self, node: str, job: str | None = None) -> list[RankPlace]:
-        """The ranks that run on a node and that no other node claims."""
-        known = self._undisputed.get((node, job))
-        if known is None:
-            there = (place for place in self.on(node, job) if place.until is None)
-            known = [place for place in there if not self.claimants(place.rank, job) - {node}]
-            self._undisputed[node, job] = known
-        return known
+        # a rank did not move because one of the nodes that listed it at one time stopped listing it
+        return _only(found, job, ended=any(map(self.claimants.is_disputed, found)))
 
     def by(
         self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None

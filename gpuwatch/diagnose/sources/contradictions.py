@@ -16,7 +16,6 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, KERNEL_RULES
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
-from gpuwatch.fleet.jobs.contradicted_ranks import OUTWEIGHS
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NOTICED_S = 15.0
@@ -89,19 +88,23 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
 def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
     """Evidence that contradicts a line about a rank that runs on several nodes by their own reports.
 
-    The node with twice as many ranks of the job that no other node claims is believed rather than the other
-    one. Between others nothing decides: neither is refuted.
+    The node with far more ranks of the job that no other node claims is believed rather than the other one.
+    Between others nothing decides: neither is refuted.
     """
     if alert.rank is None:
         return UNDISPUTED
-    claimants = where.claimants(alert.rank, alert.job)
+    claimants = where.claimants.of(alert.rank, alert.job)
     others = sorted(claimants - senders)
     if len(claimants) < 2 or not others:
         return UNDISPUTED
     text = f"{' and '.join(others[:2])} also lists rank {alert.rank} of this job"
-    known = [len(where.undisputed_on(node, alert.job)) for node in claimants & senders]
-    other = max(len(where.undisputed_on(node, alert.job)) for node in others)
-    return Doubt(text, refuted=0 < other >= OUTWEIGHS * max(known, default=0))
+    own = claimants & senders
+    if not own:
+        return Doubt(text, refuted=any(where.claimants.undisputed(other, alert.job) for other in others))
+    outweighed = all(
+        any(where.claimants.outweighs(other, node, alert.job) for other in others) for node in own
+    )
+    return Doubt(text, refuted=outweighed)
 
 
 def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:

@@ -2,16 +2,76 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gpuwatch.fleet.jobs.contradicted_ranks import outweighs
 from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.fleet.nodes.node import Node
 
 Contested: TypeAlias = frozenset[tuple[str | None, int, str]]
 """Job, rank and node."""
 Ranks: TypeAlias = Mapping[tuple[str | None, int], RankPlace]
+
+
+class Claimants:
+    """The nodes that list each rank as running, weighed by the ranks that they alone list."""
+
+    def __init__(self, ranks: Collection[RankPlace], contested: Contested) -> None:
+        self._nodes: dict[int, dict[str | None, set[str]]] = defaultdict(lambda: defaultdict(set))
+        """Rank -> job -> the nodes that claim it."""
+        self._there: dict[str, set[tuple[str | None, int]]] = defaultdict(set)
+        """Node -> job and rank of what runs there."""
+        for place in ranks:
+            if place.until is None:
+                self._nodes[place.rank][place.job].add(place.node)
+                self._there[place.node].add((place.job, place.rank))
+        places = {(place.job, place.rank, place.node) for place in ranks} if contested else set()
+        sure = {(job, node) for job, _, node in places - contested}
+        self._doubtful = {(job, node) for job, _, node in places & contested} - sure
+        self._disputed: set[tuple[str | None, int]] = set()
+        jobs = {node: {job for job, _ in there} for node, there in self._there.items()}
+        for job, rank, node in contested:
+            if not {job, f"{job}@{node}"}.isdisjoint(jobs.get(node, ())):
+                self._nodes[rank][job].add(node)
+                self._disputed.add((job, rank))
+
+    def of(self, rank: int, job: str | None = None) -> set[str]:
+        """The nodes on which a rank of one job runs, by their own reports: of a sound job it is one.
+
+        One that listed it beside another one and lists other ranks of the job claims it to its end.
+        """
+        by_job = self._nodes.get(rank, {})
+        found = [nodes for name, nodes in by_job.items() if job is None or name in (None, job)]
+        return max(found, key=len, default=set())
+
+    def undisputed(self, node: str, job: str | None = None) -> int:
+        """How many ranks run on a node that no other node claims."""
+        there = (each for each in self._there.get(node, ()) if job is None or each[0] in (None, job))
+        return sum(not self._nodes[rank][name] - {node} for name, rank in there)
+
+    def is_doubtful(self, node: str | None, job: str | None) -> bool:
+        """Whether a node has no rank of a job but those that others listed at one time."""
+        return (job, node) in self._doubtful
+
+    def is_disputed(self, place: RankPlace) -> bool:
+        """Whether several nodes listed a rank at one time and still list ranks of its job."""
+        return (place.job, place.rank) in self._disputed
+
+    def outweighs(self, one: str, other: str, job: str | None) -> bool:
+        """Whether a node is believed rather than another one about a rank of a job that both claim."""
+        there = [each for each in self._there.get(other, ()) if job is None or each[0] in (None, job)]
+        disputed = max(1, sum(one in self._nodes[rank][name] for name, rank in there))
+        return outweighs(self.undisputed(one, job), self.undisputed(other, job), disputed)
+
+    def is_outweighed(self, place: RankPlace) -> bool:
+        """Whether another node that listed a rank beside its node is believed rather."""
+        if not self.is_disputed(place):
+            return False
+        others = self._nodes[place.rank][place.job] - {place.node}
+        return any(self.outweighs(other, place.node, place.job) for other in others)
 
 
 def contested_ranks(nodes: Collection[Node]) -> Contested:

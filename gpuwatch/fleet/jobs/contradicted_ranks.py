@@ -1,8 +1,8 @@
 """Processes that claim ranks of a job while the lists of the job's other nodes contradict them.
 
 A node states of itself alone which ranks it runs. Nodes of one job state one world size, and none of them
-has another one's ranks. A claim counts against another one only after both nodes listed their processes
-again: before that, a restart may have moved the ranks.
+has another one's ranks. A claim counts against another one only where both nodes listed their processes
+after the other one claimed it first: before that, a restart may have moved the ranks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUTWEIGHS = 2
 KEPT_RANKS = 4096
 """Of one node and job: so many ranks that it listed are remembered, and compared."""
 COMPARED_NODES = 32
-"""Of those that list one rank."""
+"""Of those that list one rank, or state other world sizes."""
 
 Process: TypeAlias = tuple[int, float]
 """Process id and start (seconds on the node's clock)."""
@@ -40,20 +40,20 @@ class Claim:
     """The boot id, else the node's name."""
     listed_at: int = 0
     """The number of its newest list, of all lists of the fleet."""
-    before: int = 0
-    """The number of its list before that one."""
     first: dict[int, int] = field(default_factory=dict)
     """Rank -> the number of the list in which this node claimed it first."""
+    lost: dict[int, Process] = field(default_factory=dict)
+    """The processes that another node was believed rather than: they stay no ranks when those end."""
     since: int = 0
     """The number of the list in which it stated its world sizes first."""
 
     def renew(self, ranks: dict[int, Process], sizes: frozenset[int], machine: str, number: int) -> None:
         """Take the newest list in, with its number."""
         self.since = self.since if sizes == self.sizes else number
-        self.ranks, self.sizes, self.machine = ranks, sizes, machine
-        self.before, self.listed_at = self.listed_at, number
+        self.ranks, self.sizes, self.machine, self.listed_at = ranks, sizes, machine, number
         for rank in ranks:
             self.first.setdefault(rank, number)
+        self.lost = {rank: one for rank, one in self.lost.items() if ranks.get(rank) == one}
         while len(self.first) > max(KEPT_RANKS, len(ranks)):
             del self.first[next(iter(self.first))]
 
@@ -79,14 +79,14 @@ class ContradictedRanks:
         self._sizes: dict[tuple[str, str], int] = {}
         """Job and node -> the world size of the job by all of its nodes, where several agree on one."""
 
-    def take(self, node: str, machine: str, listed: Mapping[str, Listed], number: int) -> bool:
-        """Take in what a node lists of each job; whether other processes of it are contradicted now.
+    def take(self, node: str, machine: str, listed: Mapping[str, Listed], number: int) -> set[str]:
+        """Take in what a node lists of each job; the nodes of which other processes are contradicted now.
 
         `machine`: its boot id or name. `number`: of this list, of all lists of the fleet.
         """
         for job in self._jobs[node] - listed.keys():
             self._forget(node, job)
-        changed = False
+        changed: set[str] = set()
         for job, (ranks, sizes) in listed.items():
             claim = self._claims[job].setdefault(node, Claim())
             holders = self._holders[job]
@@ -98,7 +98,8 @@ class ContradictedRanks:
             self._stated[job] -= Counter(claim.sizes - sizes)
             claim.renew(ranks, sizes, machine, number)
             self._jobs[node].add(job)
-            changed |= self._judge(node, job)
+            judged = {node, *self._beside(job, node, None), *self._dissenting(job, sizes)}
+            changed.update(name for name in sorted(judged) if self._judge(name, job))
         return changed
 
     def contradicts(self, job: str, node: str, size: int | None, rank: int) -> bool:
@@ -130,7 +131,7 @@ class ContradictedRanks:
             self._sizes.pop(key, None)
         else:
             self._sizes[key] = size
-        if self._is_outweighed(node, job, size):
+        if self._is_outweighed(node, job, size) or self._claims[job][node].lost:
             self._outside.add(key)
         else:
             self._outside.discard(key)
@@ -146,7 +147,7 @@ class ContradictedRanks:
         own = claims[node]
         voters = [own]
         for name, claim in claims.items():
-            if name != node and claim.listed_at > own.since and own.before > claim.since:
+            if name != node and claim.listed_at > own.since and own.listed_at > claim.since:
                 voters.append(claim)
         votes = Counter(size for claim in voters for size in claim.sizes)
         most = max(votes.values(), default=0)
@@ -154,22 +155,42 @@ class ContradictedRanks:
         if len(likely) == 1:
             return likely[0] if most >= AGREEING_NODES else None
         before = self._sizes.get((job, node))
-        if before in likely:
-            return before
-        whole = [size for size in likely if _is_whole(size, voters)]
-        return whole[0] if len(whole) == 1 else None
+        return before if before in likely else None
+
+    def _dissenting(self, job: str, sizes: frozenset[int]) -> Iterator[str]:
+        """The nodes that state other world sizes of a job than these; not all where they are many."""
+        if len(self._stated[job]) < 2:
+            return
+        claims = self._claims[job]
+        yield from islice((name for name, each in claims.items() if each.sizes != sizes), COMPARED_NODES)
 
     def _is_outweighed(self, node: str, job: str, size: int | None) -> bool:
         """Whether a node disputes ranks with more nodes than those do, or with one that has more others."""
         own = self._claims[job][node]
-        rivals = {name for rank in _compared(own, size) for name in self._disputing(job, node, rank)}
+        disputed = {rank: set(self._disputing(job, node, rank)) for rank in _compared(own, size)}
+        rivals = set().union(*disputed.values())
         if not rivals:
             return False
         degree = max(len(self._beside(job, name, size)) for name in rivals)
         if len(rivals) != degree:
-            return len(rivals) > degree
-        other = max(self._undisputed(job, name, size) for name in rivals)
-        return 0 < other >= OUTWEIGHS * self._undisputed(job, node, size)
+            outweighed = len(rivals) > degree
+        else:
+            ranks = [rank for rank, names in disputed.items() if names]
+            outweighed = any(
+                self._is_first(job, name, node, ranks)
+                and outweighs(
+                    self._undisputed(job, name, size), self._undisputed(job, node, size), len(ranks)
+                )
+                for name in rivals
+            )
+        if outweighed:
+            own.lost.update((rank, own.ranks[rank]) for rank, names in disputed.items() if names)
+        return outweighed
+
+    def _is_first(self, job: str, one: str, other: str, ranks: Iterable[int]) -> bool:
+        """Whether a node claimed ranks before another one did: those that both list."""
+        ours, theirs = self._claims[job][one], self._claims[job][other]
+        return all(ours.claimed_at(rank) < theirs.claimed_at(rank) for rank in ranks if rank in ours.ranks)
 
     def _disputing(self, job: str, node: str, rank: int) -> Iterator[str]:
         """The nodes that list a rank beside another one, by lists of the same time."""
@@ -179,7 +200,7 @@ class ContradictedRanks:
             twice = claim.machine == own.machine and claim.ranks[rank] == own.ranks[rank]
             if name == node or twice or (job, name) in self._outside:
                 continue
-            if claim.listed_at > own.claimed_at(rank) and own.before > claim.claimed_at(rank):
+            if claim.listed_at > own.claimed_at(rank) and own.listed_at > claim.claimed_at(rank):
                 yield name
 
     def _beside(self, job: str, node: str, size: int | None) -> set[str]:
@@ -198,12 +219,14 @@ class ContradictedRanks:
         )
 
 
+def outweighs(undisputed: int, others: int, disputed: int) -> bool:
+    """Whether a node is believed rather than another one that has `others` undisputed ranks of the job.
+
+    One that claims all ranks of another node and few more does not outweigh it.
+    """
+    return undisputed > disputed and undisputed >= OUTWEIGHS * others
+
+
 def _compared(claim: Claim, size: int | None) -> Iterator[int]:
     """The ranks that a node may have, as many as are compared."""
     return islice((rank for rank in claim.ranks if size is None or rank < size), KEPT_RANKS)
-
-
-def _is_whole(size: int, claims: Iterable[Claim]) -> bool:
-    """Whether the nodes that state a world size list all of its ranks: there is no room for others."""
-    known = {rank for claim in claims if claim.sizes == {size} for rank in claim.ranks if rank < size}
-    return len(known) == size

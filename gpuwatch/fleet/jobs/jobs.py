@@ -79,10 +79,10 @@ class Jobs:
         before = self._members.get(node, [])
         doubted = self._doubts.pop(host, set())
         if found == before and not doubted:
-            other = self._weigh(node, machine or node, zip(found, ranked, strict=True))
-            if other:
-                self._write(node)
-            return other, {node} if other else set()
+            weighed = self._weigh(node, machine or node, zip(found, ranked, strict=True))
+            for each in weighed:
+                self._write(each)
+            return node in weighed, weighed
         for member in before:
             self._remove(node, member)
         self._members[node] = found
@@ -96,8 +96,7 @@ class Jobs:
             new = [self._distinguish(member, each, sure=sure) for each in others]
             if any(new):
                 renamed.update(self._nodes[member.base])
-        if self._weigh(node, machine or node, zip(found, ranked, strict=True)):
-            renamed.add(node)
+        renamed |= self._weigh(node, machine or node, zip(found, ranked, strict=True))
         for base in {member.base for member in before} - set(self._nodes):
             for marks in (self._by_master, self._apart, self._by_folder):
                 marks.pop(base, None)  # nobody is left from whom the next of this name had to be reported
@@ -195,8 +194,8 @@ class Jobs:
                 kept.popitem(last=False)
         return first
 
-    def _weigh(self, node: str, machine: str, listed: Iterable[tuple[RunningRank, Process]]) -> bool:
-        """Weigh what a node lists against the other nodes; True where the verdict is another one."""
+    def _weigh(self, node: str, machine: str, listed: Iterable[tuple[RunningRank, Process]]) -> set[str]:
+        """Weigh what a node lists against the other nodes; the nodes with another verdict than before."""
         self._lists += 1
         claims: dict[str, Listed] = {}
         for member, process in listed:

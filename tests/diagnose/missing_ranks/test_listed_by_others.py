@@ -71,6 +71,24 @@ def test_a_rank_that_another_node_lists_as_living_is_missed_on_its_own(
 
 
 @pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("claimed", [[RANK], list(range(8, 16)), [RANK, *range(20, 40)]])
+@pytest.mark.parametrize("ended", [RANK, 3])
+def test_a_copied_boot_id_hides_no_missing_rank(claimed: list[int], ended: int, *, first: bool) -> None:
+    cluster = Hostile(first=first)
+    for name in (VICTIM, LIAR):
+        greeting = cluster.fleet.nodes[name].hello
+        assert greeting is not None
+        cluster.report(name, structs.replace(greeting, boot_id="one"))
+    cluster.lie([*claimed, ended], "S")
+    cluster.step(4)
+    cluster.end(ended)
+    cluster.wait()
+    cluster.wait()
+    honest = {(rank, node) for rank, node in cluster.named() if node != LIAR}
+    assert honest == {(ended, VICTIM if ended == RANK else "gpu-001")}
+
+
+@pytest.mark.parametrize("first", [False, True])
 def test_a_rank_that_a_liar_lists_no_more_is_not_missed(*, first: bool) -> None:
     cluster = Hostile(first=first)
     cluster.lie([RANK, 3], "S")

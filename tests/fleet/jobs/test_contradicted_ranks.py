@@ -123,4 +123,4 @@ def test_more_ranks_that_nobody_watches_do_not_make_a_nodes_word_the_only_one() 
     cluster.claim(5, 60, 61, 62, 63, world=64)
     cluster.list_all()
     assert cluster.names("n2") == {"4711"}
-    assert cluster.where.claimants(5, "4711") == {"n2", LIAR}
+    assert cluster.where.claimants.of(5, "4711") == {"n2", LIAR}

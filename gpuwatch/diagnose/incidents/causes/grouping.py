@@ -109,7 +109,8 @@ def _job(alert: Alert, where: RankIndex) -> str | None:
     """The job that an alert is of: named, or the only one on its rank, GPU or node."""
     line = _is_line(alert)
     if alert.job is not None:
-        return alert.job
+        weighed = line or alert.code.startswith("rank.")  # by what the nodes list, elsewhere
+        return alert.job if weighed or not where.claimants.is_doubtful(alert.node, alert.job) else None
     if line and _reach(alert, where) == "none":
         return None
     if alert.rank is not None and not alert.kernel:
@@ -121,6 +122,7 @@ def _job(alert: Alert, where: RankIndex) -> str | None:
         place.job
         for place in where.on(alert.node, at=_when(alert))
         if alert.gpu is None or place.gpu in (None, alert.gpu)
+        if line or not where.claimants.is_doubtful(place.node, place.job)
     }
     return next(iter(jobs)) if len(jobs) == 1 else None
 
@@ -180,7 +182,11 @@ def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
     at = _when(alert)
     if at is not None and not any(lived(place, at) for place in where.ranks(job)):
         return not where.ranks(job)
-    nodes = {place.node for place in where.places.ranks if place.job == job}
+    nodes = {
+        place.node
+        for place in where.places.ranks
+        if place.job == job and not where.claimants.is_doubtful(place.node, job)
+    }
     whole = len(where.world(job)) <= sum(1 for place in where.places.ranks if place.job == job)
     return alert.node in nodes or not nodes or not whole
 
@@ -247,7 +253,11 @@ def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -
     left = [alert for alert in homeless if _is_line(alert)]
     for alert in (each for each in homeless if not _is_line(each)):
         began = onset(alert)
-        jobs = {place.job for place in where.on(alert.node, at=_when(alert))}
+        jobs = {
+            place.job
+            for place in where.on(alert.node, at=_when(alert))
+            if not where.claimants.is_doubtful(place.node, place.job)
+        }
         near = [
             group
             for group in found
