@@ -33,6 +33,8 @@ from tests.kernel_log import for_nodes
 from tests.parts import need
 
 WAIT_S = 20.0
+MANY = frozenset(("HostKey", "ListenAddress", "Port"))
+"""Keywords of sshd_config of which every line counts."""
 
 
 def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
@@ -230,7 +232,9 @@ class Sshd:
             "SetEnv " + setenv({"HOME": str(self.home), **for_nodes()}),
             *(f"HostKey {key}" for key in self.host_keys),
         ]
-        (self.folder / "sshd_config").write_text("\n".join((*self._lines, *usual)) + "\n")
+        given = {line.split()[0] for line in self._lines}  # of MaxStartups the last one counts
+        lines = [*self._lines, *(line for line in usual if line.split()[0] not in given - MANY)]
+        (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
 
     def _launch(self) -> None:
         argv = [self._sshd, "-D", "-e", "-f", str(self.folder.resolve() / "sshd_config")]

@@ -18,6 +18,7 @@ from gpuwatch.link.ssh.connection import Connection, Credentials, log_in
 from gpuwatch.link.ssh.handshake import HostKeyPolicy
 from gpuwatch.link.ssh.jump import JumpHost
 from gpuwatch.link.ssh.keys.keyring import Keyring
+from gpuwatch.link.ssh.login_turns import LoginTurns
 from gpuwatch.link.ssh.prompter import Prompter
 from gpuwatch.link.ssh.routes import Route, Routes, jump_words
 from gpuwatch.link.ssh.sockets.streams import ByteStream, ProxyStream
@@ -54,6 +55,7 @@ class SshDialing:
         """Nodes that were dialled at least once."""
         self._lock = threading.Lock()
         self._closed = False
+        self._turns = LoginTurns(lambda: self._closed)
         chains = {route.jumps[:length] for route in routes for length in range(1, len(route.jumps) + 1)}
         self._jumps = {
             chain: JumpHost(chain[-1], partial(self._connect, chain[-1], chain[:-1], self._answers))
@@ -77,6 +79,7 @@ class SshDialing:
             streams = list(self._streams)
         for stream in streams:
             stream.close()
+        self._turns.wake()
         for jump in self._jumps.values():
             jump.logins.wake()
             jump.close()
@@ -122,16 +125,17 @@ class SshDialing:
         """Connect and log in; `tcp_s` bounds the wait for TCP alone (seconds), None: as the login."""
         timeout = self._timeout(host)
         credentials = Credentials(self._keyring.identity(host), answers, self._policy)
-        stream = self._open_stream(host, jumps, timeout if tcp_s is None else min(tcp_s, timeout))
         login_timeout = _PERSON_TIMEOUT_S if answers.respond is not None else timeout
-        slot = self._jumps[jumps].logins.take(lambda: self._closed) if jumps else None
-        try:
-            return log_in(
-                stream, host, credentials, timeout, jump=jump_words(jumps), login_timeout_s=login_timeout
-            )
-        finally:
-            if slot is not None:
-                self._jumps[jumps].logins.give(slot)
+        with self._turns.turn(host):
+            stream = self._open_stream(host, jumps, timeout if tcp_s is None else min(tcp_s, timeout))
+            slot = self._jumps[jumps].logins.take(lambda: self._closed) if jumps else None
+            try:
+                return log_in(
+                    stream, host, credentials, timeout, jump=jump_words(jumps), login_timeout_s=login_timeout
+                )
+            finally:
+                if slot is not None:
+                    self._jumps[jumps].logins.give(slot)
 
     def _open_stream(self, host: ResolvedHost, jumps: Chain, timeout_s: float) -> ByteStream:
         if jumps:

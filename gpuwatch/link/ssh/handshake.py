@@ -17,6 +17,7 @@ from gpuwatch.link.openssh.known_hosts import (
 )
 from gpuwatch.link.openssh.known_hosts_file import HostKeyListError
 from gpuwatch.link.openssh.ssh_config import ResolvedHost
+from gpuwatch.link.ssh.login_turns import UngreetedError
 from gpuwatch.link.ssh.sockets.streams import ByteStream
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.plain import plain
@@ -101,7 +102,7 @@ def negotiate(
         transport.start_client(event=done)
         done.wait(2 * timeout_s)
         if not transport.is_active() or not done.is_set():
-            raise CarrierError(_handshake_failure(host, transport.get_exception(), stream))  # noqa: TRY301  # to clean up
+            raise _handshake_failure(host, transport.get_exception(), stream)  # noqa: TRY301  # to clean up
         return transport, _trust(transport, known, name, host, policy)
     except BaseException:
         end(stream, transport)
@@ -164,16 +165,19 @@ def _refusal_message(
     )
 
 
-def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: ByteStream) -> str:
+def _handshake_failure(host: ResolvedHost, error: Exception | None, stream: ByteStream) -> CarrierError:
     words = stream.last_words()
     if words:
-        return f"the ProxyCommand to {host.query.host} failed: {words}"
+        kind = UngreetedError if "kex_exchange_identification" in words else CarrierError
+        return kind(f"the ProxyCommand to {host.query.host} failed: {words}")
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         reason = plain(str(error))
-        return f"{host.where} shares no accepted algorithm with us ({reason}); it needs a newer sshd"
+        return CarrierError(
+            f"{host.where} shares no accepted algorithm with us ({reason}); it needs a newer sshd"
+        )
     if error is None or isinstance(error, EOFError) or "banner" in str(error).lower():
-        return (
+        return UngreetedError(
             f"{host.where} closed the connection or sent nothing before the key exchange; "
             "sshd may be overloaded (MaxStartups), or it is no ssh server"
         )
-    return f"the key exchange with {host.where} failed: {plain(str(error))}"
+    return CarrierError(f"the key exchange with {host.where} failed: {plain(str(error))}")
