@@ -2,9 +2,10 @@
 
 A job is known by the first of these that there is: the id that its processes carry (Slurm's, the launcher's
 run id, PMIx's namespace); its rendezvous, MASTER_ADDR:PORT; else by its world size, `unnamed-8`. A rendezvous
-on the loopback is that of one node, with its port (`n1:29500`) or without (`unnamed-8@n1`). No job has a
-rank twice: where two living processes claim one rank, they are of two jobs, distinguished by their
-rendezvous, by what started them, and by the folders that they write to. What is not clear is of no job.
+on the loopback is that of one node, with its port (`n1:29500`) or without (`unnamed-8@n1`), and so are ranks
+that their own program numbers. No job has a rank twice: where two living processes claim one rank, they are
+of two jobs, distinguished by their rendezvous, by what started them, and by the folders that they write to.
+What is not clear is of no job.
 """
 
 from __future__ import annotations
@@ -301,11 +302,12 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
     if master is not None and _RESTARTS in process.variables:
         master = jobs.lasting(f"{host}:{launcher or process.pid}", master)
     size = "" if process.world_size is None else f"-{process.world_size}"
+    of_node = process.on_loopback or process.rank_source is not None  # siblings number themselves from 0
     return RunningRank(
         host,
         process.pid,
         process.rank if process.rank is not None else -1,
-        process.job or master or f"{UNNAMED}{size}{f'@{host}' if process.on_loopback else ''}",
+        process.job or master or f"{UNNAMED}{size}{f'@{host}' if of_node else ''}",
         master,
         launcher,
         home(process.logs[0]) if process.logs else "",

@@ -44,6 +44,16 @@ def test_a_loopback_address_without_a_port_is_that_of_one_machine(address: str) 
     assert not reported.fleet.nodes["n2"].rivals
 
 
+@pytest.mark.parametrize("source", ["order", "path", "command"])
+def test_ranks_that_their_program_numbers_are_of_one_machine(source: str) -> None:
+    reported = Several(2)
+    for node, first in (("n1", 100), ("n2", 200)):
+        reported.run(node, *(rank(n, first + n, 2, rank_source=source) for n in range(2)))
+        assert set(reported.jobs(node).values()) == {f"unnamed-2@{node}"}
+    assert not reported.fleet.nodes["n1"].rivals
+    assert not reported.fleet.nodes["n2"].rivals
+
+
 def test_an_address_without_a_port_names_no_job() -> None:
     reported = Several()
     reported.run("n1", rank(0, 100, master="n1"))
