@@ -17,6 +17,7 @@ from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blame
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
 from gpuwatch.diagnose.model.failure_classes import (
+    ABOUT_ANOTHER,
     EXITS,
     GENERIC_EXCEPTIONS,
     PEER_CONNECTION_ERRORS,
@@ -51,7 +52,7 @@ def chosen_culprit(
     cause = found.cause
     if cause.code in PEER_CONNECTION_ERRORS and not found.named:
         blame = _by_address(cause, stuck, alerts, where, job)
-    elif cause.code in RENDEZVOUS_TIMEOUTS and not found.named:
+    elif cause.code in ABOUT_ANOTHER and not found.named:
         blame = _away(cause, alerts, where, job)
     else:
         confidence, because = _confidence(cause, found.named, alerts)
@@ -217,6 +218,8 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
         return CulpritChoice(
             node=nodes.pop(), confidence="medium", because="the only node that is known and did not wait"
         )
+    if cause.code not in RENDEZVOUS_TIMEOUTS:
+        return CulpritChoice(because="who reports it need not be who hangs or was lost")
     return CulpritChoice(
         confidence="medium", because="the ranks that entered report missing ranks, but not which"
     )

@@ -14,6 +14,7 @@ from gpuwatch.diagnose.incidents.detail import with_detail
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import (
+    ABOUT_ANOTHER,
     EXITS,
     GENERIC_EXCEPTIONS,
     LAUNCHER,
@@ -191,9 +192,13 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
     if not ranks:
         return ""
     cause = None if reported.votes else reported.cause
+    others = cause is not None and cause.code in ABOUT_ANOTHER
+    if cause is not None and others and cause.rank is not None and not reported.named:
+        ranks = ranks | {cause.rank}
+    same = 0 if cause is None or (reported.rank is None and not others) else _same(reported, cause, ranks)
     followed = (
         ("raised an exception too", _some(reported, ranks, GENERIC_EXCEPTIONS)),
-        ("report the same", 0 if cause is None or reported.rank is None else _same(reported, cause, ranks)),
+        ("report it" if others else "report the same", same),
         ("then could not connect", _some(reported, ranks, UNREACHED)),
         ("then lost their connections", _some(reported, ranks, PEER_CONNECTION_ERRORS)),
         ("then ended", _some(reported, ranks, {*EXITS, *LAUNCHER})),
@@ -204,7 +209,7 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
         return _timed_out(waited, reported.cause)
     if not words:
         return f"{plural(len(ranks), 'rank')} then followed"
-    text = f"{plural(count, 'more rank' if words.startswith('report') else 'rank')} {words}"
+    text = f"{plural(count, 'more rank' if words == 'report the same' else 'rank')} {words}"
     if count > 1:
         return text
     return text.replace("report ", "reports ").replace("their connections", "its connection")

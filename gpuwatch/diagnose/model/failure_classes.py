@@ -41,12 +41,15 @@ NAMES_CULPRIT = frozenset(
         "nccl.duplicate_gpu",
         "nccl.ras_mismatch",
         "c10d.init_barrier_timeout",
+        "ckpt.rank_failed",
     )
 )
 """The job itself names the culprits."""
 
 RENDEZVOUS_TIMEOUTS = frozenset(("c10d.init_barrier_timeout", "elastic.rdzv_timeout"))
 """Who states one of these came and waited: to blame are those that did not come."""
+ABOUT_ANOTHER = RENDEZVOUS_TIMEOUTS | {"jax.task_lost", "serve.stalled"}
+"""The process that logs one of these reports another one; which one, its line may not state."""
 
 EXITS: Mapping[str, int] = {
     "rank.killed": 0,
@@ -188,6 +191,9 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "rdma.async_fatal": ("rdma.transport_retry", "rdma.flushed"),
     "slurm.time_limit": _ENDED_JOB,
     "slurm.preempted": _ENDED_JOB,
+    "k8s.preempted": _ENDED_JOB,
+    "serve.stalled": ("proc.sigkill", "rank.killed", "proc.sigterm", "python.exception"),
+    "node.preempted": (*_ENDED_JOB, "jax.task_lost", "node_lost", "ray.node_dead"),
     "slurm.node_failure": ("node_lost", "ray.node_dead", "slurm.cancelled", "rank.*", "proc.*"),
     REBOOTED: (*_DEATH, "node_lost", "ray.node_dead", "slurm.node_failure"),
     "node_lost": ("ray.node_dead", "slurm.node_failure", "k8s.pod_error"),

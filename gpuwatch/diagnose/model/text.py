@@ -54,6 +54,8 @@ def what(code: str, title: str, fields: Fields) -> str:
 def exception(fields: Fields) -> str:
     """`ValueError: sample 4711 has no label`, cut to what a headline takes in."""
     words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
+    if len(": ".join(words)) > MAX_QUOTED_CHARS:  # the message says more than the module of its class
+        words[0] = words[0].rpartition(".")[2] or words[0]
     stated = ": ".join(words)
     return stated if len(stated) <= MAX_QUOTED_CHARS else stated[: MAX_QUOTED_CHARS - 3].rstrip() + "..."
 

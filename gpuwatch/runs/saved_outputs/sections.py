@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from gpuwatch.agent.base.rank_environment import LAUNCHER_RANKS, identity, variables
 from gpuwatch.runs.model.clues import RANK_ON_HOST
-from gpuwatch.runs.saved_outputs import bug_report, containers, dcgm, host_tables, slurm, smi_query, smi_table
+from gpuwatch.runs.saved_outputs import (
+    bug_report,
+    containers,
+    dcgm,
+    host_tables,
+    pod_manifest,
+    slurm,
+    smi_query,
+    smi_table,
+)
 from gpuwatch.runs.saved_outputs.bug_report import BugReport
 from gpuwatch.runs.saved_outputs.dcgm import Dcgm
 from gpuwatch.runs.saved_outputs.model import GpuList, ToolFinding, ToolLine, ToolReader, date_in
@@ -25,6 +34,7 @@ _READERS: tuple[tuple[re.Pattern[str], str, Callable[[], ToolReader]], ...] = (
     (smi_table.HEADING, "nvidia-smi", SmiTable),
     (dcgm.HEADING, "dcgmi", Dcgm),
     (containers.POD_HEADING, "kubectl describe pod", containers.PodDescription),
+    (pod_manifest.HEADING, "kubectl get pod", pod_manifest.PodManifest),
     (containers.INSPECT_HEADING, "docker inspect", containers.ContainerInspection),
     (slurm.SACCT_HEADING, "sacct", slurm.Sacct),
     (slurm.JOB_HEADING, "scontrol show job", slurm.Scontrol),
@@ -36,8 +46,8 @@ MARKS = tuple(
     mark.encode()
     for mark in (
         smi_query.MARK, smi_table.MARK, *dcgm.MARKS, bug_report.MARK, containers.POD_MARK,
-        containers.INSPECT_MARK, slurm.SACCT_MARK, slurm.JOB_MARK, slurm.NODE_MARK, host_tables.DF_MARK,
-        host_tables.IBSTAT_MARK,
+        containers.INSPECT_MARK, pod_manifest.MARK, slurm.SACCT_MARK, slurm.JOB_MARK, slurm.NODE_MARK,
+        host_tables.DF_MARK, host_tables.IBSTAT_MARK,
     )
 )  # fmt: skip
 """Texts without one of which a piece of a file holds no tool's output."""

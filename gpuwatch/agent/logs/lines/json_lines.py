@@ -86,6 +86,9 @@ def texts_of(text, speaker):
         return []
     if not isinstance(record, dict):
         return []
+    event = _kubernetes_event(record)
+    if event is not None:
+        return [event]
     if isinstance(record.get("MESSAGE"), list):
         record["MESSAGE"] = _characters(record["MESSAGE"])
     parts = [record]
@@ -104,6 +107,18 @@ def texts_of(text, speaker):
     texts.extend(_text(part[name]) for part in parts for name in _EXCEPTIONS if name in part)
     lines = [line for each in texts for line in _LINES.split(each) if line.strip()]
     return lines[:MAX_TEXTS]
+
+
+def _kubernetes_event(record):
+    # type: (dict[str, Any]) -> str | None
+    """An event of Kubernetes as `kubectl get events` prints it; None: it is none."""
+    about = record.get("involvedObject") or record.get("regarding")
+    reason, message = record.get("reason"), record.get("message") or record.get("note")
+    if not isinstance(about, dict) or not isinstance(reason, str):
+        return None
+    kind, name = about.get("kind"), about.get("name")
+    parts = (record.get("type"), reason, "{}/{}".format(str(kind).lower(), name), message)
+    return "  ".join(str(part) for part in parts if part is not None)
 
 
 def _captured(record):

@@ -27,6 +27,8 @@ CACHED_LINES = 256
 _TRACEBACK = b"Traceback (most recent call last)"
 _END = re.compile(rb"[\r\n]")
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
+_ENTRY = re.compile(r"\s*\[(\d{1,6})\]:\s*$")
+"""0: the root cause, which torch prints below the list of the other failures."""
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
 _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"
@@ -171,6 +173,8 @@ class Chunk(object):
             text = messages(line)[0][-1][0]
             found = _ROW.match(text)
             if found is None:
+                entry = _ENTRY.match(text)
+                fields.update({"table_entry": int(entry.group(1))} if entry else {})
                 break
             name, value = found.group(1), found.group(2)
             when = value if name == "time" else when

@@ -1,5 +1,7 @@
 """A match as it is reported: where, when, whose, with the lines around it."""
 
+import re
+
 from ...base.rank_environment import is_rank
 from ..lines.levels import LEVEL_CHARS, MILD, own_level
 from ..lines.programs import KERNEL
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_BACK_S = 86400.0
 """A time so far before one above it in the file is not believed: zones explain less."""
+_RAISER = re.compile(r"Traceback \(most recent call last\): \(RANK (\d{1,6})\)")
+"""The head of a traceback of another rank, as torch.distributed.checkpoint prints it on all ranks."""
 _TABLE = ("exitcode", "error_file", "traceback")
 """Rows of torch's table of failed ranks that come below the one with the rank."""
 
@@ -43,6 +47,9 @@ def described(rule, chunk, line, text, by, fields, arrived, backlog):
     else:
         at = own
     lines, key = chunk.shown_around(line.start, line.end, text, by)
+    raiser = _RAISER.search(lines[0]) if key else None
+    if raiser is not None:
+        fields = dict(fields, rank=int(raiser.group(1)))
     found = {
         "rule": rule.id,
         "severity": severity_of(rule, fields, None if kernel else own_level(text, raw), has_given_up(text)),

@@ -62,7 +62,10 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
     found = RootCause()
     if untimed:
         strongest = min(untimed, key=lambda alert: (precedence(alert), limits[alert.id][1]))
-        strongest = _absent_rank_failure(strongest, candidates)
+        if strongest.code in NAMES_CULPRIT and listed(strongest):
+            strongest = _listed_culprit(strongest, sorted(untimed, key=lambda alert: alert.position))
+        else:
+            strongest = _absent_rank_failure(strongest, candidates)
         if best is not None and best.code in EXITS and best.rank == strongest.rank is not None:
             best = strongest
         elif best is None or precedence(strongest) < precedence(best):
@@ -228,7 +231,13 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
     raised = {alert.rank for alert in alerts if alert.code in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
-        key=lambda alert: (_when(alert), precedence(alert), _is_mute(alert, raised), alert.position),
+        key=lambda alert: (
+            _when(alert),
+            precedence(alert),
+            _is_mute(alert, raised),
+            _is_listed_later(alert),
+            alert.position,
+        ),
     )
     lists = [alert for alert in ordered if alert.code in NAMES_CULPRIT and alert.role == "root"]
     if lists:
@@ -250,6 +259,11 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
 def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
     """Whether a rank ended without an exception of its own: of the same moment one with it goes before."""
     return alert.code in EXITS and alert.rank not in raised
+
+
+def _is_listed_later(alert: Alert) -> bool:
+    """Whether torch's table lists it beside another failure that it calls the root cause."""
+    return bool(alert.fields.get("table_entry"))
 
 
 def _is_mild(alert: Alert) -> bool:
@@ -289,7 +303,7 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
         for alert in candidates
         if alert.code not in NAMES_CULPRIT
         and alert.code not in RENDEZVOUS_TIMEOUTS
-        and precedence(alert) <= CausePrecedence.PROCESS_END
+        and precedence(alert) <= CausePrecedence.FIRST_SYMPTOM
         and (alert.node, alert.rank) not in came
         and alert.first <= waited.first + SAME_MOMENT_S
     ]

@@ -1,0 +1,96 @@
+"""How the containers of pods ended, as `kubectl get pod -o yaml` and `-o json` print it."""
+
+from __future__ import annotations
+
+import re
+import time
+from calendar import timegm
+
+from gpuwatch.runs.saved_outputs.endings import of_exit_code
+from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+
+MARK = "ontainerStatuses"
+HEADING = re.compile(r'^(?:- | {0,8})"?kind"?: "?Pod"?,?\s*$')
+
+_PAIR = re.compile(
+    r'^(?P<indent>[ -]{0,60})"?(?P<key>[A-Za-z][\w./-]{0,100})"?:\s*"?(?P<value>[^"]{0,400}?)"?,?\s*$'
+)
+_NO_FIELD = re.compile(r"^\s*(?:[-\]}\[{][\s,]*$|-? ?\S)")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
+_STATES = ("state", "lastState", "terminated")
+
+
+class PodManifest:
+    """Reads pods one after another; a list of them is one output."""
+
+    def __init__(self) -> None:
+        self._begin()
+        self._found: list[ToolFinding] = []
+
+    def _begin(self) -> None:
+        self._pod = ""
+        self._node: str | None = None
+        self._rank: int | None = None
+        self._section = self._variable = ""
+        self._ended: dict[str, tuple[str, ToolLine]] = {}
+
+    def take(self, line: ToolLine) -> bool:
+        """Read a line; False: the output has ended before it."""
+        if HEADING.match(line.text):
+            self._close()
+            self._begin()
+            return True
+        found = _PAIR.match(line.text)
+        if found is None:
+            return not line.text.strip() or _NO_FIELD.match(line.text) is not None
+        if not found["indent"] and line.text[:1] not in "{}[]" and not self._pod and found["value"]:
+            return found["key"] in ("apiVersion", "kind", "status")
+        self._field(found["key"], found["value"].strip(), line)
+        return True
+
+    def findings(self) -> list[ToolFinding]:
+        """One of each container that a signal or the kernel ended, and of each evicted pod."""
+        self._close()
+        return self._found
+
+    def _field(self, key: str, value: str, line: ToolLine) -> None:
+        if key in ("metadata", "spec", "status"):
+            self._section = key
+        elif key == "name":
+            if self._section == "metadata" and not self._pod:
+                self._pod = value
+            self._variable = value
+        elif key == "value" and self._variable == "RANK" and value.isdigit():
+            self._rank = int(value)
+        elif key == "nodeName":
+            self._node = value
+        elif key in _STATES:
+            self._close()
+        elif key in ("exitCode", "reason", "finishedAt"):
+            self._ended.setdefault(key, (value, line))
+
+    def _close(self) -> None:
+        """The end of one state of a container, or of the pod."""
+        ended, self._ended = self._ended, {}
+        if "reason" not in ended and "exitCode" not in ended:
+            return
+        reason, line = ended.get("reason") or ended["exitCode"]
+        code = ended.get("exitCode", ("", line))[0]
+        fields: Fields = {"pod": self._pod}
+        if self._rank is not None:
+            fields["rank"] = self._rank
+        if reason == "OOMKilled":
+            rule: str | None = "oom.host.cgroup"
+        elif reason in ("Evicted", "DeadlineExceeded", "NodeLost"):
+            rule, fields["status"] = "k8s.pod_error", reason
+        else:
+            rule = of_exit_code(code)
+        if rule is None:
+            return
+        at = _TIME.search(ended["finishedAt"][0]) if "finishedAt" in ended else None
+        moment = None if at is None else float(timegm(time.strptime(at[1], "%Y-%m-%dT%H:%M:%S")))
+        if code:
+            fields["exit_code"] = code
+        self._found.append(
+            ToolFinding(rule, "error", line, fields, at=moment, host=self._pod or self._node, by_driver=False)
+        )
