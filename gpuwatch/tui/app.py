@@ -86,7 +86,9 @@ class GpuwatchApp(FaultRecovery):
         return "few" if self.console.color_system in ("standard", "windows") else "many"
 
     def _make_look(self) -> StyleSet:
-        return build_styles(dark=self.current_theme.dark, colours=self._colours(), ascii_only=self._ascii)
+        colours = self._colours()
+        self.set_class(colours != "many", "-plain")  # Textual's own lists mark their cursor by colours alone
+        return build_styles(dark=self.current_theme.dark, colours=colours, ascii_only=self._ascii)
 
     def _restyle(self) -> None:
         self.look = self._make_look()

@@ -88,7 +88,7 @@ class NodeTable(SortableTable):
             return row
         if self.has_focus:
             return highlighted(row, width, look.cursor)
-        return (Segment(look.glyphs.cursor, look.title), *row[1:]) if view.severity == "ok" else row
+        return (row[0], Segment(look.glyphs.cursor, look.title), *row[2:])
 
     def _heading(self) -> Row:
         look = self.look

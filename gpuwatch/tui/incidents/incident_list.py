@@ -53,18 +53,21 @@ class IncidentList(ItemPage):
         tally = f"{len(reported.incidents) - resolved} active, {resolved} resolved"
         tally = tally if len(reported.incidents) > 1 else ""
         yield heading("Incidents" if len(reported.incidents) > 1 else "Incident", width, self.look, tally)
+        shown = self.incident() or reported.incidents[0]
         for incident in reported.incidents:
-            yield PageItem(
-                incident.id, (self._line(incident, wall, width),), incident.cause, clean(incident.headline)
-            )
+            marked = incident.id == shown.id and len(reported.incidents) > 1 and not self.has_focus
+            row = self._line(incident, wall, width, marked=marked)
+            yield PageItem(incident.id, (row,), incident.cause, clean(incident.headline))
 
-    def _line(self, incident: Incident, wall: float, width: int) -> Row:
+    def _line(self, incident: Incident, wall: float, width: int, *, marked: bool) -> Row:
+        """One incident; `marked`: the screen shows this one while another pane has the cursor."""
         look, stands = self.look, standing_of(incident)
         sure = look.dim if stands else look.strong
         age = age_text(max(0.0, wall - incident.first)).rjust(4)
         head = [
             look.mark(severity_shown(incident)),
-            Segment(f" #{incident.number}", sure),
+            Segment(look.glyphs.cursor, look.title) if marked else Segment(" "),
+            Segment(f"#{incident.number}", sure),
             Segment(f" {age} ago  ", look.dim),
             Segment(f"{stands}  " if stands else "", look.dim),
             Segment(f"{incident.closed}  " if incident.closed else "", look.strong),

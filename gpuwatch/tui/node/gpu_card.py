@@ -211,7 +211,8 @@ def as_card(subject: Subject, width: int, look: StyleSet, *, chosen: bool) -> li
     info = subject.gpu.info
     ranks = rank_text(subject.node, subject.gpu, subject.now)[0]
     words, severity = _first_words(subject)
-    head = f" GPU {info.index} "
+    plain = look.colours != "many" and chosen  # the ground alone does not mark it there
+    head = f"{look.glyphs.cursor if plain else ' '}GPU {info.index} "
     title = [
         look.mark(subject.severity),
         Segment(head, look.brand if chosen else look.strong),

@@ -198,12 +198,24 @@ def _badges(dark: bool, colours: Colours) -> dict[str, Style]:
     return {name: Style(color=ink, bgcolor=paper, bold=True) for name, paper in inks.items()}
 
 
+def _cursor(colours: Colours, *, dark: bool) -> Style:
+    """Of 16 colours any may be the terminal's own ground: bold says it, too."""
+    if colours == "many":
+        return Style(bgcolor="#26405c" if dark else "#cfe3f8")
+    return Style(bgcolor="blue", bold=True) if colours == "few" else Style(reverse=True)
+
+
+def _pointer(colours: Colours, ink: str, paper: str) -> Style:
+    if colours == "none":
+        return Style(reverse=True, bold=True, underline=True)
+    return Style(color=ink, bgcolor=paper, bold=True, underline=colours == "few")
+
+
 def build_styles(*, dark: bool = True, colours: Colours = "many", ascii_only: bool = False) -> StyleSet:
     """Work out the look for a theme and a terminal."""
     grey = {"many": "#8b949e" if dark else "#5f6368", "few": "white", "none": None}[colours]
     faint = {"many": "#343b45" if dark else "#c9ced6", "few": "bright_black", "none": None}[colours]
     accent = {"many": "#66b2ff" if dark else "#0059b3", "few": "bright_cyan", "none": None}[colours]
-    chosen = {"many": "#26405c" if dark else "#cfe3f8", "few": "blue", "none": None}[colours]
     black, white = ("black", "bright_white") if colours == "few" else ("#000000", "#ffffff")
     return StyleSet(
         glyphs=ASCII if ascii_only else UNICODE,
@@ -215,15 +227,11 @@ def build_styles(*, dark: bool = True, colours: Colours = "many", ascii_only: bo
         dim=Style(color=grey),
         strong=Style(bold=True),
         title=Style(color=accent, bold=True),
-        cursor=Style(bgcolor=chosen) if chosen else Style(reverse=True),
+        cursor=_cursor(colours, dark=dark),
         brand=Style(color=black if dark else white, bgcolor=accent, bold=True)
         if accent
         else Style(reverse=True),
-        pointer=Style(color=black, bgcolor=white, bold=True)
-        if dark
-        else Style(color=white, bgcolor=black, bold=True)
-        if colours != "none"
-        else Style(reverse=True, bold=True, underline=True),
+        pointer=_pointer(colours, ink=black if dark else white, paper=white if dark else black),
         track=Style(color=faint),
         stale=Style(color=grey, dim=colours == "none", italic=colours != "few"),
     )
