@@ -19,7 +19,7 @@ from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, R
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.diagnose.sources.kernel_claims import anybody_may_have_written, kernel_claim
-from gpuwatch.fleet.jobs.places import Places
+from gpuwatch.fleet.jobs.places import Places, RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, Role
 
 UNKNOWN_FINDING = "unknown_finding"
@@ -80,7 +80,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         gpu=gpu,
         rank=place.rank if place is not None else None if is_elsewhere else finding.rank,
         rank_from=rank_from,
-        job=finding.job or (None if place is None else place.job) or _slurm_job(finding, where),
+        job=_job(finding, place, where, by_driver=by_driver),
         first=at,
         last=max(at, last),
         timed=timed,
@@ -149,6 +149,12 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
     if refuted:
         return "hint"
     return "echo" if finding.fields.get("xid") in FOLLOW_UPS else finding.role
+
+
+def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
+    """The job that a finding names, else that of its rank: what the kernel reports is of whoever runs there."""
+    named = None if by_driver and where.places.live else finding.job
+    return named or (None if place is None else place.job) or _slurm_job(finding, where)
 
 
 def _slurm_job(finding: Finding, where: RankIndex) -> str | None:

@@ -35,6 +35,8 @@ class Seen:
     at: float
     """When (unix seconds on our clock)."""
     missing: bool = False
+    moved_at: float | None = None
+    """Since when (unix seconds on our clock) another node lists it; the other nodes may contradict that."""
 
 
 class VanishedWatch:
@@ -66,8 +68,13 @@ class VanishedWatch:
             if (name, seen.process.pid, seen.process.start) in alive:  # its job has another name now
                 del self._seen[key, name]
                 continue
-            seen.missing = self._listed.believes(key, name)
-            if not seen.missing or self._listed.went_to(key, name, running):
+            if not self._listed.believes(key, name):
+                del self._seen[key, name]
+                continue
+            moved = self._listed.went_to(key, name, running)
+            seen.moved_at = (seen.moved_at or wall) if moved else None
+            seen.missing = not moved
+            if seen.moved_at is not None and wall - seen.moved_at >= SIBLINGS_S:
                 del self._seen[key, name]
         jobs = {job for job, _ in running}
         self._seen = {
@@ -79,7 +86,11 @@ class VanishedWatch:
         changed = False
         for ((job, rank), _), seen in self._seen.items():
             name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
-            if not seen.missing or name in self.alerts or wall - seen.at < SIBLINGS_S:
+            known = self.alerts.get(name)
+            if known is not None and known.state != "firing" and seen.missing:
+                if not is_back(known, self._listed, running):
+                    self.alerts[name], changed = structs.replace(known, state="firing"), True
+            if not seen.missing or known is not None or wall - seen.at < SIBLINGS_S:
                 continue
             left = [
                 key

@@ -13,6 +13,7 @@ from gpuwatch.fleet.nodes.node import Node
 
 Contested: TypeAlias = frozenset[tuple[str | None, int, str]]
 """Job, rank and node."""
+MOVED_S = 60.0
 Ranks: TypeAlias = Mapping[tuple[str | None, int], RankPlace]
 
 
@@ -113,14 +114,20 @@ def ended_rivals(
     contested: Contested,
     wall: float | None,
 ) -> Iterator[RankPlace]:
-    """The places of nodes that list a rank no more which another node lists on: it did not move there."""
+    """The places of nodes that list a rank no more which another node lists: it may not have moved there.
+
+    Those where both listed it at one time, and for `MOVED_S` all: so long the other nodes may contradict it.
+    """
     listed = {(place.job, place.rank, place.node) for place in (*ranks.values(), *rivals)}
     for place in earlier:
         key = place.job, place.rank, place.node
-        is_rival = key in contested and key not in listed and place.pid is not None
-        if is_rival and not is_contradicted(place, ranks):
+        if key in listed or place.pid is None or is_contradicted(place, ranks):
+            continue
+        ended = place if place.until is not None else replace(place, until=wall)
+        moved = wall is not None and ended.until is not None and wall - ended.until <= MOVED_S
+        if key in contested or moved:
             listed.add(key)
-            yield place if place.until is not None else replace(place, until=wall)
+            yield ended
 
 
 def is_contradicted(place: RankPlace, ranks: Ranks) -> bool:

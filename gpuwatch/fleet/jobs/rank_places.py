@@ -56,7 +56,7 @@ def places_of(
         if name is not None
     }
     if before is not None:
-        _keep_ended(ranks, known, wall)
+        _keep_ended(ranks, earlier, wall)
         addresses, gpus = {**before.addresses, **addresses}, {**before.gpus, **gpus}
     return Places(
         (*ranks.values(), *rivals, *ended_rivals(earlier, ranks, rivals, contested, wall)),
@@ -105,19 +105,18 @@ def _claims(
     return ranks, rivals
 
 
-def _keep_ended(ranks: Ranks, known: Ranks, wall: float | None) -> None:
+def _keep_ended(ranks: Ranks, earlier: Iterable[RankPlace], wall: float | None) -> None:
     """Add the ranks that are gone, unless another job's rank is on their GPU."""
     taken = {(place.node, place.gpu) for place in ranks.values() if place.gpu is not None}
     jobs = {place.job for place in ranks.values()}
-    gone = [
-        (key, place if place.until is not None else replace(place, until=wall))
-        for key, place in known.items()
-        if key not in ranks
-        and (place.job in jobs or (place.node, place.gpu) not in taken)
-        and not is_contradicted(place, ranks)
-    ]
+    gone: dict[tuple[str | None, int], RankPlace] = {}
+    for place in earlier:
+        key = place.job, place.rank
+        held = place.job not in jobs and (place.node, place.gpu) in taken
+        if key not in ranks and not held and not is_contradicted(place, ranks):
+            gone.setdefault(key, place if place.until is not None else replace(place, until=wall))
     kept: Counter[str] = Counter()
-    for key, place in sorted(gone, key=lambda each: -(each[1].until or 0.0)):
+    for key, place in sorted(gone.items(), key=lambda each: -(each[1].until or 0.0)):
         kept[place.node] += 1
         if kept[place.node] <= KEPT_ENDED:
             ranks[key] = place
