@@ -152,7 +152,7 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
 
 
 def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
-    """The job that a finding names, else that of its rank: what the kernel reports is of whoever runs there."""
+    """The job that a finding names, else that of its rank; a kernel names none."""
     named = None if by_driver and where.places.live else finding.job
     return named or (None if place is None else place.job) or _slurm_job(finding, where)
 

@@ -59,6 +59,7 @@ class VanishedWatch:
             for node, process in members.values():
                 self._seen[key, node.name] = Seen(node.name, process, _gpu(node, process), wall)
         raw = living(nodes.values())
+        named = {(job, name) for (job, _), members in raw.items() for name in members}
         alive = {
             (name, each.pid, each.start) for members in raw.values() for name, (_, each) in members.items()
         }
@@ -68,7 +69,7 @@ class VanishedWatch:
             if (name, seen.process.pid, seen.process.start) in alive:  # its job has another name now
                 del self._seen[key, name]
                 continue
-            if not self._listed.believes(key, name):
+            if not self._listed.believes(key, name) or (f"{key[0]}@{name}", name) in named:
                 del self._seen[key, name]
                 continue
             moved = self._listed.went_to(key, name, running)
@@ -87,9 +88,9 @@ class VanishedWatch:
         for ((job, rank), _), seen in self._seen.items():
             name = f"{CODE}@{job}:{rank}:{seen.process.pid}"
             known = self.alerts.get(name)
-            if known is not None and known.state != "firing" and seen.missing:
-                if not is_back(known, self._listed, running):
-                    self.alerts[name], changed = structs.replace(known, state="firing"), True
+            resolved = known is not None and known.state != "firing"
+            if known is not None and resolved and seen.missing and not is_back(known, self._listed, running):
+                self.alerts[name], changed = structs.replace(known, state="firing"), True
             if not seen.missing or known is not None or wall - seen.at < SIBLINGS_S:
                 continue
             left = [

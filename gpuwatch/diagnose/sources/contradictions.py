@@ -82,7 +82,8 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
         if _shares(alert.job, alert.node, senders, where, reports):
             return _about_node_of_job(alert, alert.node, senders, where, reports)
         return _about_node(alert, alert.node, senders, where, reports)
-    return _about_listed(alert, senders, where, reports)
+    listed = _about_listed(alert, senders, where, reports)
+    return listed if listed.text else _about_job(alert, senders, where, reports)
 
 
 def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
@@ -192,6 +193,26 @@ def _about_listed(
     return Doubt(text, refuted=True) if listed else UNDISPUTED
 
 
+def _about_job(alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
+    """A line that is said to be of a job, from nodes that run no rank of it or only disputed ones.
+
+    A launcher elsewhere may write it, and a log that the job's nodes see as well may be read anywhere.
+    """
+    if alert.job is None and alert.node is not None:
+        return UNDISPUTED
+    members = {place.node for place in where.ranks(alert.job) if place.node and place.pid is not None}
+    if not members or any(where.claimants.is_member(node, alert.job) for node in senders):
+        return UNDISPUTED
+    if members & senders:
+        return Doubt(f"other nodes list all ranks that {_named(senders)}, which logged it, lists")
+    seen = shared_files(alert, reports)
+    if any(seen & set(reports.get(node, NodeReport()).shared.values()) for node in members):
+        return UNDISPUTED
+    launches = any(alert.job in reports.get(node, NodeReport()).jobs for node in senders)
+    text = f"{_named(senders)}, which logged it, runs no rank of that job"
+    return Doubt(text, refuted=alert.job is None or not launches)
+
+
 def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set[str | None]:
     """The jobs of a node's ranks, those that ended included, and of its launchers."""
     return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
@@ -207,6 +228,8 @@ def _shares(
     for sender in senders:
         sizes = _world_sizes(sender, job, where)
         disagrees = own_sizes and sizes and not own_sizes & sizes
+        if where.claimants.is_doubtful(sender, job):
+            continue
         if job in _jobs(sender, where, reports) and not disagrees:
             return True
     return False

@@ -23,39 +23,54 @@ class Claimants:
     def __init__(self, ranks: Collection[RankPlace], contested: Contested) -> None:
         self._nodes: dict[int, dict[str | None, set[str]]] = defaultdict(lambda: defaultdict(set))
         """Rank -> job -> the nodes that claim it."""
+        self._contradicted: dict[tuple[str | None, int], set[str]] = defaultdict(set)
+        """Job and rank -> the nodes whose claim to it the job's other nodes contradict."""
         self._there: dict[str, set[tuple[str | None, int]]] = defaultdict(set)
         """Node -> job and rank of what runs there."""
         for place in ranks:
             if place.until is None:
                 self._nodes[place.rank][place.job].add(place.node)
                 self._there[place.node].add((place.job, place.rank))
-        places = {(place.job, place.rank, place.node) for place in ranks} if contested else set()
-        sure = {(job, node) for job, _, node in places - contested}
-        self._doubtful = {(job, node) for job, _, node in places & contested} - sure
         self._disputed: set[tuple[str | None, int]] = set()
         jobs = {node: {job for job, _ in there} for node, there in self._there.items()}
         for job, rank, node in contested:
-            if not {job, f"{job}@{node}"}.isdisjoint(jobs.get(node, ())):
+            if job in jobs.get(node, ()):
                 self._nodes[rank][job].add(node)
-                self._disputed.add((job, rank))
+            elif f"{job}@{node}" in jobs.get(node, ()):
+                self._contradicted[job, rank].add(node)
+            else:
+                continue
+            self._disputed.add((job, rank))
+        places = {(place.job, place.rank, place.node) for place in ranks}
+        sure = {(job, node) for job, _, node in places - contested}
+        unsure = {(job, node) for job, _, node in places & contested} - sure
+        self._doubtful = {(job, node) for job, node in unsure if not self.undisputed(node, job)}
+        self._members = {(job, node) for job, _, node in places} - self._doubtful
 
     def of(self, rank: int, job: str | None = None) -> set[str]:
         """The nodes on which a rank of one job runs, by their own reports: of a sound job it is one.
 
         One that listed it beside another one and lists other ranks of the job claims it to its end.
         """
-        by_job = self._nodes.get(rank, {})
-        found = [nodes for name, nodes in by_job.items() if job is None or name in (None, job)]
+        found = [
+            nodes | self._contradicted.get((name, rank), set())
+            for name, nodes in self._nodes.get(rank, {}).items()
+            if job is None or name in (None, job)
+        ]
         return max(found, key=len, default=set())
 
     def undisputed(self, node: str, job: str | None = None) -> int:
-        """How many ranks run on a node that no other node claims."""
+        """How many ranks run on a node that no other node of the job claims."""
         there = (each for each in self._there.get(node, ()) if job is None or each[0] in (None, job))
         return sum(not self._nodes[rank][name] - {node} for name, rank in there)
 
     def is_doubtful(self, node: str | None, job: str | None) -> bool:
-        """Whether a node has no rank of a job but those that others listed at one time."""
+        """Whether a node has no rank of a job but those that others listed at one time, and list still."""
         return (job, node) in self._doubtful
+
+    def is_member(self, node: str, job: str | None) -> bool:
+        """Whether a node ran ranks of a job, or of any, that no other one listed at the same time."""
+        return (job, node) in self._members or any(job is None and name == node for _, name in self._members)
 
     def is_disputed(self, place: RankPlace) -> bool:
         """Whether several nodes listed a rank at one time and still list ranks of its job."""
@@ -121,7 +136,7 @@ def ended_rivals(
     listed = {(place.job, place.rank, place.node) for place in (*ranks.values(), *rivals)}
     for place in earlier:
         key = place.job, place.rank, place.node
-        if key in listed or place.pid is None or is_contradicted(place, ranks):
+        if key in listed or key[:2] not in ranks or place.pid is None or is_contradicted(place, ranks):
             continue
         ended = place if place.until is not None else replace(place, until=wall)
         moved = wall is not None and ended.until is not None and wall - ended.until <= MOVED_S

@@ -145,17 +145,18 @@ class ContradictedRanks:
         if len(stated) < 2:
             return next((size for size, count in stated.items() if count >= AGREEING_NODES), None)
         own = claims[node]
-        voters = [own]
-        for name, claim in claims.items():
-            if name != node and claim.listed_at > own.since and own.listed_at > claim.since:
-                voters.append(claim)
-        votes = Counter(size for claim in voters for size in claim.sizes)
+        names = [
+            name
+            for name, claim in claims.items()
+            if name != node and claim.listed_at > own.since and own.listed_at > claim.since
+        ]
+        votes = Counter(size for name in (node, *names) for size in claims[name].sizes)
         most = max(votes.values(), default=0)
         likely = [size for size, count in votes.items() if count == most]
         if len(likely) == 1:
             return likely[0] if most >= AGREEING_NODES else None
-        before = self._sizes.get((job, node))
-        return before if before in likely else None
+        agreed = [self._sizes.get((job, name)) for name in (node, *names)]
+        return next((size for size in agreed if size in likely), None)
 
     def _dissenting(self, job: str, sizes: frozenset[int]) -> Iterator[str]:
         """The nodes that state other world sizes of a job than these; not all where they are many."""

@@ -182,12 +182,10 @@ def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
     at = _when(alert)
     if at is not None and not any(lived(place, at) for place in where.ranks(job)):
         return not where.ranks(job)
-    nodes = {
-        place.node
-        for place in where.places.ranks
-        if place.job == job and not where.claimants.is_doubtful(place.node, job)
-    }
+    nodes = {place.node for place in where.places.ranks if place.job == job}
     whole = len(where.world(job)) <= sum(1 for place in where.places.ranks if place.job == job)
+    if where.claimants.is_doubtful(alert.node, job):
+        return False
     return alert.node in nodes or not nodes or not whole
 
 
