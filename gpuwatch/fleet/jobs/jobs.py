@@ -17,7 +17,7 @@ from msgspec import structs
 
 from gpuwatch.fleet.jobs.contradicted_ranks import ContradictedRanks, Listed
 from gpuwatch.fleet.jobs.job_files import JobFiles, home
-from gpuwatch.fleet.jobs.rank_claims import MAX_CLAIMS, RankClaims, RunningRank
+from gpuwatch.fleet.jobs.rank_claims import MAX_CLAIMS, JobUsers, RankClaims, RunningRank
 from gpuwatch.wire import LogFile, Process
 
 UNNAMED = "unnamed"
@@ -57,6 +57,7 @@ class Jobs:
         self._contested: set[str] = set()
         """Nodes with ranks that another one claims as well."""
         self._files = JobFiles()
+        self._users = JobUsers()
         self._contradicted = ContradictedRanks()
         self._lists = 0
         """How many lists of processes were taken in."""
@@ -88,6 +89,8 @@ class Jobs:
             self._remove(node, member)
         self._members[node] = found
         renamed: set[str] = set()
+        for base in self._users.take(node, found):
+            renamed.update(self._nodes.get(base, ()))
         for member in found:
             self._nodes.setdefault(member.base, Counter())[node] += 1
             seat = self._seats.setdefault((member.base, member.rank), RankClaims())
@@ -201,10 +204,11 @@ class Jobs:
         claims: dict[str, Listed] = {}
         for member, process in listed:
             if process.state != "Z" and not member.base.startswith(UNNAMED):
-                ranks, sizes = claims.get(self._claimed_name(member), ({}, frozenset()))
+                name = self._claimed_name(member)
+                ranks, sizes = claims.get(name, ({}, frozenset()))
                 ranks.setdefault(member.rank, (member.pid, member.start))
                 stated = sizes if member.size is None else sizes | {member.size}
-                claims[self._claimed_name(member)] = ranks, stated
+                claims[name] = ranks, stated
         return self._contradicted.take(node, machine, claims, self._lists)
 
     def _name(self, member: RunningRank) -> str:
@@ -215,6 +219,8 @@ class Jobs:
     def _claimed_name(self, member: RunningRank) -> str:
         """The job's name if no other node contradicts that the process is of it."""
         base = member.base
+        if (member.node, base) in self._users.mixed and self._users.is_strange(member):
+            base = f"{base}@{member.user}"
         first = self._by_master.get(base, member.master)
         name = base if member.master in (None, first) else f"{base}@{member.master}"
         apart = self._apart.get(base, ())
@@ -316,6 +322,7 @@ def _member(jobs: Jobs, process: Process, node: str, host: str) -> RunningRank:
         f"{host}:{launcher}",
         node,
         process.world_size,
+        process.user,
     )
 
 

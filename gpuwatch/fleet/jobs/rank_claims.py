@@ -8,13 +8,16 @@ grows with its length and not with its square.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 MAX_CLAIMS = 32
 """Of one rank by one node."""
+
+ROOT = "root"
+"""Whose processes may be of any job: wrappers and containers run as root."""
 
 Likeness: TypeAlias = "tuple[str, str | None, int, str]"
 
@@ -40,6 +43,7 @@ class RunningRank:
     node: str = ""
     size: int | None = None
     """The world size that it states."""
+    user: str | None = None
 
     @property
     def likeness(self) -> tuple[str, str | None, int, str]:
@@ -93,3 +97,48 @@ class RankClaims:
             del self._claims[member.likeness]
             self._claimed[member.host] -= 1
         return not self._claims and not self._uncompared
+
+
+class JobUsers:
+    """The users of the ranks of each job. On one node it is of one user: the one with most ranks in all."""
+
+    def __init__(self) -> None:
+        self._here: dict[str, dict[str, Counter[str]]] = {}
+        """Node -> job -> user -> ranks there."""
+        self._all: dict[str, Counter[str]] = defaultdict(Counter)
+        """Job -> user -> ranks."""
+        self.mixed: set[tuple[str, str]] = set()
+        """Node and job, where ranks of several users run."""
+
+    def take(self, node: str, members: Sequence[RunningRank]) -> set[str]:
+        """Take in the ranks of a node; the jobs that are of another user now."""
+        here: dict[str, Counter[str]] = defaultdict(Counter)
+        for member in members:
+            if member.user not in (None, ROOT):
+                here[member.base][str(member.user)] += 1
+        before = self._here.get(node, {})
+        owners = {job: self._owner(job) for job in (*before, *here)}
+        for job, users in before.items():
+            self._all[job] -= users
+        for job, users in here.items():
+            self._all[job] += users
+        self._here[node] = dict(here)
+        self.mixed -= {(node, job) for job in before}
+        self.mixed |= {(node, job) for job, users in here.items() if len(users) > 1}
+        changed = {job for job, owner in owners.items() if owner not in (None, self._owner(job))}
+        for job in owners:
+            if not self._all[job]:
+                del self._all[job]
+        return changed
+
+    def is_strange(self, member: RunningRank) -> bool:
+        """Whether a process runs beside ranks of its job that are another user's."""
+        if (member.node, member.base) not in self.mixed or member.user in (None, ROOT):
+            return False
+        owner = self._owner(member.base)
+        return owner != member.user and owner in self._here[member.node][member.base]
+
+    def _owner(self, job: str) -> str | None:
+        """The user with most ranks of a job; of equal ones the first that was seen."""
+        users = self._all.get(job)
+        return max(users, key=lambda user: users[user]) if users else None

@@ -248,3 +248,27 @@ def test_steps_are_of_the_job_whose_rank_tells_them() -> None:
         reported.step("n1", path, step)
     steps = {writer.job: writer.value("step") for writer in reported.fleet.progress.writers.values()}
     assert steps == {"n1:29500": 10, "unnamed-4": 90}
+
+
+@pytest.mark.parametrize("claimed", [[2], [1, 2], [40]])
+@pytest.mark.parametrize("start", [1.0, WALL + 900])
+def test_a_process_of_another_user_on_the_node_is_not_of_a_job(claimed: list[int], start: float) -> None:
+    reported = Several(2)
+    job: dict[str, Any] = {"job": "4711", "user": "ann", "launcher": 90}
+    strange = [
+        rank(each, 300 + each, 4, job="4711", user="bob", launcher=90, start=start) for each in claimed
+    ]
+    for _ in range(2):
+        reported.run("n1", *strange, rank(0, 100, **job), rank(1, 101, **job))
+        reported.run("n2", rank(2, 200, **job), rank(3, 201, **job), rank(3, 290, **{**job, "user": "root"}))
+    assert reported.jobs("n1") == {100: "4711", 101: "4711", **{300 + each: "4711@bob" for each in claimed}}
+    assert set(reported.jobs("n2").values()) == {"4711"}
+    reported.run("n1", rank(0, 100, **job), rank(1, 101, **job))
+    assert set(reported.jobs("n1").values()) == {"4711"}
+
+
+def test_nodes_that_name_one_user_differently_run_one_job() -> None:
+    reported = Several(2)
+    reported.run("n1", rank(0, 100, job="4711", user="ann"), rank(1, 101, job="4711", user="ann"))
+    reported.run("n2", rank(2, 200, job="4711", user="1000"), rank(3, 201, job="4711", user="1000"))
+    assert set(reported.jobs("n1").values()) | set(reported.jobs("n2").values()) == {"4711"}
