@@ -9,6 +9,8 @@ from math import isfinite
 from statistics import median
 from typing import TypeVar
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alerts.duration_tracker import DurationTracker
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval
@@ -75,6 +77,7 @@ class TrainingWatch:
         for job, nan in nans.items():
             alert = _alert(job, nan.writer, nan.sign, now, wall, of_one=nan.alone)
             lasted_s = now - nan.at if isfinite(nan.at) else None
+            alert = structs.replace(alert, timed=lasted_s is not None)
             moved |= self._see(alert, nan.sign, nan.writer, now, wall, lasted_s)
         return self._lasting.clear(now, wall) or moved
 

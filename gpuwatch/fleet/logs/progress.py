@@ -29,6 +29,8 @@ CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s")
 """Fields of a step that are kept with it."""
 KEPT_TIMINGS = 5
 MAX_TASKS = 10_000
+RANKS_APART = 64
+"""Ranks that write one file without their numbers are at most so many steps apart."""
 MAX_QUANTITY = 1e18
 """A larger number is none that anybody counted or measured."""
 MAY_BE_ODD = frozenset(("loss", "grad_norm"))
@@ -62,6 +64,11 @@ class LoggedStep:
     samples_per_s: float | None = None
     offset: int | None = field(default=None, kw_only=True)
     """Of its line in the file (bytes); None: not reported."""
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether its loss is NaN or Inf."""
+        return self.loss is not None and not math.isfinite(self.loss)
 
 
 @dataclass
@@ -286,9 +293,14 @@ def _number(name: str, value: float | str | None) -> float | None:
 
 
 def _one_way(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
-    """Where a training went on from an earlier step, what had come after that one is gone."""
+    """Where a training went on from an earlier step, what had come after that one is gone.
+
+    A number right behind a NaN of about the same step is that of another rank, which is a little behind.
+    """
     way: list[LoggedStep] = []
     for step in steps:
+        if way and 0 <= way[-1].step - step.step < RANKS_APART and way[-1].is_odd and not step.is_odd:
+            continue
         while way and way[-1].step >= step.step:
             way.pop()
         way.append(step)

@@ -17,6 +17,8 @@ KEPT_IN_ALL = 4 * MAX_SHAPE_LINES
 """Lines of all shapes: some 60 ms to read."""
 MAX_SHAPES = 512
 MAX_LINE = 4096
+RANKS_APART = 64
+"""Ranks that write one file without their numbers are at most so many steps apart."""
 MAX_WRITERS, MAX_BEFORE = 1024, 4
 NAN = re.compile(rb"(?i)(?<![a-z_])nan(?![a-z_])")
 WRITER = re.compile(
@@ -146,22 +148,27 @@ def evenly(points):
         return points
     last = len(points) - 1
     chosen = {at * last // (HISTORY_STEPS - 3) for at in range(HISTORY_STEPS - 2)}
-    turn = _turn(points)
-    if turn is not None:
-        chosen.update((max(0, turn - 1), turn))
+    for apart in (0, RANKS_APART):
+        turn = _turn(points, apart)
+        if turn is not None:
+            chosen.update((max(0, turn - 1), turn))
     return [points[at] for at in sorted(chosen)]
 
 
-def _turn(points):
-    # type: (list[Any]) -> int | None
-    """Where the run of losses that are no number begins that lasts to the end; None: there is none."""
+def _turn(points, apart):
+    # type: (list[Any], int) -> int | None
+    """Where the run of losses that are no number begins that lasts to the end; None: there is none.
+
+    Numbers less than `apart` steps before it are of ranks that are a little behind.
+    """
     turn = None
     for at in range(len(points) - 1, -1, -1):
         loss = points[at][2]
         if loss is not None:
-            if math.isfinite(float(loss)):
+            if not math.isfinite(float(loss)):
+                turn = at
+            elif turn is None or points[turn][0] - points[at][0] >= apart:
                 return turn
-            turn = at
     return turn
 
 

@@ -239,8 +239,9 @@ class Steps(object):
             self.points.append([self._step, at] + reported + [offset])
             return
         point = self.points[-1]
+        odd = point[2] is not None and not isfinite(float(point[2]))  # stays: other ranks may write the file
         for index, value in enumerate(reported, 2):
-            if value is not None:
+            if value is not None and (index > 2 or not odd):
                 point[index] = value
 
     def frame(self, file, arrived):

@@ -15,6 +15,8 @@ from gpuwatch.agent.logs.progress import history_lines, latest_lines
 from gpuwatch.agent.logs.progress.history_lines import HISTORY_STEPS
 from gpuwatch.agent.logs.scanning.progress_reader import MAX_REPORTED
 from gpuwatch.agent.logs.scanning.scanner import Scanner
+from gpuwatch.diagnose.training.first_nan import first_nans
+from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.rules.compiling.compile import compiled
 from gpuwatch.rules.load import load_packs
 from gpuwatch.wire import Progress
@@ -335,6 +337,25 @@ def test_the_past_keeps_where_the_loss_of_each_rank_turns_to_nan(form: str) -> N
         first = next(at for at, (_, loss) in enumerate(reported) if math.isnan(loss))
         turns[frame.rank] = (reported[first - 1][0], reported[first][0])
     assert turns == {rank: (step - 1, step) for rank, step in began.items()}
+
+
+@pytest.mark.parametrize("lag", [0, 6])
+@pytest.mark.parametrize("steps", [80, 4000])
+def test_ranks_that_share_a_file_without_numbers_hide_no_turn_to_nan(lag: int, steps: int) -> None:
+    began = (50, 51)
+    text = "".join(
+        f"step {step} loss {'nan' if step >= began[rank] else 2.5}\n"
+        for at in range(1, steps)
+        for rank, step in ((0, at), (1, at - lag))
+        if step > 0
+    )
+    known = FleetProgress()
+    for frame in past_of(text):
+        known.take("n1", frame, frame.t, 1.0)
+    for writer in known.writers.values():
+        writer.stepped_at = 1.0
+    (first,) = first_nans(known.writers.values()).values()
+    assert first.sign.step == 50
 
 
 def test_a_short_past_is_told_whole_with_the_lines_own_times() -> None:
