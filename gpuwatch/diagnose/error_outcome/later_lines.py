@@ -60,6 +60,7 @@ _NO_WORK = re.compile(
     r"|back ?trace|traceback|stack|shut\w*|stopp\w*|destroy\w*|unavailable|unreachable|lost|keep-?alive|ping"
     r"|metrics|util\w*|idle|no response|skipp\w*|bad|corrupt\w*|crash\w*|defunct)\b"
     r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}|[a-z](?:error|exception)\b"
+    r"|generation throughput: 0\.0 "
 )
 """What ends, hangs and call stacks print as well."""
 _COMMAND = re.compile(
@@ -91,14 +92,23 @@ _FINISHED = re.compile(
     r"|\bwrote \d[\d,.]*\W{1,2}[a-z]|\b\d[\d,]* [a-z]{3,20} (?:written|exported|converted|processed)\b"
     r"|\b(?:export|upload|written|sav)(?:ed)? .{0,80}\bfinal\b|\btotal (?:run ?time|wall)|\bfailed[=:] ?0\b"
 )
+FINAL_REPORT = re.compile(
+    r"(?i)\b(?:report|results?|scores?|metrics|predictions|summary) "
+    r"(?:(?:is|are|was|were|has been|have been) )?"
+    r"(?:written|saved|stored|dumped|exported) (?:to|in|at|under)\b"
+    r"|\b(?:wrote|saved|writing|saving) (?:the )?(?:final )?(?:report|results?|scores?|summary)\b"
+    r"|\ball (?:instances|problems|tasks|tests|items) (?:were |have been )?(?:run|evaluated|graded|scored)\b"
+)
+"""A harness reports that all it had to run is judged."""
 _NOTHING_WRONG = re.compile(
     r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|tests failed|warnings?)\b|\b(?:failed|errors?)[=:] ?0\b"
 )
 _TALLY = re.compile(
     r"(?i)\b\d{1,9} (?:errors?|failed|failures|skipped|retries|bad|corrupt)\b"
     r"|\b(?:errors?|failed|failures|skipped|retries|bad)[=:] ?\d{1,9}\b"
+    r"|\b(?:waiting|pending|queued?|idle): ?\d{1,9} (?:req|seq|request|job|task)s?\b"
 )
-"""How many records could not be used, in a line about the others."""
+"""How many records could not be used, or requests wait, in a line about the others."""
 _TRIAL_FAILED = re.compile(
     r"(?i)\btrial (?:task failed for trial )?#?([\w.:-]{1,60})(?: (?:has )?(?:failed|errored|crashed)\b|\s*$)"
 )
@@ -228,12 +238,17 @@ def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
 def finishes(around: Around) -> bool:
     """Whether a program worked on below an error and then reported that it is done."""
     worked = any(len(lines) >= MIN_COUNTED_LINES for lines in _forms(around.below).values())
-    return worked and any(_FINISHED.search(line) and _is_good(line) for line in around.last[-END_LINES:])
+    return worked and any(has_finished(line) for line in around.last[-END_LINES:])
 
 
 def reports_end(around: Around) -> bool:
     """Whether a line around an error states that the work is done: what fails then is its teardown."""
-    return any(_FINISHED.search(line) and _is_good(line) for line in (*around.above, *around.below))
+    return any(has_finished(line) for line in (*around.above, *around.below))
+
+
+def has_finished(line: str) -> bool:
+    """Whether a line states that the work is done."""
+    return _FINISHED.search(line) is not None and _is_good(line)
 
 
 def _is_good(line: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from gpuwatch.agent.logs.lines.levels import level
-from gpuwatch.diagnose.error_outcome import later_lines
+from gpuwatch.diagnose.error_outcome import later_lines, regular_end
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
     BUFFER_BYTES,
     PROOF_STEPS,
@@ -71,10 +71,16 @@ def recoveries(
     own = frozenset(files)
     found: dict[str, Recovery] = {}
     robust: set[str | None] = set()
+    ended = any(alert.severity in GRAVE and _ends_work(alert) for alert in alerts)
+    trains = {track.file for track in tracks if track.marks}
     for alert, around in _read(unsettled(alerts), read):
         file = alert.proof[0].file
         least = later_lines.MIN_LINES_OF_SURVIVOR if file in robust else later_lines.MIN_LINES_BELOW
         recovery = judge(alert, around, least, own_file=file in own, stopped=steps_end(alert, tracks))
+        if recovery is None and not ended and may_be_caught(alert):
+            texts = [proof.text for proof in alert.proof]
+            in_order = regular_end.ended_in_order(around, texts, trains=file in trains)
+            recovery = Recovery(None, None, finished=True) if in_order else None
         if recovery is not None:
             found[alert.id] = recovery
             robust.add(file)

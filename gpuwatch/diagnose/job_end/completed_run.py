@@ -17,6 +17,8 @@ from gpuwatch.diagnose.model.failure_classes import EXITS
 
 SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")
 """Classes of events about starting, placing and ending processes, which a scheduler tries again."""
+PROGRAM_FAULT = "gpu.xid.app"
+"""The driver ended one program on a GPU for what that did."""
 
 
 def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
@@ -83,7 +85,11 @@ def is_complete(tracks: Sequence[StepTrack]) -> bool:
 
 def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
     """Whether the kernel logged the end of a process, and all ranks stepped on afterwards."""
-    if not alert.kernel or not alert.timed or not (alert.code in KILLS or alert.code in EXITS):
+    if (
+        not alert.kernel
+        or not alert.timed
+        or not (alert.code in KILLS or alert.code in EXITS or alert.code == PROGRAM_FAULT)
+    ):
         return False
     last_steps = [track.marks[-1].at for track in main_tracks(tracks)]
     return bool(last_steps) and all(at is not None and at > alert.last for at in last_steps)

@@ -13,6 +13,7 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding
 from gpuwatch.diagnose.alerts.from_findings import alerts_of
 from gpuwatch.diagnose.error_outcome.consequence import LAST_LINES, followed_nothing, without_harm
+from gpuwatch.diagnose.error_outcome.later_attempts import with_later_attempts, with_restarts
 from gpuwatch.diagnose.error_outcome.outcomes import with_outcomes
 from gpuwatch.diagnose.error_outcome.own_logs import with_own_logs
 from gpuwatch.diagnose.error_outcome.recovery_by_lines import Reader, last_offset, with_later_lines
@@ -112,7 +113,7 @@ def judged(scan: Scan, packs: Packs, time: float, seconds: float) -> ScanReport:
     tracks = tracks_of(scan.files)
     own = {file.name: file.rank for file in scan.files if file.rank is not None and not file.kernel}
     placed = with_own_logs(alerts_of(found, packs, scan.places, tracks), own, tracks)
-    alerts = with_outcomes(placed, tracks)
+    alerts = with_restarts(with_later_attempts(with_outcomes(placed, tracks), tracks), tracks)
     by_end = {alert.id for alert in alerts if alert.recovered and alert.recovered_step is None}
     alerts = with_later_lines(alerts, around_in(scan.files), own, tracks)
     closings = closings_of(scan.files)

@@ -1,0 +1,86 @@
+"""Errors of an attempt after which a later attempt of the same job came to its end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import structs
+
+from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
+    FINISHED,
+    LASTING_CLASSES,
+    Recovery,
+    TrackIndex,
+    later_marks,
+    may_recover,
+    softened,
+)
+from gpuwatch.diagnose.error_outcome.step_track import StepTrack, begins_anew
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.timing import attempt_of_path
+
+RESTARTED = frozenset(("cuda.ecc", "cuda.nvlink"))
+"""Of the faults that stay, those whose line states that a process ended."""
+
+
+def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
+    """The alerts of ended attempts, by the numbers of the folders `attempt_0`, `attempt_1` of one job.
+
+    Lines without a time have no other order. What an earlier attempt ended by is a note where a later one
+    came to its end.
+
+    Args:
+        alerts: With the lines about the end of a job.
+        tracks: The steps that ranks logged.
+    """
+    alerts = list(alerts)
+    ends = [alert.proof[0].file or "" for alert in alerts if alert.code == FINISHED and alert.proof]
+    ends += [track.file for track in tracks if track.complete]
+    last: dict[str, int] = {}
+    for file in ends:
+        number = attempt_of_path(file)
+        if number is not None:
+            last[_run(file)] = max(last.get(_run(file), 0), number)
+    return [_of_attempt(alert, last) for alert in alerts] if last else alerts
+
+
+def _of_attempt(alert: Alert, last: Mapping[str, int]) -> Alert:
+    file = alert.proof[0].file or "" if alert.proof else ""
+    number = attempt_of_path(file)
+    if number is None or number >= last.get(_run(file), 0) or not may_recover(alert):
+        return alert
+    return softened(alert, Recovery(None, None, finished=True))
+
+
+def _run(file: str) -> str:
+    """The folder that holds the attempts."""
+    return file.partition("/attempt_")[0]
+
+
+def with_restarts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
+    """The alerts; a device's fault that ended a rank is a warning once that rank, started anew, finished.
+
+    The device may fail again, but the job lost no more than the steps since its checkpoint.
+    """
+    index = TrackIndex(tracks)
+    return [_restarted(alert, index) if _is_lasting_line(alert) else alert for alert in alerts]
+
+
+def _is_lasting_line(alert: Alert) -> bool:
+    return alert.code in RESTARTED & LASTING_CLASSES and not alert.kernel and not alert.recovered
+
+
+def _restarted(alert: Alert, index: TrackIndex) -> Alert:
+    for track in index.of(alert):
+        later = later_marks(alert, track)
+        above = track.marks[: track.marks.index(later[0])] if later else []
+        if later and track.complete and begins_anew([*above[-1:], later[0]]):
+            return structs.replace(
+                alert,
+                severity="warning",
+                recovered=True,
+                recovered_at=later[0].at,
+                recovered_step=later[0].step,
+                text=f"{alert.text}; restarted, went on at step {later[0].step}",
+            )
+    return alert
