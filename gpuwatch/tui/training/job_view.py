@@ -1,4 +1,4 @@
-"""What screen 6 looks at: one job, worked out anew about once a second however often is painted."""
+"""What screen 6 looks at: one job, worked out anew about once a second (less often when it is large)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from gpuwatch.tui.model.view_state import ViewState
 
 EVERY_S, OLD_S = 1.0, 3.0
 """What is older than the second was not looked at for a while."""
+RANKS_IN_TIME = 2048
+"""A job with more ranks is worked out less often: the work for a second grows no further."""
 CODES = (
     "num.", "train.", "job.hang", "slower_than_peers", "spins_alone", "link_below_peers",
     "lone_gpu", "less_used_than_peers",
@@ -44,10 +46,11 @@ class TrainingView:
         """Work the job out again, if it is time: a part a frame, all of it where what is shown is old."""
         view_state = self._scene
         age_s = math.inf if self.facts is None else abs(view_state.now - self.facts.made_at)
+        slower = 1.0 if self.facts is None else max(1.0, len(self.facts.rows) / RANKS_IN_TIME)
         at_once = (view_state.frozen, view_state.scope.job, self._chosen, self._by_hand) != self._seen or (
-            age_s >= OLD_S and not view_state.frozen
+            age_s >= OLD_S * slower and not view_state.frozen
         )
-        if at_once or (self._work is None and age_s >= EVERY_S and not view_state.frozen):
+        if at_once or (self._work is None and age_s >= EVERY_S * slower and not view_state.frozen):
             self._work = self._begin()
         while self._work is not None:
             facts = next(self._work)
