@@ -80,13 +80,14 @@ class GpuwatchApp(FaultRecovery):
 
     # ---- look
 
-    def _colours(self) -> Colours:
+    def colours(self) -> Colours:
+        """How many colours the terminal shows, and the person wants."""
         if self.no_color:
             return "none"
         return "few" if self.console.color_system in ("standard", "windows") else "many"
 
     def _make_look(self) -> StyleSet:
-        colours = self._colours()
+        colours = self.colours()
         self.set_class(colours != "many", "-plain")  # Textual's own lists mark their cursor by colours alone
         return build_styles(dark=self.current_theme.dark, colours=colours, ascii_only=self._ascii)
 

@@ -93,7 +93,7 @@ async def test_the_cursor_is_seen_without_colours(
     look: Look, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     colours: Colours = "few" if "16" in look else "none"
-    monkeypatch.setattr(GpuwatchApp, "_colours", lambda _: colours)
+    monkeypatch.setattr(GpuwatchApp, "colours", lambda _: colours)
     app = still_app(
         session_with_all(), 95.0, ascii_only="ASCII" in look, no_color=colours == "none",
         theme="gpuwatch-light" if "light" in look else None,
@@ -130,7 +130,7 @@ async def test_the_cursor_of_a_log_is_seen_without_colours(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     colours: Colours = "few" if "16" in look else "none"
-    monkeypatch.setattr(GpuwatchApp, "_colours", lambda _: colours)
+    monkeypatch.setattr(GpuwatchApp, "colours", lambda _: colours)
     async with log_desk(story(), ascii_only="ASCII" in look) as desk:
         await desk.type("c", "0-5")
         for keys in (("up",), ("m", "up"), ("z",), ("b", "B")):
