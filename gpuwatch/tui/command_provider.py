@@ -1,63 +1,146 @@
-"""The command palette's way to any node, GPU or rank by name."""
+"""The command palette's way to any incident, job, metric, node, GPU or rank by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import cast
+from itertools import chain
+from operator import itemgetter
+from typing import NamedTuple, cast
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import DiscoveryHit, Hit, Hits, Matcher, Provider
+from textual.content import Content
 
+from gpuwatch.fleet.nodes.metrics import HEAT_METRICS, METRICS
+from gpuwatch.tui.model.job_scope import summaries
 from gpuwatch.tui.toolkit.cockpit import Cockpit
 from gpuwatch.tui.toolkit.styles import clean
 from gpuwatch.tui.toolkit.text import age_text
 
 MAX_HITS = 60
-"""Hits that are offered at once."""
+"""Hits that are offered at once, the best first."""
 MAX_AT_FIRST = 6
-"""Nodes that are offered before anything is typed."""
+"""Nodes, incidents and jobs, each, that are offered before anything is typed."""
+WORDS_SCORE = 0.1
+"""Of a name that holds what was typed, but not as one piece."""
+MAX_WAYS = 1_000
+"""Ways to place the letters that are tried in one name."""
+
+
+class PaletteEntry(NamedTuple):
+    """What the palette leads to."""
+
+    name: str
+    go: Callable[[], None]
+    note: str
 
 
 class PlaceProvider(Provider):
-    """Nodes as `node`, GPUs as `node gpu N`, ranks as `rank N`, also where their process has ended."""
+    """Incidents, jobs, metrics, nodes, GPUs as `node gpu N`, and ranks as `rank N`, ended ones included."""
 
     @property
     def _cockpit(self) -> Cockpit:
         return cast("Cockpit", self.app)
 
-    def _places(self) -> Iterator[tuple[str, partial[None], str]]:
+    def _incidents(self) -> Iterator[PaletteEntry]:
         app = self._cockpit
+        for each in app.view_state.snapshot.incidents:
+            note = "resolved" if each.over else "acknowledged" if each.acknowledged else "active"
+            text = clean(f"incident {each.number}: {each.headline}")
+            yield PaletteEntry(text, partial(app.show_incidents, each.id), f"incident, {note}")
+
+    def _jobs(self) -> Iterator[PaletteEntry]:
+        app, view_state = self._cockpit, self._cockpit.view_state
+        whole = view_state.frozen_fleet or view_state.session.fleet
+        for each in summaries(whole, view_state.seats):
+            note = f"job, {each.ranks} ranks, {'running' if each.running else 'ended'}; shows it alone"
+            yield PaletteEntry(clean(f"job {each.job}"), partial(app.show_job, each.job), note)
+        if view_state.scope.job is not None:
+            yield PaletteEntry("all jobs", partial(app.show_job, ""), "shows every job")
+
+    def _metrics(self) -> Iterator[PaletteEntry]:
+        for name in HEAT_METRICS:
+            note = f"metric of the heat map: {METRICS[name].title}"
+            yield PaletteEntry(f"metric {name}", partial(self._cockpit.show_metric, name), note)
+
+    def _ranks(self) -> Iterator[PaletteEntry]:
+        app = self._cockpit
+        alone = app.view_state.scope.job
         for job, ranks in app.view_state.seats.jobs.items():
-            for key, place in ranks.items():
+            for key, place in ranks.items() if alone in (None, job) else ():
                 if isinstance(key, int):
                     age = age_text(max(0.0, app.view_state.now - place.seen_at))
                     ended = "" if place.alive else f", ended; seen {age} ago"
                     go = partial(app.show_place, place.node, place.uuid)
-                    yield f"rank {key}", go, clean(f"{place.node}, job {job or 'unnamed'}{ended}")
+                    yield PaletteEntry(
+                        f"rank {key}", go, clean(f"{place.node}, job {job or 'unnamed'}{ended}")
+                    )
+
+    def _nodes(self) -> Iterator[PaletteEntry]:
+        app = self._cockpit
         for node in app.view_state.fleet.nodes.values():
-            yield (
-                clean(node.name),
-                partial(app.show_node, node.name),
-                f"node, {node.state(app.view_state.now)}",
-            )
+            state = node.state(app.view_state.now)
+            yield PaletteEntry(clean(node.name), partial(app.show_node, node.name), f"node, {state}")
             for gpu in node.gpu_list():
                 name = f"{clean(node.name)} gpu {gpu.info.index}"
-                yield name, partial(app.show_gpu, node.name, gpu.info.uuid), clean(gpu.info.name)
+                yield PaletteEntry(
+                    name, partial(app.show_gpu, node.name, gpu.info.uuid), clean(gpu.info.name)
+                )
 
     async def discover(self) -> Hits:
-        """The nodes, before anything is typed."""
-        app = self._cockpit
-        for name in list(app.view_state.fleet.nodes)[:MAX_AT_FIRST]:
-            yield DiscoveryHit(clean(name), partial(app.show_node, name), help="node")
+        """Incidents, jobs and nodes, before anything is typed."""
+        for some in (self._incidents(), self._jobs(), self._nodes()):
+            shown = [each for each in some if " gpu " not in each.name or each.note.startswith("incident")]
+            for name, go, note in shown[:MAX_AT_FIRST]:
+                yield DiscoveryHit(Content(name), go, text=name, help=note)
 
     async def search(self, query: str) -> Hits:
-        """Places whose name holds every word that was typed."""
-        words = query.lower().split()
-        found = 0
-        matcher = self.matcher(query)
-        for name, go, note in self._places():
-            if all(word in name.lower() for word in words):
-                found += 1
-                yield Hit(max(0.1, matcher.match(name)), matcher.highlight(name), go, help=note)
-                if found >= MAX_HITS:
-                    return
+        """The places whose names fit best: fuzzy as Textual's own commands, or all words in any order."""
+        matcher, words = self.matcher(query), query.lower().split()
+        places = chain(self._incidents(), self._jobs(), self._metrics(), self._ranks(), self._nodes())
+        found: list[tuple[float, Sequence[int], PaletteEntry]] = []
+        for place in places:
+            score, offsets = matched(matcher, words, place.name)
+            if score > 0:
+                found.append((score, offsets, place))
+        found.sort(key=itemgetter(0), reverse=True)
+        for score, offsets, place in found[:MAX_HITS]:
+            shown = Content(place.name)  # a headline's brackets are no markup
+            for offset in offsets:
+                shown = shown.stylize(matcher.match_style, offset, offset + 1)
+            yield Hit(score, shown, place.go, text=place.name, help=place.note)
+
+
+def matched(matcher: Matcher, words: Sequence[str], name: str) -> tuple[float, Sequence[int]]:
+    """How well a name fits what was typed (0: not at all), and which of its characters do.
+
+    Textual's matcher tries all ways to place the letters; where these are too many, the first one counts.
+    """
+    lower, typed = name.lower(), "".join(words)
+    places = [found for word in words if (found := lower.find(word)) >= 0]
+    whole = len(places) == len(words)
+    offsets = [
+        place + index for place, word in zip(places, words, strict=False) for index in range(len(word))
+    ]
+    first = offsets if whole else _in_order(typed, lower)
+    if not first:
+        return 0.0, ()
+    query = matcher.query.lower()
+    if query in lower or math.prod(lower.count(letter) for letter in query) <= MAX_WAYS:
+        score, best = matcher.fuzzy_search.match(matcher.query, name)
+        if score:
+            dense = len(best) / (best[-1] - best[0] + 1)
+            return score * dense * (1 - min(len(name), 200) / 1000), best  # of equals the shorter name
+    return WORDS_SCORE, first
+
+
+def _in_order(typed: str, name: str) -> Sequence[int]:
+    """Where the letters stand, each behind the one before; empty: not all of them do."""
+    offsets: list[int] = []
+    for letter in typed:
+        at = name.find(letter, offsets[-1] + 1 if offsets else 0)
+        if at < 0:
+            return ()
+        offsets.append(at)
+    return offsets

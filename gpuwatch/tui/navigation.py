@@ -103,6 +103,14 @@ class Navigation(App[None]):
             self.show_node(name, uuid)
         self.push_screen(GpuScreen(name, uuid))
 
+    def show_metric(self, name: str) -> None:
+        """Show a metric of the heat map, on the fleet's screen."""
+        from gpuwatch.tui.fleet.screen import FleetScreen
+
+        self.action_fleet()
+        if isinstance(self.screen, FleetScreen):
+            self.screen.show_metric(name)
+
     def show_incidents(self, ident: str | None = None) -> None:
         """Open the incidents, with the cursor on one."""
         from gpuwatch.tui.incidents.screen import IncidentsScreen
@@ -293,10 +301,10 @@ class Navigation(App[None]):
         if not jobs:
             self.notify("no job is known; a job is known by its ranks' processes", timeout=3)
             return
-        self.push_screen(JobsScreen(jobs, view_state.scope.job, self.key_of), self._show_job)
+        self.push_screen(JobsScreen(jobs, view_state.scope.job, self.key_of), self.show_job)
 
-    def _show_job(self, job: str | None) -> None:
-        """Take what was chosen; a node or GPU of another job is left for the fleet."""
+    def show_job(self, job: str | None) -> None:
+        """Show a job alone, or all; a node or GPU of another job is left for the fleet."""
         if job is None:
             return
         self.view_state.show_job(job or None)

@@ -228,7 +228,12 @@ class FleetScreen(LiveScreen):
     def action_next_mode(self, step: int) -> None:
         """The next metric of the map."""
         self.heat.cycle_metric(step)
-        self.cockpit.prefer("metric", self.heat.metric.name)
+        self.show_metric(self.heat.metric.name)
+
+    def show_metric(self, name: str) -> None:
+        """Show a metric on the map; it is kept."""
+        self.heat.metric = METRICS[name]
+        self.cockpit.prefer("metric", name)
         self.pull()
 
     def action_zoom(self) -> None:

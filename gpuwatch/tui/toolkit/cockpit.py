@@ -60,6 +60,14 @@ class Cockpit(Protocol):
         """Open a GPU."""
         ...
 
+    def show_job(self, job: str | None) -> None:
+        """Show one job alone on every screen; empty: all jobs; None: as it is."""
+        ...
+
+    def show_metric(self, name: str) -> None:
+        """Show a metric of the heat map, on the fleet's screen."""
+        ...
+
     def show_place(self, node: str, uuid: str | None) -> None:
         """Open a GPU, or a node, over the screen that is shown."""
         ...

@@ -73,7 +73,7 @@ EVERYWHERE = [
         tooltip="freeze or resume the view; gpuwatch keeps collecting"),
     row("app.help", "question_mark,f1", "help", "Help", "show this page", hint=True),
     row("app.palette", "colon", "command_palette", "Go to", hint=True,
-        tooltip="command palette: jump to a node or GPU, change the theme"),
+        tooltip="command palette: every action, incident, job, metric, node, GPU, rank and theme"),
     row("app.palette.ctrl", "ctrl+p", "command_palette", "Go to", "command palette", priority=True),
     row("app.back", "escape,minus", "back", "Back", "go back one screen"),
     row("app.quit", "q", "back_or_quit", "Quit", "go back; quit from the fleet screen", hint=True),
