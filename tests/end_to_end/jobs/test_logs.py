@@ -167,7 +167,7 @@ def test_a_tail_goes_on_where_it_was(tmp_path: Path, logs: Path, fault: object) 
         expected.insert(500, "half a line")
         assert texts(tail) == expected
         assert tail.came == len(expected)
-        assert tail.seams == []
+        assert not tail.seams
 
 
 @pytest.mark.timeout(180)
