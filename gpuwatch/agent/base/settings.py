@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
 MIN_INTERVAL_S = 0.2
-"""NVML's own averages are 1/6 s to 1 s long: a faster tick would only repeat them."""
+"""NVML averages over 1/6 s to 1 s."""
 MAX_INTERVAL_S = 60.0
 
 

@@ -111,14 +111,13 @@ def texts_of(text, speaker):
 
 def _kubernetes_event(record):
     # type: (dict[str, Any]) -> str | None
-    """An event of Kubernetes as `kubectl get events` prints it; None: it is none."""
+    """A line as of `kubectl get events`; None: it is no event."""
     about = record.get("involvedObject") or record.get("regarding")
     reason, message = record.get("reason"), record.get("message") or record.get("note")
     if not isinstance(about, dict) or not isinstance(reason, str):
         return None
-    kind, name = about.get("kind"), about.get("name")
-    parts = (record.get("type"), reason, "{}/{}".format(str(kind).lower(), name), message)
-    return "  ".join(str(part) for part in parts if part is not None)
+    name = "{}/{}".format(str(about.get("kind")).lower(), about.get("name"))
+    return "{}  {}  {}  {}".format(record.get("type"), reason, name, message)
 
 
 def _captured(record):

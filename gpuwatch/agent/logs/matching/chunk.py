@@ -28,7 +28,7 @@ _TRACEBACK = b"Traceback (most recent call last)"
 _END = re.compile(rb"[\r\n]")
 _ROW = re.compile(r"\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)")
 _ENTRY = re.compile(r"\s*\[(\d{1,6})\]:\s*$")
-"""0: the root cause, which torch prints below the list of the other failures."""
+"""0: the root cause."""
 _RANKS = re.compile(r"(?P<rank>\d{1,6}) \(local_rank: (?P<local_rank>\d{1,4})\)")
 _RAISED = re.compile(
     r"[A-Za-z_][\w.]{2,}(?:Error|Exception|Interrupt|Exit|Warning|Closed\w*|Timeout)\b"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_BACK_S = 86400.0
 """A time so far before one above it in the file is not believed: zones explain less."""
 _RAISER = re.compile(r"Traceback \(most recent call last\): \(RANK (\d{1,6})\)")
-"""The head of a traceback of another rank, as torch.distributed.checkpoint prints it on all ranks."""
+"""torch.distributed.checkpoint prints it on all ranks."""
 _TABLE = ("exitcode", "error_file", "traceback")
 """Rows of torch's table of failed ranks that come below the one with the rank."""
 
