@@ -1,0 +1,32 @@
+"""What a training script imports: rank logs, timers, session folders; standard library, torch optional."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .logs.rank_logging import log_process_group as log_process_group
+    from .logs.rank_logging import setup_distributed_logging as setup_distributed_logging
+    from .logs.rank_logging import setup_rank_logging as setup_rank_logging
+
+_HOMES = {
+    "log_process_group": "logs.rank_logging",
+    "setup_distributed_logging": "logs.rank_logging",
+    "setup_rank_logging": "logs.rank_logging",
+}
+"""Name -> the module that has it, which is imported when the name is first used."""
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part of the library when a script uses it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

@@ -1,0 +1,66 @@
+"""Log levels: their names, and the two variables that set them for one run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TRAINING_VARIABLE, MULTIGPU_VARIABLE = "TRAINING_LOG_LEVEL", "MULTIGPU_LOG_LEVEL"
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+
+
+def level_of(value: str | int) -> int:
+    """The level of a name, whatever its case, or of a number.
+
+    Raises:
+        ValueError: there is no such level; the message names those there are.
+    """
+    text = str(value).strip().lower()
+    if text in LEVELS:
+        return LEVELS[text]
+    if text.isdecimal():
+        return int(text)
+    raise ValueError(f"no log level {value!r}: it is one of {', '.join(LEVELS)}, or a number")
+
+
+def variable_level(name: str, env: Mapping[str, str] | None = None) -> int | None:
+    """The level that a variable sets; None where it is not set or names none, which is logged."""
+    value = (os.environ if env is None else env).get(name, "")
+    if not value:
+        return None
+    try:
+        return level_of(value)
+    except ValueError as error:
+        logging.getLogger("gpuwatch.telemetry").warning("%s is ignored: %s", name, error)
+        return None
+
+
+@dataclass(frozen=True)
+class LogLevels:
+    """The least level of a session's records: of the multi-GPU log, and of the two others."""
+
+    training: int = logging.INFO
+    multigpu: int = logging.INFO
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str] | None = None) -> LogLevels:
+        """As `TRAINING_LOG_LEVEL` and `MULTIGPU_LOG_LEVEL` say; INFO without them."""
+        training = variable_level(TRAINING_VARIABLE, env)
+        multigpu = variable_level(MULTIGPU_VARIABLE, env)
+        return cls(
+            logging.INFO if training is None else training, logging.INFO if multigpu is None else multigpu
+        )
+
+    def is_enabled(self, log: str, level: str) -> bool:
+        """Whether a record of this level name goes to this log."""
+        least = self.multigpu if log == "multigpu" else self.training
+        return level_of(level) >= least

@@ -1,0 +1,119 @@
+"""Which rank this process is: from torch.distributed once it runs, else from the launcher's variables.
+
+torch is never imported here: a script that uses it has done so.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+WORLD_SIZE_VARIABLES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""torchrun's go first: under srun with one task a node, Slurm counts nodes."""
+
+
+@dataclass(frozen=True)
+class RankFacts:
+    """The place of this process in its job."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class ProcessGroupFacts:
+    """The default process group of torch.distributed."""
+
+    backend: str
+    rank: int
+    world_size: int
+    master: str | None
+    """Address and port of the rendezvous; None: the environment does not name it."""
+
+
+def loaded_torch() -> Any:
+    """The module torch if the script has imported it, else None."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "Tensor") else None  # a module that is being imported has none yet
+
+
+def distributed() -> Any:
+    """torch.distributed with a default process group, else None."""
+    dist = getattr(loaded_torch(), "distributed", None)
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    return dist
+
+
+def _number(env: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
+    for name in names:
+        value = env.get(name, "").strip()
+        if value.isdecimal():
+            return int(value)
+    return default
+
+
+def identify(env: Mapping[str, str] | None = None) -> RankFacts:
+    """The rank of this process; 0 of 1 where neither torch nor a launcher names one."""
+    env = os.environ if env is None else env
+    dist = distributed()
+    rank = dist.get_rank() if dist else _number(env, RANK_VARIABLES, 0)
+    world_size = dist.get_world_size() if dist else _number(env, WORLD_SIZE_VARIABLES, 1)
+    local_rank = _number(env, LOCAL_RANK_VARIABLES, rank if dist else 0)
+    return RankFacts(rank, local_rank, max(world_size, rank + 1), socket.gethostname(), os.getpid())
+
+
+def process_group(env: Mapping[str, str] | None = None) -> ProcessGroupFacts | None:
+    """The default process group, or None before `init_process_group`."""
+    dist = distributed()
+    if dist is None:
+        return None
+    env = os.environ if env is None else env
+    address, port = env.get("MASTER_ADDR"), env.get("MASTER_PORT")
+    master = f"{address}:{port}" if address and port else None
+    return ProcessGroupFacts(str(dist.get_backend()), dist.get_rank(), dist.get_world_size(), master)
+
+
+def all_gather(value: Any) -> list[Any]:
+    """The value of every rank, by rank; a list of one without a process group.
+
+    A collective: all ranks call it, or none.
+    """
+    dist = distributed()
+    if dist is None or dist.get_world_size() == 1:
+        return [value]
+    values: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+STATED_PREFIXES = (
+    "CUDA_", "NCCL_", "TORCH_", "PYTORCH_", "TORCHELASTIC_", "SLURM_", "OMP_", "GLOO_", "OMPI_", "GPUWATCH_",
+    "ACCELERATE_", "HSA_", "ROCR_",
+)  # fmt: skip
+STATED_VARIABLES = frozenset((
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+    "HF_HOME", "WANDB_MODE", "WANDB_PROJECT", "WANDB_NAME", "WANDB_RUN_GROUP", "MKL_NUM_THREADS",
+    "TRAINING_LOG_LEVEL",
+    "MULTIGPU_LOG_LEVEL",
+))  # fmt: skip
+"""Variables that logs and summaries state; all others stay in the process."""
+
+
+def stated_environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that steer a training, sorted; by an allow-list."""
+    env = os.environ if env is None else env
+    return {
+        name: env[name]
+        for name in sorted(env)
+        if name in STATED_VARIABLES or name.startswith(STATED_PREFIXES)
+    }

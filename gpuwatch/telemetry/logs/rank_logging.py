@@ -1,0 +1,171 @@
+"""`setup_rank_logging`: a log file for this rank, the console for rank 0, the facts of the rank."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import IO
+
+from ..base.json_files import mask_secrets
+from ..base.levels import MULTIGPU_VARIABLE, TRAINING_VARIABLE, level_of, variable_level
+from ..base.ranks import RankFacts, identify, process_group, stated_environment
+from ..session.folder import RUN_VARIABLE, named_folder
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+RECORD_FORMAT = "%(asctime)s - Rank %(rank)s - %(name)s - %(levelname)s - %(message)s"
+MAX_FILE_BYTES, BACKUPS = 100 * 1024 * 1024, 5
+DEPENDENCIES = (
+    "accelerate", "datasets", "deepspeed", "filelock", "fsspec", "huggingface_hub", "lightning", "peft",
+    "pytorch_lightning", "tokenizers", "torch", "transformers", "trl", "urllib3", "wandb",
+)  # fmt: skip
+"""Loggers whose records go to the rank's file from `dep_log_level` on."""
+MULTIGPU_CHILD = "multigpu"
+"""The child logger of process groups and communication; `MULTIGPU_LOG_LEVEL` is its level."""
+
+
+class RankFilter(logging.Filter):
+    """Give each record the rank that the format names."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__()
+        self.rank = rank
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Pass every record."""
+        record.rank = self.rank
+        return True
+
+
+class RankFileHandler(RotatingFileHandler):
+    """A rotated file that holds its lock, so that a second process of the same rank takes another one."""
+
+    def _open(self) -> IO[str]:  # type: ignore[override]
+        stream = super()._open()
+        if fcntl is not None:
+            try:
+                fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                stream.close()
+                raise
+            except OSError:  # the file system has no locks
+                pass
+        return stream
+
+
+def setup_rank_logging(
+    log_dir: str | os.PathLike[str] | None = None,
+    *,
+    log_level: str | int | None = None,
+    dep_log_level: str | int = "warning",
+    max_bytes: int = MAX_FILE_BYTES,
+    backups: int = BACKUPS,
+    env: Mapping[str, str] | None = None,
+) -> logging.Logger:
+    """The logger `rank_N`, with a file of its own and, on rank 0, the console.
+
+    The file takes DEBUG and above, the console INFO and above; `TRAINING_LOG_LEVEL` or `log_level` sets both,
+    `MULTIGPU_LOG_LEVEL` the level of the child logger `multigpu`. A second call replaces the first.
+
+    Args:
+        log_dir: Where `rank_N.log` is; by default the folder of `gpuwatch run`, else `logs`.
+        log_level: Where the variable is not set.
+        dep_log_level: Of transformers, tokenizers, torch and other dependencies.
+        max_bytes: Of one file, before it becomes `rank_N.log.1`.
+        backups: Older files that are kept.
+        env: The environment; that of the process by default.
+
+    Raises:
+        ValueError: a level does not exist.
+        OSError: the folder or the file cannot be written.
+    """
+    env = os.environ if env is None else env
+    facts = identify(env)
+    chosen = variable_level(TRAINING_VARIABLE, env)
+    if chosen is None and log_level is not None:
+        chosen = level_of(log_level)
+    dependency_level = level_of(dep_log_level)
+    logger = logging.getLogger(f"rank_{facts.rank}")
+    _release(logger)
+    file = _file_handler(_folder(log_dir, env), facts, max_bytes, backups)
+    file.setLevel(logging.DEBUG if chosen is None else chosen)
+    handlers: list[logging.Handler] = [file]
+    if facts.rank == 0:
+        console = logging.StreamHandler(sys.stderr)
+        console.setLevel(logging.INFO if chosen is None else chosen)
+        handlers.append(console)
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(RECORD_FORMAT))
+        handler.addFilter(RankFilter(facts.rank))
+        logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False  # a root logger with a console of its own would print every record again
+    multigpu = variable_level(MULTIGPU_VARIABLE, env)
+    logger.getChild(MULTIGPU_CHILD).setLevel(logging.NOTSET if multigpu is None else multigpu)
+    for name in DEPENDENCIES:
+        dependency = logging.getLogger(name)
+        dependency.setLevel(dependency_level)
+        dependency.addHandler(file)
+    _log_start(logger, facts, env)
+    return logger
+
+
+setup_distributed_logging = setup_rank_logging
+
+
+def log_process_group(logger: logging.Logger, env: Mapping[str, str] | None = None) -> None:
+    """Log backend, world size and rendezvous of the process group, or that there is none yet."""
+    group = process_group(env)
+    child = logger.getChild(MULTIGPU_CHILD)
+    if group is None:
+        child.info("Process group: not initialized")
+        return
+    child.info("Distributed backend: %s", group.backend)
+    child.info("World size: %d", group.world_size)
+    child.info("Local rank: %d", identify(env).local_rank)
+    child.info("Process group: initialized, rank %d, master %s", group.rank, group.master or "unknown")
+
+
+def _folder(log_dir: str | os.PathLike[str] | None, env: Mapping[str, str]) -> Path:
+    session = named_folder(env)
+    own = session.ranks if session else Path("logs")
+    folder = own if log_dir is None else Path(log_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _file_handler(folder: Path, facts: RankFacts, max_bytes: int, backups: int) -> RankFileHandler:
+    name = folder / f"rank_{facts.rank}.log"
+    try:
+        return RankFileHandler(str(name), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+    except BlockingIOError:  # another process says that it is this rank
+        own = folder / f"rank_{facts.rank}.pid{facts.pid}.log"
+        handler = RankFileHandler(str(own), maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+        remedy = "call setup_rank_logging after init_process_group, or start the ranks with RANK set"
+        text = "another process writes %s, this one writes %s: %s"
+        logging.getLogger("gpuwatch.telemetry").warning(text, name, own.name, remedy)
+        return handler
+
+
+def _release(logger: logging.Logger) -> None:
+    """Take the handlers of an earlier call away, also from the dependencies."""
+    for handler in [each for each in logger.handlers if any(isinstance(f, RankFilter) for f in each.filters)]:
+        for each in (logger, *map(logging.getLogger, DEPENDENCIES)):
+            each.removeHandler(handler)
+        handler.close()
+
+
+def _log_start(logger: logging.Logger, facts: RankFacts, env: Mapping[str, str]) -> None:
+    place = f"Rank: {facts.rank} | Local rank: {facts.local_rank} | World size: {facts.world_size}"
+    run = f" | Run: {env[RUN_VARIABLE]}" if env.get(RUN_VARIABLE) else ""
+    logger.info("%s | Host: %s | PID: %d%s", place, facts.host, facts.pid, run)
+    stated = mask_secrets(stated_environment(env))
+    logger.debug("Environment: %s", " ".join(f"{name}={value}" for name, value in stated.items()) or "-")
+    log_process_group(logger, env)

@@ -1,0 +1,107 @@
+"""The session folder of document `docs/sessions.md`: its id, its files, how it is made."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+DIRECTORY_VARIABLE, RUN_VARIABLE = "GPUWATCH_RUN_DIR", "GPUWATCH_RUN_ID"
+"""Set by `gpuwatch run`: the session folder that a script writes into, and the id of the run."""
+MAX_SAME_SECOND = 1000
+
+
+@dataclass(frozen=True)
+class SessionFolder:
+    """The paths of one session's files."""
+
+    path: Path
+
+    @classmethod
+    def existing(cls, path: Path) -> SessionFolder:
+        """A folder that is there.
+
+        Raises:
+            NotADirectoryError: it is not.
+        """
+        if not path.is_dir():
+            raise NotADirectoryError(f"{path} is no session folder")
+        return cls(path.resolve())
+
+    @property
+    def id(self) -> str:
+        """The session id: the folder's name."""
+        return self.path.name
+
+    def file(self, ending: str) -> Path:
+        """One of the five files: `training_<id>_<ending>`."""
+        return self.path / f"{self.id}_{ending}"
+
+    @property
+    def main_log(self) -> Path:
+        """Progress for people."""
+        return self.file("main.log")
+
+    @property
+    def multigpu_log(self) -> Path:
+        """Process group and communication."""
+        return self.file("multigpu.log")
+
+    @property
+    def performance_log(self) -> Path:
+        """Throughput, GPU samples, performance warnings."""
+        return self.file("performance.log")
+
+    @property
+    def summary_json(self) -> Path:
+        """The summary for programs."""
+        return self.file("summary.json")
+
+    @property
+    def summary_txt(self) -> Path:
+        """The summary for people."""
+        return self.file("summary.txt")
+
+    @property
+    def parts(self) -> Path:
+        """What other ranks and nodes add to the summary; made when it is used."""
+        return self.path / "parts"
+
+    @property
+    def ranks(self) -> Path:
+        """One log per rank; made when it is used."""
+        return self.path / "ranks"
+
+    def rank_part(self, rank: int) -> Path:
+        """The part of a rank."""
+        return self.parts / f"rank_{rank:04d}.json"
+
+
+def create_session_folder(logs: Path, start: float) -> SessionFolder:
+    """Make a folder for a new session, mode 0700, under a name that no other session has.
+
+    Args:
+        logs: The folder of all sessions; made where it is missing.
+        start: Unix seconds; the id states it in local time.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    name = time.strftime("training_%Y%m%d_%H%M%S", time.localtime(start))
+    for number in range(1, MAX_SAME_SECOND):
+        path = logs / (name if number == 1 else f"{name}_{number}")
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return SessionFolder(path.resolve())
+    raise FileExistsError(f"{logs / name}: {MAX_SAME_SECOND} sessions started in this second")
+
+
+def named_folder(env: Mapping[str, str] | None = None) -> SessionFolder | None:
+    """The folder that `gpuwatch run` has made for this run; None: it runs alone, or the folder is gone."""
+    path = (os.environ if env is None else env).get(DIRECTORY_VARIABLE, "")
+    return SessionFolder.existing(Path(path)) if path and Path(path).is_dir() else None

@@ -1,0 +1,171 @@
+"""The summary of a session: its keys, how it is written, and how parts of ranks are merged into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.json_files import write_json, write_text_whole
+from .folder import SessionFolder
+from .summary_text import summary_text
+
+FORMAT, PART_FORMAT, VERSION = "gpuwatch-session", "gpuwatch-session-part", 1
+SCALARS = (
+    "format", "version", "writer", "id", "run_id", "name", "status", "exit_code", "exit_signal", "error",
+    "command", "mode", "forced_single_gpu", "world_size", "gpu_count", "node_count", "backend",
+    "mixed_precision", "start", "end", "duration_s", "steps", "last_step", "total_steps", "epochs",
+    "steps_per_s", "steady_steps_per_s", "samples_per_s", "tokens_per_s", "mfu_step", "mfu_overall",
+    "final_loss", "best_loss", "final_learning_rate", "final_grad_norm",
+)  # fmt: skip
+OBJECTS: Mapping[str, tuple[str, ...]] = {
+    "model": ("name", "parameters", "trainable_parameters", "dtype", "memory_bytes"),
+    "batch": ("global_size", "per_device_size", "gradient_accumulation_steps", "sequence_length"),
+    "step_time_s": ("count", "mean", "std_dev", "min", "p50", "p95", "p99", "max"),
+    "system": (
+        "hostname", "os", "kernel", "cpu_model", "cpu_count", "memory_bytes", "driver", "cuda",
+    ),
+    "evaluation": (), "timers": (), "configuration": (), "environment": (), "packages": (),
+}  # fmt: skip
+"""Objects, with the keys that are always there."""
+LISTS: Mapping[str, tuple[str, ...]] = {
+    "evaluations": (),
+    "gpus": ("node", "index"),
+    "communication": ("operation",),
+    "ranks": ("rank",),
+    "nodes": ("name",),
+    "warnings": ("class",),
+    "parts": (),
+}
+"""Lists, with the keys that name one entry."""
+
+
+COMMUNICATION_SUMS = ("count", "bytes_total", "time_total_s")
+
+
+def empty_summary() -> dict[str, Any]:
+    """All keys of version 1: unknown scalars are None, lists and open objects empty."""
+    summary: dict[str, Any] = dict.fromkeys(SCALARS)
+    summary.update({name: dict.fromkeys(keys) for name, keys in OBJECTS.items()})
+    summary.update({name: [] for name in LISTS})
+    summary.update(format=FORMAT, version=VERSION)
+    return summary
+
+
+def write_summary(folder: SessionFolder, summary: Mapping[str, Any]) -> None:
+    """Write the JSON file and, unless the session runs, the text; whole or not at all.
+
+    Raises:
+        OSError: a file cannot be written; what was there stays.
+    """
+    write_json(folder.summary_json, summary)
+    if summary.get("status") != "running":
+        write_text_whole(folder.summary_txt, summary_text(summary))
+
+
+def write_part(path: Path, part: Mapping[str, Any]) -> None:
+    """Write what one rank or node adds.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_json(path, {"format": PART_FORMAT, "version": VERSION, **part})
+
+
+def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A summary with what ranks and nodes add to it.
+
+    Of scalars and objects the summary's own value counts, else that of the lowest rank; entries of lists are
+    joined by what names them; communication is summed by operation and warnings by class. Values of a wrong
+    type are left out: parts come from other machines.
+    """
+    ordered = sorted((part for part in parts if isinstance(part, Mapping)), key=_rank_of)
+    merged = {**empty_summary(), **summary}
+    for name in SCALARS[3:]:
+        found = [part[name] for part in ordered if part.get(name) is not None]
+        if merged[name] is None and found:
+            merged[name] = found[0]
+    for name, keys in OBJECTS.items():
+        sources = [source for source in (summary, *ordered) if isinstance(source.get(name), Mapping)]
+        merged[name] = dict.fromkeys(keys)
+        for source in reversed(sources if keys else [each for each in sources if each[name]][:1]):
+            merged[name].update({key: value for key, value in source[name].items() if value is not None})
+    for name in ("gpus", "ranks", "nodes"):
+        merged[name] = _joined(LISTS[name], _entries(name, summary, *ordered))
+    merged["communication"] = sum_communication(_entries("communication", summary, *ordered))
+    merged["warnings"] = sum_warnings(_entries("warnings", summary, *ordered))
+    if not merged["evaluations"]:
+        merged["evaluations"] = next((part["evaluations"] for part in ordered if part.get("evaluations")), [])
+    return merged
+
+
+def _rank_of(part: Mapping[str, Any]) -> tuple[bool, int]:
+    """By rank; parts of nodes, which have none, last."""
+    rank = part.get("rank")
+    return (not isinstance(rank, int), rank if isinstance(rank, int) else _whole(part.get("node_rank")))
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _entries(name: str, *sources: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        entry
+        for source in sources
+        for entry in (source.get(name) if isinstance(source.get(name), list) else ()) or ()
+        if isinstance(entry, Mapping)
+    ]
+
+
+def _joined(keys: tuple[str, ...], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry a name; of its values the first that is known."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for entry in entries:
+        kept = found.setdefault(tuple(str(entry.get(key)) for key in keys), {})
+        kept.update({key: value for key, value in entry.items() if kept.get(key) is None})
+    return sorted(found.values(), key=lambda entry: [_sortable(entry.get(key)) for key in keys])
+
+
+def _sortable(value: Any) -> tuple[str, float]:
+    return ("", float(value)) if isinstance(value, (int, float)) else (str(value), 0.0)
+
+
+def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry an operation, with the means of all; bytes and times of those that state them."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        name = str(entry.get("operation"))
+        total = found.setdefault(name, {"operation": name, **dict.fromkeys(COMMUNICATION_SUMS), "ranks": []})
+        for key in COMMUNICATION_SUMS:
+            if isinstance(entry.get(key), (int, float)):
+                total[key] = (total[key] or 0) + entry[key]
+        shares = [each.get("share_of_step_time") for each in (total, entry)]
+        known = [share for share in shares if isinstance(share, (int, float))]
+        total["share_of_step_time"] = max(known) if known else None
+        ranks = entry.get("ranks")
+        stated = [rank for rank in ranks if isinstance(rank, int)] if isinstance(ranks, list) else []
+        total["ranks"] = sorted({*total["ranks"], *stated})
+    for total in found.values():
+        count, size, seconds = total["count"], total["bytes_total"], total["time_total_s"]
+        total["bytes_avg"] = size / count if size is not None and count else None
+        total["time_avg_s"] = seconds / count if seconds is not None and count else None
+        total["bandwidth_avg_bps"] = size / seconds if size is not None and seconds else None
+    return [found[name] for name in sorted(found)]
+
+
+def sum_warnings(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry a class: the counts summed, the first and last times, the first example."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        name = str(entry.get("class"))
+        if name not in found:
+            found[name] = dict(entry)
+            continue
+        kept = found[name]
+        kept["count"] = _whole(kept.get("count")) + _whole(entry.get("count"))
+        for key, choose in (("first", min), ("last", max)):
+            times = [each for each in (kept.get(key), entry.get(key)) if isinstance(each, (int, float))]
+            kept[key] = choose(times) if times else None
+    return [found[name] for name in sorted(found)]

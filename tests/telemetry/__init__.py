@@ -1,0 +1,1 @@
+"""The library that training scripts import."""

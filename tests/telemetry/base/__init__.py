@@ -1,0 +1,1 @@
+"""Files, masks and ranks of the library."""

@@ -1,0 +1,1 @@
+"""Session folders as the library writes them."""
