@@ -30,6 +30,10 @@ PACKAGE_OF = {
     "zsh": "zsh",
     "getconf": "libc-bin",
     "make": "make",
+    "promtool": "prometheus",
+    "prometheus": "prometheus",
+    "amtool": "prometheus-alertmanager",
+    "prometheus-alertmanager": "prometheus-alertmanager",
     "unshare": "util-linux",
 }
 C_HEADERS = "libc6-dev"

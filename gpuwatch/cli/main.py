@@ -50,6 +50,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "check",
         "Run the preflight checks of a job.",
     ),
+    "exporter": (
+        "gpuwatch.cli.monitor.exporter",
+        "exporter",
+        "Serve Prometheus metrics of nodes, GPUs, ranks and alerts.",
+    ),
     "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
     "config": (

@@ -1,0 +1,114 @@
+"""`gpuwatch exporter`: Prometheus metrics of a session."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.source import Refusal, Source, source_options
+
+if TYPE_CHECKING:
+    from gpuwatch.report.exporter.scrape import Scraper
+    from gpuwatch.report.exporter.server import MetricsServer
+    from gpuwatch.session import Session
+
+POLL_S = 0.5
+"""Frames wait so long at most until they are looked at; a scrape does not."""
+DEFAULT_LISTEN = "127.0.0.1:9480"
+
+
+@click.command()
+@source_options
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    help="Where to serve /metrics; :PORT is every interface.",
+)
+@click.option(
+    "--web-config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="TLS and users, in the format of Prometheus' exporters (tls_server_config, basic_auth_users).",
+)
+@click.option(
+    "--dcgm-names", is_flag=True, help="Also write the DCGM_FI_* names and labels of dcgm-exporter."
+)
+@click.option(
+    "--max-series",
+    type=click.IntRange(1_000, 5_000_000),
+    default=200_000,
+    show_default=True,
+    help="Samples of one page; what is over it is left out and counted.",
+)
+def exporter(source: Source, listen: str, web_config: Path | None, dcgm_names: bool, max_series: int) -> int:
+    """Serve Prometheus metrics of nodes, GPUs, ranks, jobs, alerts and incidents.
+
+    A value that is not known is absent, never 0. The page is made when it is scraped. Ctrl-C ends it.
+
+    Exit status: 0 ended by Ctrl-C or TERM, 2 wrong usage, or the address cannot be bound.
+    """
+    from gpuwatch.report.exporter.scrape import Scraper
+
+    server = open_server(listen, web_config)
+    scraper = Scraper(max_series, dcgm_names)
+    try:
+        with leaving_politely(), source.session() as session:
+            server.start()
+            click.echo(f"gpuwatch: metrics at {server.url}", err=True)
+            serve(session, server, scraper)
+    except KeyboardInterrupt:
+        return exit_codes.HEALTHY
+    finally:
+        server.close()
+    return exit_codes.HEALTHY
+
+
+def open_server(listen: str, web_config: Path | None) -> MetricsServer:
+    """Bind the address; a warning where strangers can reach it.
+
+    Raises:
+        click.ClickException: it is no address or cannot be bound, or the configuration has problems.
+    """
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.report.exporter.server import ListenError, MetricsServer
+    from gpuwatch.report.exporter.web_config import read_web_config
+
+    try:
+        server = MetricsServer(listen, None if web_config is None else read_web_config(web_config))
+    except HostsError as error:
+        raise Refusal(list(error.problems)) from error
+    except ListenError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--listen") from error
+    except OSError as error:
+        raise Refusal([f"--listen {listen}: {error.strerror or error}"]) from error
+    if server.exposed:
+        click.echo(
+            f"gpuwatch: everybody who reaches {server.url} can read it; --web-config sets TLS and users",
+            err=True,
+        )
+    return server
+
+
+def serve(session: Session, server: MetricsServer, scraper: Scraper) -> None:
+    """Poll a started session and make pages, until interrupted."""
+    told = 0
+    while True:
+        session.poll()
+        server.answer(lambda: scraper.page(session.fleet, session.book, time.monotonic(), time.time()))
+        if scraper.dropped > 0 and not told:
+            told = scraper.dropped
+            click.echo(
+                f"gpuwatch: {told} samples are over the bounds of the exporter and left out; "
+                "gpuwatch_exporter_dropped_series counts them, --max-series sets the largest bound",
+                err=True,
+            )
+        server.wait(POLL_S)

@@ -1,0 +1,1 @@
+"""`gpuwatch exporter`: the facts of a session as Prometheus metrics over HTTP."""

@@ -1,0 +1,67 @@
+"""Alerts and incidents as metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.link.prometheus.series.tier_series import MetricFamily
+from gpuwatch.report.exporter.page import MetricsPage, labels
+
+MAX_ALERTS_SHOWN = 2_000
+"""Firing ones with labels of their own, the gravest and newest first; the counts have all."""
+MAX_INCIDENTS_SHOWN = 200
+
+ALERTS = MetricFamily(
+    "gpuwatch_alerts", "gauge", "Firing alerts that are not silenced or acknowledged, by severity."
+)
+ALERT = MetricFamily("gpuwatch_alert_firing", "gauge", "1: this alert fires.")
+INCIDENTS = MetricFamily("gpuwatch_incidents", "gauge", "Active incidents, by severity.")
+INCIDENTS_SEEN = MetricFamily(
+    "gpuwatch_incidents_seen_total", "counter", "Incidents since gpuwatch was started."
+)
+INCIDENT = MetricFamily(
+    "gpuwatch_incident_active", "gauge", "1: this incident is active; its root cause in labels."
+)
+INCIDENT_START = MetricFamily(
+    "gpuwatch_incident_start_timestamp_seconds", "gauge", "When the root cause of an incident happened."
+)
+INCIDENT_RANKS = MetricFamily(
+    "gpuwatch_incident_followers", "gauge", "Ranks (nodes, where no ranks are known) that only follow."
+)
+
+
+def alert_metrics(page: MetricsPage, book: AlertBook) -> None:
+    """What fires now."""
+    for severity, count in book.counts.items():
+        page.put(ALERTS, f'severity="{severity}"', count)
+    firing = [
+        each
+        for each in book.alerts.values()
+        if each.state == "firing" and not each.silenced and not each.acknowledged
+    ]
+    firing.sort(key=lambda each: (ORDER.index(each.severity), -each.first))
+    page.dropped += max(0, len(firing) - MAX_ALERTS_SHOWN)
+    for alert in firing[:MAX_ALERTS_SHOWN]:
+        place = {"node": alert.node, "gpu": alert.gpu, "rank": alert.rank, "job": alert.job}
+        own = labels({"code": alert.code, "severity": alert.severity, **place})
+        if page.is_new("alert", own):
+            page.put(ALERT, own, 1)
+
+
+def incident_metrics(page: MetricsPage, book: AlertBook) -> None:
+    """The incidents that are not over; `number` counts from 1 in a session."""
+    active = [each for each in book.incidents if not each.over]
+    counted = Counter(each.severity for each in active)
+    for severity in ORDER:
+        page.put(INCIDENTS, f'severity="{severity}"', counted[severity])
+    page.put(INCIDENTS_SEEN, "", max((each.number for each in book.incidents), default=0))
+    page.dropped += max(0, len(active) - MAX_INCIDENTS_SHOWN)
+    for incident in active[:MAX_INCIDENTS_SHOWN]:
+        place = {"node": incident.node, "gpu": incident.gpu, "rank": incident.rank, "job": incident.job}
+        about = {"number": incident.number, "class": incident.code, "severity": incident.severity}
+        own = labels({**about, **place, "confidence": incident.confidence})
+        page.put(INCIDENT, own, 1)
+        page.put(INCIDENT_START, f'number="{incident.number}"', incident.first or None)
+        page.put(INCIDENT_RANKS, f'number="{incident.number}"', incident.followers)

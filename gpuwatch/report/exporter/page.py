@@ -1,0 +1,89 @@
+"""The text of one scrape: samples by family, within a bound, in text format 0.0.4 or as OpenMetrics 1.0.
+
+The writer is our own: prometheus-client takes 9 us a sample (16 us as OpenMetrics), and a page of 64 nodes of
+8 GPUs has 28,000 samples: more than the 1 % of a core that a scrape every 15 s may cost. Tests read the pages
+with its two parsers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from gpuwatch.link.prometheus.series.tier_series import MetricFamily
+from gpuwatch.plain import plain
+
+MAX_SERIES = 200_000
+"""Of one page: about 4,000 GPUs. Prometheus itself refuses a scrape of more where `sample_limit` says so."""
+MAX_LABEL_CHARS = 200
+TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def label(name: str, value: object) -> str:
+    """`name="value"` with a value that is harmless, short, and valid in both formats."""
+    text = plain(str(value))
+    if len(text) > MAX_LABEL_CHARS:
+        text = text[: MAX_LABEL_CHARS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    if "\\" in text or '"' in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name}="{text}"'
+
+
+def labels(values: Mapping[str, object]) -> str:
+    """Several of them; one whose value is None is left out, which to Prometheus is the same as empty."""
+    return ",".join([label(name, value) for name, value in values.items() if value is not None])
+
+
+class MetricsPage:
+    """Collects the samples of one scrape. What comes first is kept; what is over the bound is counted."""
+
+    def __init__(self, most: int = MAX_SERIES) -> None:
+        self.room = most
+        """Samples that may still be added."""
+        self.dropped = 0
+        """Samples that were over the bound."""
+        self._lines: dict[MetricFamily, list[str]] = {}
+        self._seen: set[tuple[str, str]] = set()
+
+    def put(self, family: MetricFamily, labelled: str, value: float | None) -> None:
+        """Add a sample. `labelled`: as `labels` gives it. None is unknown: it is absent, never 0."""
+        if value is None:
+            return
+        if self.room <= 0:
+            self.dropped += 1
+            return
+        self.room -= 1
+        lines = self._lines.get(family)
+        if lines is None:
+            lines = self._lines[family] = []
+        text = repr(value) if math.isfinite(value) else _odd(value)
+        lines.append(f"{family.name}{{{labelled}}} {text}\n" if labelled else f"{family.name} {text}\n")
+
+    def is_new(self, what: str, labelled: str) -> bool:
+        """Whether this is the first thing of its kind with these labels: a node may report a name twice."""
+        key = (what, labelled)
+        new = key not in self._seen
+        self._seen.add(key)
+        return new
+
+    def text(self, *, openmetrics: bool = False) -> bytes:
+        """The page as it is sent."""
+        parts: list[str] = []
+        for family, lines in self._lines.items():
+            name, kind = family.name, str(family.kind)
+            if openmetrics:
+                name = name.removesuffix("_info" if kind == "info" else "_total")
+                if kind == "counter" and name == family.name:
+                    kind = "unknown"  # dcgm-exporter's counters, which OpenMetrics would rename
+            elif kind == "info":
+                kind = "gauge"
+            parts.append(f"# HELP {name} {family.help}\n# TYPE {name} {kind}\n")
+            parts.extend(lines)
+        if openmetrics:
+            parts.append("# EOF\n")
+        return "".join(parts).encode("utf-8", "replace")
+
+
+def _odd(value: float) -> str:
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

@@ -1,0 +1,83 @@
+"""One scrape of a session: the most important first, so that a bound cuts ranks and ports, never alerts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.link.prometheus.series.tier_series import MetricFamily
+from gpuwatch.report.exporter.alert_metrics import alert_metrics, incident_metrics
+from gpuwatch.report.exporter.gpu_metrics import dcgm_metrics, gpu_metrics
+from gpuwatch.report.exporter.job_metrics import job_facts, job_metrics, rank_metrics
+from gpuwatch.report.exporter.node_metrics import node_metrics
+from gpuwatch.report.exporter.page import MAX_SERIES, MetricsPage, label
+
+OWN_SERIES = 8
+"""Room that is kept for the samples about the page itself."""
+BUILD = MetricFamily("gpuwatch_build_info", "info", "The version of gpuwatch.")
+SERIES_SHOWN = MetricFamily(
+    "gpuwatch_exporter_series", "gauge", "Samples of this page without those about it."
+)
+SERIES_DROPPED = MetricFamily(
+    "gpuwatch_exporter_dropped_series",
+    "gauge",
+    "Samples that the bounds of the exporter left out of this page.",
+)
+SCRAPES = MetricFamily("gpuwatch_exporter_scrapes_total", "counter", "Pages that were made.")
+MAKING = MetricFamily(
+    "gpuwatch_exporter_last_page_duration_seconds", "gauge", "Time that the page before took."
+)
+
+
+@dataclass
+class Scraper:
+    """Makes pages; remembers where ranks ran, and how the last page went."""
+
+    most: int = MAX_SERIES
+    """Samples of a page."""
+    dcgm_names: bool = False
+    """Also write dcgm-exporter's names."""
+    dropped: int = 0
+    """Samples left out of the newest page."""
+    scrapes: int = 0
+    duration_s: float | None = None
+    _placement: RankPlacement = field(default_factory=RankPlacement)
+
+    def page(self, fleet: Fleet, book: AlertBook, now: float, wall: float) -> MetricsPage:
+        """All metrics of this moment. `now`: our monotonic clock; `wall`: the same moment in unix seconds."""
+        began, offset_s = perf_counter(), wall - now
+        page = MetricsPage(self.most - OWN_SERIES)
+        incident_metrics(page, book)
+        alert_metrics(page, book)
+        jobs = list(job_facts(fleet, self._placement, now, wall))
+        for made in jobs:
+            job_metrics(page, made, book.checkpoints, offset_s)
+        for node in fleet.nodes.values():
+            for gpu in node.gpu_list():
+                gpu_metrics(page, node, gpu, now, offset_s)
+        for node in fleet.nodes.values():
+            node_metrics(page, node, now, offset_s)
+        for made in jobs:
+            rank_metrics(page, made, offset_s)
+        if self.dcgm_names:
+            for node in fleet.nodes.values():
+                for gpu in node.gpu_list():
+                    dcgm_metrics(page, node, gpu, now)
+        self._finish(page)
+        self.duration_s = perf_counter() - began
+        return page
+
+    def _finish(self, page: MetricsPage) -> None:
+        self.scrapes += 1
+        self.dropped = page.dropped
+        shown = self.most - OWN_SERIES - page.room
+        page.room = OWN_SERIES
+        page.put(BUILD, label("version", __version__), 1)
+        page.put(SERIES_SHOWN, "", shown)
+        page.put(SERIES_DROPPED, "", self.dropped)
+        page.put(SCRAPES, "", self.scrapes)
+        page.put(MAKING, "", self.duration_s)

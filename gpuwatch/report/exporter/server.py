@@ -1,0 +1,208 @@
+"""The HTTP server of the exporter. Its threads never touch the session: its owner makes the pages."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeAlias
+
+from gpuwatch import __version__
+from gpuwatch.report.exporter.page import OPENMETRICS_TYPE, TEXT_TYPE, MetricsPage
+from gpuwatch.report.exporter.web_config import WebConfig
+
+PAGE_WAIT_S = 8.0
+"""A scrape waits so long for the owner of the session; Prometheus' own limit is 10 s."""
+SAME_PAGE_S = 1.0
+"""Scrapes that come this close together get the same page: scrapers cannot take more than that."""
+CONNECTION_S = 30.0
+"""A connection that says nothing for so long is closed; Prometheus keeps its own open between scrapes."""
+MAX_CONNECTIONS = 64
+GZIP_LEVEL = 1
+ABOUT = f"gpuwatch {__version__}: /metrics for Prometheus\n".encode()
+_Endpoint: TypeAlias = "tuple[str, int]"
+_Connection: TypeAlias = "socket.socket | tuple[bytes, socket.socket]"
+"""As socketserver types what TCP servers accept."""
+
+
+class ListenError(ValueError):
+    """An address to listen at that is none."""
+
+
+def parse_listen(text: str) -> _Endpoint:
+    """`HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for all interfaces.
+
+    Raises:
+        ListenError: it is none of these.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
+        raise ListenError(f"{text!r} is no address; give HOST:PORT, [IPv6]:PORT or :PORT")
+    return host.strip("[]"), int(port)
+
+
+class MetricsServer:
+    """Listens from the start; serves once `start` was called and its owner calls `answer` often."""
+
+    def __init__(self, listen: str, config: WebConfig | None = None) -> None:
+        """Bind the address.
+
+        Raises:
+            ListenError: `listen` is no address.
+            OSError: it cannot be bound.
+        """
+        self.config = config or WebConfig()
+        self._asked = threading.Event()
+        self._made = threading.Condition()
+        self._page: MetricsPage | None = None
+        self._made_at = -SAME_PAGE_S
+        self._turn = 0
+        self.refused = 0
+        """Connections over the bound."""
+        host, port = parse_listen(listen)
+        self._http = _Http((host, port), self)
+        self._thread = threading.Thread(target=self._http.serve_forever, name="metrics", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where the metrics are."""
+        host, port = self._http.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        return f"{'https' if self.config.tls else 'http'}://{shown}:{port}/metrics"
+
+    @property
+    def exposed(self) -> bool:
+        """Whether other machines can reach it, and nobody is asked for a password or certificate."""
+        host = str(self._http.server_address[0])
+        guarded = self.config.users or (self.config.tls and self.config.tls.verify_mode == ssl.CERT_REQUIRED)
+        return not guarded and not (host.startswith("127.") or host == "::1")
+
+    def start(self) -> None:
+        """Serve, in threads of its own."""
+        self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep for so long, or until a scrape waits for a page."""
+        self._asked.wait(seconds)
+
+    def answer(self, make: Callable[[], MetricsPage]) -> None:
+        """Make a page if a scrape waits for one; called by the thread that owns the session."""
+        if self._asked.is_set():
+            self._asked.clear()
+            page = make()
+            with self._made:
+                self._page, self._made_at = page, time.monotonic()
+                self._turn += 1
+                self._made.notify_all()
+
+    def page(self) -> MetricsPage | None:
+        """The page of now, for a server's thread; None: the owner did not make one in time."""
+        with self._made:
+            if self._page is not None and time.monotonic() - self._made_at < SAME_PAGE_S:
+                return self._page
+            turn = self._turn
+            self._asked.set()
+            if self._made.wait_for(lambda: self._turn != turn, PAGE_WAIT_S):
+                return self._page
+            return None
+
+    def close(self) -> None:
+        """Stop listening; connections end with the process."""
+        if self._thread.is_alive():
+            self._http.shutdown()
+        self._http.server_close()
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, at: _Endpoint, metrics: MetricsServer) -> None:
+        self.metrics = metrics
+        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        family, _, _, _, address = socket.getaddrinfo(
+            at[0] or None, at[1], 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE
+        )[0]
+        self.address_family = family
+        super().__init__(address[:2], _Handler)  # type: ignore[arg-type]
+
+    def process_request(self, request: _Connection, client_address: object) -> None:
+        """Serve a connection in a thread, or close it where there are too many."""
+        if not self._room.acquire(blocking=False):
+            self.metrics.refused += 1
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: _Connection, client_address: object) -> None:
+        """One connection, TLS included: a slow handshake holds up nobody else."""
+        try:
+            tls = self.metrics.config.tls
+            if tls is not None and isinstance(request, socket.socket):
+                request.settimeout(CONNECTION_S)
+                request = tls.wrap_socket(request, server_side=True)
+            super().process_request_thread(request, client_address)
+        except OSError:
+            self.shutdown_request(request)  # no TLS, or a client that left
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: _Connection, client_address: object) -> None:
+        """Nothing: a client that leaves in the middle is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = CONNECTION_S
+    server: _Http
+
+    def do_GET(self) -> None:
+        """Metrics at /metrics, one line at /."""
+        metrics, path = self.server.metrics, self.path.partition("?")[0]
+        if not metrics.config.allows(self.headers.get("Authorization")):
+            self._send(
+                401, b"a user and password are needed\n", **{"WWW-Authenticate": 'Basic realm="gpuwatch"'}
+            )
+        elif path == "/metrics":
+            self._metrics()
+        elif path == "/":
+            self._send(200, ABOUT)
+        else:
+            self._send(404, b"not found; see /metrics\n")
+
+    def do_HEAD(self) -> None:
+        """The same without the body."""
+        self.do_GET()
+
+    def _metrics(self) -> None:
+        page = self.server.metrics.page()
+        if page is None:
+            self._send(503, b"the session did not answer in time\n", **{"Retry-After": "5"})
+            return
+        openmetrics = "application/openmetrics-text" in self.headers.get("Accept", "")
+        body, headers = page.text(openmetrics=openmetrics), {}
+        if "gzip" in self.headers.get("Accept-Encoding", ""):
+            body, headers = gzip.compress(body, GZIP_LEVEL), {"Content-Encoding": "gzip"}
+        self._send(200, body, OPENMETRICS_TYPE if openmetrics else TEXT_TYPE, **headers)
+
+    def _send(
+        self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8", **headers: str
+    ) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's name
+        """Nothing on stderr for each request."""
+
+    def version_string(self) -> str:
+        """No version of Python for strangers."""
+        return "gpuwatch"
