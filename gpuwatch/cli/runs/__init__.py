@@ -1,0 +1,1 @@
+"""The commands `runs`: sessions after the fact."""

@@ -1,0 +1,148 @@
+"""`gpuwatch runs`: sessions of training after the fact."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuwatch.cli.shared import completed, exit_codes
+from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.source import Refusal
+from gpuwatch.plain import plain
+
+if TYPE_CHECKING:
+    from gpuwatch.report.output.report_line import ReportLine
+    from gpuwatch.runs.sessions.model.session import TrainingSession
+
+NO_SESSION = "no training session in {logs}; name a folder, or --logs DIR (gpuwatch run makes sessions)"
+
+
+@click.group()
+def runs() -> None:
+    """List, compare and report training sessions.
+
+    A session is a folder logs/training_DATE_TIME, as `gpuwatch run` and gpuwatch.telemetry write it.
+    Without DIR or ID a command takes all sessions below --logs.
+    """
+
+
+def session_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The sessions that a command takes, and whether it prints JSON."""
+    decorators = (
+        click.argument("names", nargs=-1, metavar="[DIR or ID]...", shell_complete=completed.files),
+        click.option(
+            "--logs",
+            default="logs",
+            show_default=True,
+            type=click.Path(path_type=Path),
+            help="Folder that holds the sessions.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md."),
+    )
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+@runs.command("list")
+@session_options
+def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
+    """List sessions: mode, GPUs, steps, duration, steps/s, final loss."""
+    from gpuwatch.report.sessions.comparison import list_lines, session_facts
+
+    sessions = read_sessions(names, logs)
+    if as_json:
+        return print_json({"sessions": [session_facts(each) for each in sessions]})
+    return print_lines(list_lines(sessions))
+
+
+@runs.command()
+@session_options
+def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
+    """Show all that is known of sessions."""
+    from gpuwatch.report.output.report_line import ReportLine
+    from gpuwatch.report.sessions.details import detail_facts, detail_lines
+
+    sessions = read_sessions(names, logs)
+    if as_json:
+        return print_json({"sessions": [detail_facts(each) for each in sessions]})
+    lines: list[ReportLine] = []
+    for session in sessions:
+        lines += [ReportLine("")] if lines else []
+        lines += detail_lines(session)
+    return print_lines(lines)
+
+
+@runs.command()
+@session_options
+def compare(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
+    """Compare sessions on one GPU with sessions on several: speed-up and efficiency."""
+    from gpuwatch.report.sessions.comparison import comparison_facts, comparison_lines
+    from gpuwatch.runs.comparison.compare import compare as compare_sessions
+
+    found = compare_sessions(read_sessions(names, logs))
+    return print_json(comparison_facts(found)) if as_json else print_lines(comparison_lines(found))
+
+
+@runs.command()
+@session_options
+def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
+    """Show communication by operation, and whether several GPUs really train together.
+
+    Exit status: 1 where a session that states several GPUs is doubtful, or forced to one.
+    """
+    from gpuwatch.report.output.report_line import ReportLine
+    from gpuwatch.report.sessions.communication import communication_facts, communication_lines
+    from gpuwatch.runs.comparison.communication import communication_report, is_bad_news
+
+    sessions = read_sessions(names, logs)
+    reports = [communication_report(each, sessions) for each in sessions]
+    if as_json:
+        print_json({"sessions": [communication_facts(each) for each in reports]})
+    else:
+        lines: list[ReportLine] = []
+        for report in reports:
+            lines += [ReportLine("")] if lines else []
+            lines += communication_lines(report)
+        print_lines(lines)
+    return exit_codes.UNHEALTHY if any(map(is_bad_news, reports)) else exit_codes.HEALTHY
+
+
+def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
+    """The sessions that were named; a name that leads to none is a line on stderr.
+
+    Raises:
+        Refusal: there is none.
+    """
+    from gpuwatch.runs.sessions.find import find_sessions
+
+    found = find_sessions(names, logs)
+    if not found.sessions:
+        raise Refusal([plain(text) for text in found.unknown] or [NO_SESSION.format(logs=plain(str(logs)))])
+    for text in found.unknown:
+        click.echo(f"gpuwatch: {plain(text)}", err=True)
+    return found.sessions
+
+
+def print_json(facts: dict[str, Any]) -> int:
+    """One JSON document on stdout."""
+    with writing():
+        sys.stdout.write(json.dumps(facts, indent=1, allow_nan=False) + "\n")
+    return exit_codes.HEALTHY
+
+
+def print_lines(lines: Iterable[ReportLine]) -> int:
+    """Lines of text on stdout."""
+    from gpuwatch.report.output.console import console_on, show
+
+    with writing(), console_on(sys.stdout) as console:
+        for line in lines:
+            show(console, line)
+    return exit_codes.HEALTHY

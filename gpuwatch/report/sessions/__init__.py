@@ -1,0 +1,1 @@
+"""`gpuwatch runs`: sessions as lists, comparisons, reports, plots and JSON."""

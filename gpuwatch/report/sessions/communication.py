@@ -1,0 +1,70 @@
+"""The communication of sessions, and the verdict on it, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.report.sessions.numbers import fixed, percent, rate, size, whole
+from gpuwatch.runs.comparison.communication import CommunicationReport, Reason
+
+VERDICTS = {
+    "multi": ("several GPUs train together", "ok"),
+    "single": ("one GPU only", "warning"),
+    "doubtful": ("doubtful that several GPUs train together", "warning"),
+    "unknown": ("not known", "old"),
+}
+SIGNS = {"for": "+", "against": "-", "unknown": "?"}
+
+
+def communication_lines(report: CommunicationReport) -> Iterator[ReportLine]:
+    """Session, operations, verdict with its reasons."""
+    session = report.session
+    yield ReportLine(f"Session: {session.name}")
+    yield ReportLine(f"  GPUs: {whole(session.summary.gpu_count)}")
+    yield ReportLine(
+        "  Communication Operations:" if report.operations else "  Communication Operations: none logged"
+    )
+    for operation, share in zip(report.operations, report.shares, strict=True):
+        yield ReportLine(f"    {operation.operation}: {operation.count} occurrences")
+        if operation.bytes_total is not None:
+            yield ReportLine(f"      Avg data size: {megabytes(operation.bytes_avg)}")
+            yield ReportLine(f"      Total data: {megabytes(operation.bytes_total)}")
+        if operation.bandwidth_avg_bps is not None:
+            yield ReportLine(f"      Avg bandwidth: {rate(operation.bandwidth_avg_bps)}")
+        if operation.time_total_s is not None:
+            spent = fixed(operation.time_total_s, 3, "s")
+            yield ReportLine(f"      Total time: {spent}, {percent(share)} of the step time")
+    words, style = VERDICTS[report.verdict]
+    yield ReportLine(f"  Verdict: {words}", style)
+    for reason in report.reasons:
+        yield ReportLine(f"    {SIGNS[reason.sign]} {reason.text}", reason_style(reason), hang=6)
+
+
+def megabytes(count: float | None) -> str:
+    """`3025.35MB`: megabytes, so that lines compare; smaller sizes in their own unit."""
+    return size(count) if count is None or count < 10**6 else f"{count / 10**6:.2f}MB"
+
+
+def reason_style(reason: Reason) -> str:
+    """How a reason is coloured."""
+    return {"for": "plain", "against": "warning", "unknown": "old"}[reason.sign]
+
+
+def communication_facts(report: CommunicationReport) -> dict[str, Any]:
+    """One session in the JSON of `gpuwatch runs communication --json`."""
+    return {
+        "id": report.session.name,
+        "gpu_count": report.session.summary.gpu_count,
+        "world_size": report.session.summary.world_size,
+        "verdict": report.verdict,
+        "reasons": [{"code": one.code, "sign": one.sign, "text": one.text} for one in report.reasons],
+        "operations": [
+            {**msgspec.to_builtins(operation), "share_of_step_time": share}
+            for operation, share in zip(report.operations, report.shares, strict=True)
+        ],
+        "problems": report.session.problems,
+    }

@@ -1,0 +1,212 @@
+"""A comparison of sessions as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.report.sessions.numbers import DASH, duration, fixed, significant, whole
+from gpuwatch.runs.comparison.compare import (
+    ScalingPoint,
+    SessionComparison,
+    SessionGroup,
+    mode_of,
+    steps_per_s,
+)
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import SessionGpu
+
+TITLE = "SINGLE GPU vs MULTI-GPU COMPARISON"
+RULE = "=" * 60
+
+
+def comparison_lines(found: SessionComparison) -> Iterator[ReportLine]:
+    """The text report: what makes the sessions unlike, the sessions by group, the averages."""
+    yield ReportLine(TITLE)
+    yield ReportLine(RULE)
+    for each in found.differences:
+        values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
+        yield ReportLine(f"Not alike: {each.what.replace('_', ' ')} ({values})", "warning", hang=11)
+    for title, group in (
+        ("SINGLE GPU SESSIONS", found.single),
+        ("MULTI-GPU SESSIONS", found.multi),
+        ("SESSIONS OF UNKNOWN MODE", found.unknown),
+    ):
+        if group.sessions or group is not found.unknown:
+            yield ReportLine("")
+            yield ReportLine(f"{title} ({len(group.sessions)}):")
+        for number, session in enumerate(group.sessions):
+            if number:
+                yield ReportLine("")
+            yield from session_lines(session)
+    yield ReportLine("")
+    yield from performance_lines(found)
+
+
+def session_lines(session: TrainingSession) -> Iterator[ReportLine]:
+    """The figures of one session."""
+    one = session.summary
+    yield ReportLine(f"  Session: {session.name}")
+    if one.status not in (None, "completed"):
+        yield ReportLine(f"  Status: {one.status}", "warning")
+    yield ReportLine(f"  Duration: {duration(one.duration_s)}")
+    ranks = (
+        f" ({one.world_size} CPU rank{'s' * (one.world_size > 1)})"
+        if one.world_size and not one.gpu_count
+        else ""
+    )
+    yield ReportLine(f"  GPUs: {whole(one.gpu_count)}{ranks}")
+    yield ReportLine(f"  Steps: {whole(one.steps)}")
+    yield ReportLine(f"  Final Loss: {fixed(one.final_loss, 4)}")
+    yield ReportLine(f"  Steps/sec: {rate_of_steps(steps_per_s(one))}")
+    for gpu in one.gpus or ():
+        yield ReportLine(f"  {gpu_line(gpu)}")
+    for problem in session.problems:
+        yield ReportLine(f"  Note: {problem}", "old", hang=8)
+
+
+def rate_of_steps(value: float | None) -> str:
+    """Two digits behind the point; more where they say nothing."""
+    return DASH if value is None else f"{value:.2f}" if value >= 0.1 else significant(value, 3)
+
+
+def gpu_line(gpu: SessionGpu) -> str:
+    """`GPU 0: 85.2% avg util, 98.1% peak, 78.3% avg memory`."""
+    where = f"{gpu.node} " if gpu.node else ""
+    return (
+        f"{where}GPU {whole(gpu.index)}: {fixed(gpu.utilization_avg_pct, 1, '%')} avg util, "
+        f"{fixed(gpu.utilization_peak_pct, 1, '%')} peak, {fixed(gpu.memory_avg_pct, 1, '%')} avg memory"
+    )
+
+
+def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
+    """Averages, speed-up and efficiency; per count of GPUs where there are several."""
+    yield ReportLine("PERFORMANCE COMPARISON:")
+    yield from average_lines("Single GPU Average", found.single)
+    if len(found.multi.counts) < 2:
+        yield ReportLine("")
+        yield from average_lines("Multi-GPU Average", found.multi)
+    yield ReportLine("")
+    if found.speedup is not None:
+        point = found.scaling[-1]
+        yield ReportLine(f"Multi-GPU Speedup: {found.speedup:.2f}x")
+        yield ReportLine(f"GPU Efficiency: {100 * (found.efficiency or 0):.1f}%")
+        if point.throughput_speedup is not None:
+            yield ReportLine(f"Speedup in samples/s: {point.throughput_speedup:.2f}x")
+    elif len(found.scaling) > 1:
+        yield ReportLine("SCALING:")
+        yield ReportLine("  GPUs  Sessions  Steps/sec  Speedup  Efficiency  Samples/s speedup")
+        yield from map(scaling_line, found.scaling)
+    else:
+        yield ReportLine(
+            "Speedup: not known; it takes sessions of different GPU counts with steps and durations"
+        )
+
+
+def average_lines(title: str, group: SessionGroup) -> Iterator[ReportLine]:
+    """The averages of a group."""
+    yield ReportLine(f"{title}:")
+    yield ReportLine(f"  Steps/sec: {rate_of_steps(group.steps_per_s)}")
+    yield ReportLine(f"  GPU utilization: {fixed(group.utilization_avg_pct, 1, '%')}")
+
+
+def scaling_line(point: ScalingPoint) -> ReportLine:
+    """One row of the table."""
+    return ReportLine(
+        f"  {point.workers:>4}  {len(point.group.sessions):>8}  {rate_of_steps(point.group.steps_per_s):>9}  "
+        f"{fixed(point.speedup, 2, 'x'):>7}  "
+        f"{fixed(None if point.efficiency is None else 100 * point.efficiency, 1, '%'):>10}  "
+        f"{fixed(point.throughput_speedup, 2, 'x'):>17}"
+    )
+
+
+def comparison_facts(found: SessionComparison) -> dict[str, Any]:
+    """The JSON of `gpuwatch runs compare --json`."""
+    return {
+        "sessions": [session_facts(each) for each in found.sessions],
+        "groups": {"single": group_facts(found.single), "multi": group_facts(found.multi)},
+        "speedup": found.speedup,
+        "efficiency": found.efficiency,
+        "scaling": [
+            {
+                "gpu_count": point.workers,
+                "sessions": [each.name for each in point.group.sessions],
+                "steps_per_s": point.group.steps_per_s,
+                "samples_per_s": point.group.samples_per_s,
+                "baseline_gpu_count": point.baseline_workers,
+                "speedup": point.speedup,
+                "efficiency": point.efficiency,
+                "throughput_speedup": point.throughput_speedup,
+            }
+            for point in found.scaling
+        ],
+        "differences": [{"what": each.what, "values": each.values} for each in found.differences],
+    }
+
+
+def session_facts(session: TrainingSession) -> dict[str, Any]:
+    """One session as a comparison and a list show it."""
+    one = session.summary
+    return {
+        "id": session.name,
+        "path": str(session.path) if session.path.is_absolute() else str(Path.cwd() / session.path),
+        "source": session.source,
+        "status": one.status,
+        "mode": mode_of(one),
+        "gpu_count": one.gpu_count,
+        "world_size": one.world_size,
+        "model": one.model.name if one.model else None,
+        "global_batch_size": one.batch.global_size if one.batch else None,
+        "start": one.start,
+        "duration_s": one.duration_s,
+        "steps": one.steps,
+        "steps_per_s": steps_per_s(one),
+        "samples_per_s": one.samples_per_s,
+        "tokens_per_s": one.tokens_per_s,
+        "final_loss": one.final_loss,
+        "gpus": [
+            {
+                "node": gpu.node,
+                "index": gpu.index,
+                "name": gpu.name,
+                "utilization_avg_pct": gpu.utilization_avg_pct,
+                "utilization_peak_pct": gpu.utilization_peak_pct,
+                "memory_avg_pct": gpu.memory_avg_pct,
+            }
+            for gpu in one.gpus or ()
+        ],
+        "problems": session.problems,
+    }
+
+
+def group_facts(group: SessionGroup) -> dict[str, Any]:
+    """The averages of a group; null where its sessions have several GPU counts."""
+    return {
+        "sessions": [each.name for each in group.sessions],
+        "gpu_counts": group.counts,
+        "steps_per_s": group.steps_per_s,
+        "samples_per_s": group.samples_per_s,
+        "duration_s": group.duration_s,
+        "final_loss": group.final_loss,
+        "utilization_avg_pct": group.utilization_avg_pct,
+        "memory_avg_pct": group.memory_avg_pct,
+    }
+
+
+def list_lines(sessions: Sequence[TrainingSession]) -> Iterator[ReportLine]:
+    """A table, a line a session."""
+    width = max((len(each.name) for each in sessions), default=7)
+    yield ReportLine(
+        f"{'SESSION':<{width}}  {'MODE':<6}  GPUS     STEPS   DURATION  STEPS/S  FINAL LOSS  STATUS"
+    )
+    for each in sessions:
+        one = each.summary
+        rate = rate_of_steps(steps_per_s(one))
+        yield ReportLine(
+            f"{each.name:<{width}}  {mode_of(one) or DASH:<6}  {whole(one.gpu_count):>4}  "
+            f"{whole(one.steps):>8}  {fixed(one.duration_s, 1, 's'):>9}  {rate:>7}  "
+            f"{fixed(one.final_loss, 4):>10}  {one.status or DASH}"
+            + (f"  ({len(each.problems)} incomplete)" if each.problems else "")
+        )

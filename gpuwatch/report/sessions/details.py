@@ -1,0 +1,158 @@
+"""One session in full: what `gpuwatch runs show` prints, and its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.report.sessions.comparison import gpu_line, session_facts, session_lines
+from gpuwatch.report.sessions.numbers import fixed, moment, percent, significant, whole
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import SessionSummary
+
+MAX_ROWS = 40
+"""Entries of a list that the text shows; the JSON holds all."""
+
+
+def detail_lines(session: TrainingSession) -> Iterator[ReportLine]:
+    """Everything that is known of a session, section by section."""
+    one = session.summary
+    yield from session_lines(session)
+    for title, rows in sections(one):
+        if not rows:
+            continue
+        yield ReportLine("")
+        yield ReportLine(f"  {title}:")
+        width = max(len(name) for name, _ in rows)
+        for name, value in rows[:MAX_ROWS]:
+            yield ReportLine(f"    {name:<{width}}  {value}", hang=width + 6)
+        if len(rows) > MAX_ROWS:
+            yield ReportLine(f"    {len(rows) - MAX_ROWS} more; --json prints all", "old")
+
+
+Rows = list[tuple[str, str]]
+
+
+def sections(one: SessionSummary) -> Iterator[tuple[str, Rows]]:
+    """Title and rows of each section; unknown rows are left out."""
+    yield "Run", known(run_rows(one))
+    yield "Training", known(training_rows(one))
+    yield "Evaluation", [(name, significant(value, 6)) for name, value in (one.evaluation or {}).items()]
+    yield "GPUs", [gpu_row(gpu_line(gpu)) for gpu in one.gpus or ()]
+    yield (
+        "Communication",
+        [(each.operation, f"{each.count} occurrences") for each in one.communication or ()],
+    )
+    yield (
+        "Ranks",
+        [
+            (
+                f"rank {each.rank}",
+                f"{each.node or '-'} GPU {whole(each.gpu_index)}, {whole(each.steps)} steps",
+            )
+            for each in one.ranks or ()
+        ],
+    )
+    yield (
+        "Warnings",
+        [
+            (each.class_id, f"{each.count} x, {each.severity or '-'}: {each.example or '-'}")
+            for each in one.warnings or ()
+        ],
+    )
+    yield "Configuration", flat_rows(one.configuration or {})
+    yield "Environment", sorted((one.environment or {}).items())
+    yield "Packages", sorted((one.packages or {}).items())
+    yield "System", known(flat_rows(msgspec.to_builtins(one.system) if one.system else {}))
+
+
+def run_rows(one: SessionSummary) -> Rows:
+    """How it ran."""
+    return [
+        ("status", one.status or ""),
+        ("exit code", "" if one.exit_code is None else str(one.exit_code)),
+        ("signal", one.exit_signal or ""),
+        ("error", one.error or ""),
+        ("run id", one.run_id or ""),
+        ("name", one.name or ""),
+        ("command", " ".join(one.command or ())),
+        ("started", moment(one.start) if one.start else ""),
+        ("ended", moment(one.end) if one.end else ""),
+        ("mode", one.mode or ""),
+        ("world size", "" if one.world_size is None else str(one.world_size)),
+        ("backend", one.backend or ""),
+        ("precision", one.mixed_precision or ""),
+        ("written by", one.writer or ""),
+    ]
+
+
+def training_rows(one: SessionSummary) -> Rows:
+    """What was trained, and how quickly."""
+    model, batch, times = one.model, one.batch, one.step_time_s
+    return [
+        ("model", (model and model.name) or ""),
+        ("parameters", f"{model.parameters:,}" if model and model.parameters else ""),
+        ("global batch size", str(batch.global_size) if batch and batch.global_size else ""),
+        ("last step", f"{one.last_step}/{one.total_steps or '-'}" if one.last_step is not None else ""),
+        ("samples/s", text(one.samples_per_s)),
+        ("tokens/s", text(one.tokens_per_s)),
+        (
+            "step time p50, p95, p99",
+            f"{fixed(times.p50, 3, 's')}, {fixed(times.p95, 3, 's')}, {fixed(times.p99, 3, 's')}"
+            if times
+            else "",
+        ),
+        ("MFU, step", percent(one.mfu_step) if one.mfu_step is not None else ""),
+        ("MFU, overall", percent(one.mfu_overall) if one.mfu_overall is not None else ""),
+        ("best loss", text(one.best_loss)),
+        ("learning rate, last", text(one.final_learning_rate)),
+        ("gradient norm, last", text(one.final_grad_norm)),
+    ]
+
+
+def text(value: float | None) -> str:
+    """A number; empty where it is unknown."""
+    return "" if value is None else significant(value, 5)
+
+
+def known(rows: Rows) -> Rows:
+    """Rows that have a value."""
+    return [(name, value) for name, value in rows if value]
+
+
+def gpu_row(line: str) -> tuple[str, str]:
+    """A line of a GPU as a row."""
+    name, _, value = line.partition(": ")
+    return name, value
+
+
+def flat_rows(facts: Mapping[str, Any], before: str = "") -> Rows:
+    """Nested settings as `a.b` and their values."""
+    rows: Rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            rows += flat_rows(value, f"{before}{name}.")
+        else:
+            rows.append((f"{before}{name}", "" if value is None else str(value)))
+    return rows
+
+
+def detail_facts(session: TrainingSession) -> dict[str, Any]:
+    """One session in the JSON of `gpuwatch runs show --json`: the keys of its summary, and its source."""
+    facts: dict[str, Any] = msgspec.to_builtins(session.summary)
+    listed = session_facts(session)
+    return facts | {
+        "id": listed["id"],
+        "mode": listed["mode"],
+        "steps_per_s": listed["steps_per_s"],
+        "path": listed["path"],
+        "source": session.source,
+        "curves": [
+            {"name": name, "points": sum(len(curve.points) for curve in curves)}
+            for name, curves in session.curves.each()
+        ],
+        "problems": session.problems,
+    }

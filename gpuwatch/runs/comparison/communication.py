@@ -1,0 +1,148 @@
+"""Communication of a session by operation, and whether its GPUs really train together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gpuwatch.runs.comparison.compare import mode_of, ratio, steps_per_s
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionSummary
+
+GRADIENT_SYNC = re.compile(r"grad|all_?reduce|reduce_?scatter", re.IGNORECASE)
+"""Operations by which ranks make their gradients equal."""
+MIN_SPEEDUP = 1.1
+"""Faster than one GPU by less than this, several GPUs are of no use."""
+IDLE_PCT = 5.0
+"""A GPU with a lower average utilisation does not take part."""
+Verdict: TypeAlias = Literal["multi", "single", "doubtful", "unknown"]
+Sign: TypeAlias = Literal["for", "against", "unknown"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason of a verdict; code: mode, forced, workers, gradient_sync, throughput, idle_gpu."""
+
+    code: str
+    sign: Sign
+    text: str
+
+
+@dataclass(frozen=True)
+class CommunicationReport:
+    """The communication of one session."""
+
+    session: TrainingSession
+    operations: tuple[CommunicationTotals, ...]
+    shares: tuple[float | None, ...]
+    """Of the step time, operation by operation (0 to 1)."""
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+
+
+def communication_report(
+    session: TrainingSession, all_sessions: Sequence[TrainingSession]
+) -> CommunicationReport:
+    """Judge one session; the throughput is compared with the single-GPU sessions among the others."""
+    operations = tuple(session.summary.communication or ())
+    shares = tuple(step_share(each, session.summary) for each in operations)
+    reasons = tuple(multi_gpu_reasons(session, all_sessions))
+    return CommunicationReport(session, operations, shares, verdict(reasons), reasons)
+
+
+def step_share(operation: CommunicationTotals, summary: SessionSummary) -> float | None:
+    """Part of the time of all steps that one rank spends in it (0 to 1)."""
+    if operation.share_of_step_time is not None:
+        return operation.share_of_step_time
+    times = summary.step_time_s
+    step_s = times.mean if times and times.mean else ratio(1.0, steps_per_s(summary))
+    if operation.time_total_s is None or not step_s or not summary.steps:
+        return None
+    per_rank = operation.time_total_s / max(1, len(operation.ranks))
+    return min(1.0, per_rank / (step_s * summary.steps))
+
+
+def verdict(reasons: Sequence[Reason]) -> Verdict:
+    """`multi` where gradients are seen to be made equal and nothing speaks against it."""
+    signs = {reason.code: reason.sign for reason in reasons}
+    if "against" in (signs.get("mode"), signs.get("forced"), signs.get("workers")):
+        return "single"
+    if "against" in signs.values():
+        return "doubtful"
+    if signs.get("gradient_sync") == "for":
+        return "multi"
+    return "doubtful" if "for" in signs.values() else "unknown"
+
+
+def multi_gpu_reasons(session: TrainingSession, others: Sequence[TrainingSession]) -> Iterator[Reason]:
+    """What speaks for and against several GPUs that train together."""
+    summary = session.summary
+    mode = mode_of(summary)
+    yield Reason(
+        "mode",
+        "unknown" if mode is None else "for" if mode == "multi" else "against",
+        "the mode is not known" if mode is None else f"mode: {mode.upper()}-GPU",
+    )
+    if summary.forced_single_gpu:
+        yield Reason("forced", "against", "single-GPU mode is forced")
+    yield workers_reason(summary)
+    yield gradient_reason(summary)
+    if mode != "single":
+        yield throughput_reason(session, others)
+        for gpu in summary.gpus or ():
+            used = gpu.utilization_avg_pct
+            if used is not None and used < IDLE_PCT:
+                where = f"{gpu.node} GPU {gpu.index}" if gpu.node else f"GPU {gpu.index}"
+                yield Reason("idle_gpu", "against", f"{where} is idle: {used:.1f}% average utilization")
+
+
+def workers_reason(summary: SessionSummary) -> Reason:
+    """How many GPUs, or ranks on CPUs, take part."""
+    count = summary.gpu_count
+    if count:
+        ranks = f", {summary.world_size} ranks" if summary.world_size else ""
+        return Reason("workers", "for" if count > 1 else "against", f"{count} GPU{'s' * (count > 1)}{ranks}")
+    if summary.world_size is None:
+        return Reason("workers", "unknown", "the number of GPUs is not known")
+    several = summary.world_size > 1
+    what = f"{summary.world_size} rank{'s' * several}" + (" on CPUs" if count == 0 else "")
+    return Reason("workers", "for" if several else "against", what)
+
+
+def gradient_reason(summary: SessionSummary) -> Reason:
+    """Whether operations that make gradients equal are logged."""
+    if not summary.communication:
+        if mode_of(summary) == "single":
+            return Reason("gradient_sync", "against", "no gradient synchronization is logged")
+        return Reason("gradient_sync", "unknown", "no communication is logged")
+    seen = [each for each in summary.communication if GRADIENT_SYNC.search(each.operation) and each.count]
+    if not seen:
+        return Reason("gradient_sync", "against", "communication is logged, but no gradient synchronization")
+    listed = ", ".join(f"{each.operation} x {each.count}" for each in seen)
+    return Reason("gradient_sync", "for", f"gradient synchronization: {listed}")
+
+
+def throughput_reason(session: TrainingSession, others: Sequence[TrainingSession]) -> Reason:
+    """Its throughput against that of single-GPU sessions."""
+    singles = [each for each in others if mode_of(each.summary) == "single" and each is not session]
+    by_samples = [each.summary.samples_per_s for each in singles if each.summary.samples_per_s]
+    own = session.summary.samples_per_s
+    unit = "samples/s"
+    known: list[float] = by_samples
+    if not own or not by_samples:
+        own, unit = steps_per_s(session.summary), "steps/s"
+        known = [rate for each in singles if (rate := steps_per_s(each.summary))]
+    if not own or not known:
+        return Reason("throughput", "unknown", "no single-GPU session to compare the throughput with")
+    base = sum(known) / len(known)
+    sign: Sign = "for" if own / base >= MIN_SPEEDUP else "against"
+    return Reason("throughput", sign, f"{own:.4g} {unit}, {own / base:.2f}x one GPU ({base:.4g})")
+
+
+def is_bad_news(report: CommunicationReport) -> bool:
+    """Whether a session that should train on several GPUs does not, as far as its logs show."""
+    several = mode_of(report.session.summary) == "multi" or bool(report.session.summary.forced_single_gpu)
+    against = any(reason.sign == "against" for reason in report.reasons)
+    return several and against

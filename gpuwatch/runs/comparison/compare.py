@@ -1,0 +1,171 @@
+"""Sessions of one GPU against those of several: averages, speed-up, efficiency, differences."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import SessionSummary
+
+
+@dataclass(frozen=True)
+class SessionGroup:
+    """Averages over sessions of one count of workers; None where no session states the value."""
+
+    sessions: tuple[TrainingSession, ...]
+    steps_per_s: float | None = None
+    samples_per_s: float | None = None
+    duration_s: float | None = None
+    final_loss: float | None = None
+    utilization_avg_pct: float | None = None
+    memory_avg_pct: float | None = None
+
+    @property
+    def counts(self) -> list[int]:
+        """The counts of workers in it, sorted."""
+        return sorted({each.summary.workers for each in self.sessions if each.summary.workers})
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """The sessions of one count of workers against those of the lowest count."""
+
+    workers: int
+    group: SessionGroup
+    baseline_workers: int
+    speedup: float | None
+    """Ratio of unrounded steps/s."""
+    efficiency: float | None
+    """Speed-up per worker of the baseline's count: 1 is linear."""
+    throughput_speedup: float | None
+    """Ratio of samples/s, which counts where the batch grows with the workers."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something in which the sessions differ, so that their numbers are not of one thing."""
+
+    what: str
+    values: dict[str, str]
+    """Session -> value."""
+
+
+@dataclass(frozen=True)
+class SessionComparison:
+    """The whole result."""
+
+    sessions: tuple[TrainingSession, ...]
+    single: SessionGroup
+    multi: SessionGroup
+    unknown: SessionGroup
+    """Sessions that do not tell on how many GPUs they ran."""
+    scaling: tuple[ScalingPoint, ...] = ()
+    speedup: float | None = None
+    """Of the sessions of several workers against those of one, where all of the first have one count."""
+    efficiency: float | None = None
+    differences: tuple[Difference, ...] = field(default=())
+
+
+def compare(sessions: Sequence[TrainingSession]) -> SessionComparison:
+    """Compare the sessions; the order within a group is the given one."""
+    by_mode: dict[str | None, list[TrainingSession]] = defaultdict(list)
+    for each in sessions:
+        by_mode[mode_of(each.summary)].append(each)
+    single, multi = group(by_mode["single"]), group(by_mode["multi"])
+    points = scaling([*by_mode["single"], *by_mode["multi"]])
+    last = points[-1] if len(multi.counts) == 1 and single.sessions and points else None
+    return SessionComparison(
+        tuple(sessions),
+        single,
+        multi,
+        group(by_mode[None]),
+        points,
+        last.speedup if last else None,
+        last.efficiency if last else None,
+        tuple(differences(sessions)),
+    )
+
+
+def mode_of(summary: SessionSummary) -> str | None:
+    """`single` or `multi`; from the counts where the session does not state it."""
+    if summary.mode is not None:
+        return summary.mode
+    return None if summary.workers is None else "multi" if summary.workers > 1 else "single"
+
+
+def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
+    """Averages; of sessions with several counts of workers there are none."""
+    bare = SessionGroup(tuple(sessions))
+    if len(bare.counts) > 1:
+        return bare
+
+    def mean(of: Callable[[SessionSummary], float | None]) -> float | None:
+        return average(of(each.summary) for each in sessions)
+
+    return SessionGroup(
+        bare.sessions,
+        mean(steps_per_s),
+        mean(lambda summary: summary.samples_per_s),
+        mean(lambda summary: summary.duration_s),
+        mean(lambda summary: summary.final_loss),
+        mean(lambda summary: average(gpu.utilization_avg_pct for gpu in summary.gpus or ())),
+        mean(lambda summary: average(gpu.memory_avg_pct for gpu in summary.gpus or ())),
+    )
+
+
+def steps_per_s(summary: SessionSummary) -> float | None:
+    """Unrounded steps per second: of the steps and the duration, else as stated."""
+    if summary.steps and summary.duration_s:
+        return summary.steps / summary.duration_s
+    return summary.steps_per_s
+
+
+def scaling(sessions: Iterable[TrainingSession]) -> tuple[ScalingPoint, ...]:
+    """One point a count of workers, from the lowest on."""
+    by_count: dict[int, list[TrainingSession]] = defaultdict(list)
+    for each in sessions:
+        if each.summary.workers:
+            by_count[each.summary.workers].append(each)
+        elif each.summary.mode == "single":
+            by_count[1].append(each)
+    if not by_count:
+        return ()
+    lowest = min(by_count)
+    base = group(by_count[lowest])
+    points = []
+    for workers in sorted(by_count):
+        one = group(by_count[workers])
+        speedup = ratio(one.steps_per_s, base.steps_per_s)
+        efficiency = None if speedup is None else speedup * lowest / workers
+        throughput = ratio(one.samples_per_s, base.samples_per_s)
+        points.append(ScalingPoint(workers, one, lowest, speedup, efficiency, throughput))
+    return tuple(points)
+
+
+def differences(sessions: Sequence[TrainingSession]) -> Iterable[Difference]:
+    """What differs between sessions that state it."""
+    facts: tuple[tuple[str, Callable[[SessionSummary], object]], ...] = (
+        ("model", lambda one: one.model and (one.model.name or one.model.parameters)),
+        ("global_batch_size", lambda one: one.batch and one.batch.global_size),
+        ("sequence_length", lambda one: one.batch and one.batch.sequence_length),
+        ("precision", lambda one: one.mixed_precision),
+        ("gpu_model", lambda one: ", ".join(sorted({gpu.name for gpu in one.gpus or () if gpu.name}))),
+        ("device", lambda one: None if one.gpu_count is None else "GPU" if one.gpu_count else "CPU"),
+    )
+    for what, of in facts:
+        values = {each.name: str(value) for each in sessions if (value := of(each.summary))}
+        if len(set(values.values())) > 1:
+            yield Difference(what, values)
+
+
+def average(values: Iterable[float | None]) -> float | None:
+    """The mean of the known values."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """None where either is unknown or the second is 0."""
+    return part / whole if part is not None and whole else None

@@ -1,0 +1,1 @@
+"""Training sessions (`docs/sessions.md`): found, read, completed from their logs."""

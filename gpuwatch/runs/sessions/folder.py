@@ -1,0 +1,205 @@
+"""A session folder: its summary, completed from its logs where the summary is missing or silent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpuwatch.runs.sessions.main_log import MainLog, read_main_log
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import (
+    VERSION,
+    SessionBatch,
+    SessionSummary,
+    StepTimeStatistics,
+    harmless,
+    read_struct,
+)
+from gpuwatch.runs.sessions.process_logs import ProcessLogs, read_process_logs
+from gpuwatch.whole_file import read_bounded
+
+MAX_SUMMARY_BYTES = 64 << 20
+SOURCE = "session folder"
+LOG_KINDS = ("multigpu", "performance")
+
+
+def session_id(folder: Path) -> str | None:
+    """The id that the files of a folder carry; None where it is no session folder.
+
+    A folder that was renamed keeps the id of its files.
+    """
+    try:
+        names = sorted(each.name for each in folder.iterdir())
+    except OSError:
+        return None
+    for end in ("_summary.json", "_main.log", "_multigpu.log", "_performance.log"):
+        for name in names:
+            if name.startswith("training_") and name.endswith(end):
+                return name.removesuffix(end)
+    return None
+
+
+def read_session_folder(folder: Path, session: str) -> TrainingSession:
+    """Read what is there; `problems` names what is not."""
+    problems: list[str] = []
+    summary = read_summary(folder / f"{session}_summary.json", problems)
+    summary.id = summary.id or session
+    main_path = folder / f"{session}_main.log"
+    main = read_main_log(main_path, session, problems) if main_path.is_file() else MainLog()
+    paths = {kind: folder / f"{session}_{kind}.log" for kind in LOG_KINDS}
+    there = {kind: path for kind, path in paths.items() if path.is_file()}
+    absent = [path.name for path in (main_path, *paths.values()) if not path.is_file()]
+    if absent:
+        problems.append(f"missing: {', '.join(absent)}")
+    logs = read_process_logs(there, problems)
+    found = TrainingSession(folder, SOURCE, summary, main.curves, problems)
+    found.curves.absorb(logs.curves)
+    complete(summary, main, logs)
+    complete_losses(found)
+    return found
+
+
+def read_summary(path: Path, problems: list[str]) -> SessionSummary:
+    """The summary of a file; an empty one, with a problem, where it is missing or broken."""
+    try:
+        raw = read_bounded(path, MAX_SUMMARY_BYTES + 1)
+    except FileNotFoundError:
+        problems.append(f"missing: {path.name}; figures are taken from the logs")
+        return SessionSummary()
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror}; figures are taken from the logs")
+        return SessionSummary()
+    facts = decoded_object(raw, path.name, problems)
+    version = facts.get("version")
+    if isinstance(version, int) and version > VERSION:
+        problems.append(f"{path.name}: version {version}; this gpuwatch knows version {VERSION}")
+    return read_struct(SessionSummary, facts, f"{path.name}: ", problems)
+
+
+def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]:
+    """The JSON object of a file; empty, with a problem, where it is none."""
+    if len(raw) > MAX_SUMMARY_BYTES:
+        problems.append(f"{name}: larger than {MAX_SUMMARY_BYTES >> 20} MB; not read")
+        return {}
+    try:
+        facts = json.loads(raw.decode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        problems.append(f"{name}: not JSON{place}, cut off or damaged")
+        return {}
+    if not isinstance(facts, dict):
+        problems.append(f"{name}: not a JSON object")
+        return {}
+    clean: dict[str, Any] = harmless(facts)
+    return clean
+
+
+def complete(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -> None:
+    """Fill what the summary does not state from the logs. What it states, stays."""
+    _take_unknown(summary, main.summary)
+    if not summary.communication:
+        summary.communication = logs.communication() or summary.communication
+    _take_gpus(summary, logs)
+    if summary.warnings is None and logs.warnings:
+        summary.warnings = list(logs.warnings.values())
+    facts = logs.facts
+    summary.backend = summary.backend or facts.get("Distributed backend")
+    if summary.world_size is None and facts.get("World size", "").isdigit():
+        summary.world_size = int(facts["World size"])
+    if logs.batch_size is not None:
+        summary.batch = summary.batch or SessionBatch()
+        if summary.batch.global_size is None:
+            summary.batch.global_size = logs.batch_size
+    if summary.last_step is None:
+        summary.last_step = logs.last_step
+    _complete_times(summary, main, logs)
+    if summary.mode is None and summary.workers is not None:
+        summary.mode = "multi" if max(summary.world_size or 0, summary.gpu_count or 0) > 1 else "single"
+    if summary.gpu_count is None and summary.gpus:
+        summary.gpu_count = len(summary.gpus)
+
+
+def _take_unknown(summary: SessionSummary, other: SessionSummary) -> None:
+    for each in msgspec.structs.fields(SessionSummary):
+        if getattr(summary, each.name) is None:
+            setattr(summary, each.name, getattr(other, each.name))
+
+
+def _take_gpus(summary: SessionSummary, logs: ProcessLogs) -> None:
+    """Figures of GPUs from the samples of the performance log, joined by index."""
+    sampled = logs.gpus()
+    if not summary.gpus:
+        summary.gpus = sampled or summary.gpus
+        return
+    known = {(each.node, each.index): each for each in sampled} | {
+        (None, each.index): each for each in sampled if len(sampled) == len({one.index for one in sampled})
+    }
+    for gpu in summary.gpus:
+        other = known.get((gpu.node, gpu.index)) or known.get((None, gpu.index))
+        for name in gpu.__struct_fields__ if other else ():
+            if getattr(gpu, name) is None:
+                setattr(gpu, name, getattr(other, name))
+
+
+def _complete_times(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -> None:
+    begins = [time for time in (main.begin, logs.begin) if time is not None]
+    ends = [time for time in (main.end, logs.end) if time is not None]
+    if summary.start is None:
+        summary.start = min(begins, default=None)
+    if summary.end is None:
+        summary.end = max(ends, default=None)
+    complete_rates(summary, main.step_times or logs.step_times)
+
+
+def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None:
+    """Duration, steps and rates from each other, and statistics of the step times (seconds)."""
+    if summary.duration_s is None and summary.start is not None and summary.end is not None:
+        summary.duration_s = max(0.0, summary.end - summary.start) or None
+    if summary.steps is None:
+        summary.steps = summary.last_step
+    if summary.steps_per_s is None and summary.steps and summary.duration_s:
+        summary.steps_per_s = summary.steps / summary.duration_s
+    if summary.step_time_s is None and step_times:
+        summary.step_time_s = step_time_statistics(step_times)
+    if summary.steady_steps_per_s is None and summary.step_time_s and summary.step_time_s.p50:
+        summary.steady_steps_per_s = 1 / summary.step_time_s.p50
+
+
+def complete_losses(session: TrainingSession) -> None:
+    """Last values of the curves, where the summary states none."""
+    summary = session.summary
+    for name, field in (
+        ("loss", "final_loss"),
+        ("learning_rate", "final_learning_rate"),
+        ("grad_norm", "final_grad_norm"),
+    ):
+        curves = session.curves.named(name)
+        if getattr(summary, field) is None and curves:
+            setattr(summary, field, curves[0].points[-1].value)
+    losses = [point.value for curve in session.curves.named("loss") for point in curve.points]
+    if summary.best_loss is None and losses:
+        summary.best_loss = min(losses)
+
+
+def step_time_statistics(times: Sequence[float]) -> StepTimeStatistics | None:
+    """Statistics of step times (seconds); what is not finite is left out."""
+    finite = [time for time in times if math.isfinite(time)]
+    if not finite:
+        return None
+    p50, p95, p99 = (float(value) for value in np.percentile(finite, [50, 95, 99]))
+    return StepTimeStatistics(
+        count=len(finite),
+        mean=float(np.mean(finite)),
+        std_dev=float(np.std(finite)),
+        min=min(finite),
+        p50=p50,
+        p95=p95,
+        p99=p99,
+        max=max(finite),
+    )

@@ -1,0 +1,189 @@
+"""The main log of a session: its head, its steps and its evaluations."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuwatch.runs.sessions.log_text import CLOCK, DayClock, log_lines, time_of_id
+from gpuwatch.runs.sessions.model.session import CurveSet
+from gpuwatch.runs.sessions.model.summary import (
+    EvaluationResults,
+    SessionGpu,
+    SessionModel,
+    SessionSummary,
+)
+
+NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|[-+]?inf"
+STEP = re.compile(r"\bStep\s+(?P<step>\d{1,15})(?:/(?P<total>\d{1,15}))?[^|]*\|(?P<parts>.*)", re.IGNORECASE)
+PART = re.compile(rf"(?P<name>Loss|LR|Speed|ETA):\s*(?P<value>{NUMBER})", re.IGNORECASE)
+METRICS = re.compile(r"\bMetrics:\s*(?P<pairs>.*)")
+PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w./@-]{{0,80}}):\s*(?P<value>{NUMBER})(?=[,;\s]|$)", re.IGNORECASE)
+EVALUATION = re.compile(r"\bEVALUATION RESULTS\b")
+ITEM = re.compile(r"^\s{1,8}\S{0,4}\s+(?P<name>[A-Za-z][\w ./@-]{0,60}):\s*(?P<value>.*\S)")
+GPU = re.compile(r"GPU (\d{1,4})")
+GPU_NAME = re.compile(r"(?P<name>.*?)\s*\((?P<gb>\d+(?:\.\d+)?)\s?GB\)")
+FORCED = re.compile(r"\bFORCED SINGLE[- ]GPU MODE\b", re.IGNORECASE)
+FACT = re.compile(
+    r"^[^A-Za-z]{0,8}(?P<name>Session ID|Run ID|Mode|GPU Count|Model|World size):\s*(?P<value>.*\S)"
+)
+ENDED = re.compile(r"TRAINING SESSION ENDED: (completed|failed|interrupted)")
+BYTES_PER_GB = 10**9
+CURVE_OF = {
+    "loss": "loss",
+    "learning_rate": "learning_rate",
+    "lr": "learning_rate",
+    "grad_norm": "grad_norm",
+    "samples_per_second": "samples_per_s",
+    "tokens_per_second": "tokens_per_s",
+    "steps_per_second": "steps_per_s",
+    "communication_s": "communication_s",
+}
+"""Name in a `Metrics:` line or another log of named numbers -> curve."""
+
+
+@dataclass
+class StepLine:
+    """One step with the numbers of its line and of the metrics under it."""
+
+    step: int
+    values: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class MainLog:
+    """What a main log holds."""
+
+    summary: SessionSummary = field(default_factory=SessionSummary)
+    curves: CurveSet = field(default_factory=CurveSet)
+    begin: float | None = None
+    """Of the session (unix seconds), by its id or its first record."""
+    end: float | None = None
+    """Of the last record or step (unix seconds)."""
+    step_times: list[float] = field(default_factory=list)
+    """Seconds, one a step line."""
+    steps_read: int = 0
+
+
+def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
+    """Read the main log of a session."""
+    reader = _Reader(MainLog(begin=time_of_id(session)))
+    for line in log_lines(path, problems):
+        reader.take(line)
+    reader.close()
+    return reader.found
+
+
+class _Reader:
+    """Takes the lines of a main log in their order."""
+
+    def __init__(self, found: MainLog) -> None:
+        self.found = found
+        self._clock = DayClock(found.begin)
+        self._open: StepLine | None = None
+        self._section = ""
+        self._results: dict[str, float | None] = {}
+
+    def take(self, line: str) -> None:
+        """One line."""
+        step, metrics = STEP.search(line), METRICS.search(line)
+        if step:
+            self.close()
+            self._begin_step(step)
+        elif metrics and self._open is not None:
+            pairs = PAIR.finditer(metrics["pairs"])
+            self._open.values.update({pair["name"].lower(): float(pair["value"]) for pair in pairs})
+        elif EVALUATION.search(line):
+            self._section = "evaluation"
+        elif item := ITEM.match(line):
+            self._item(item["name"].strip(), item["value"])
+        else:
+            self._record(line)
+
+    def close(self) -> None:
+        """What is open is complete."""
+        summary = self.found.summary
+        if self._results:
+            number = self._open.step if self._open else summary.last_step
+            results = EvaluationResults(step=number, results=self._results)
+            summary.evaluations = [*(summary.evaluations or ()), results]
+            summary.evaluation = dict(self._results)
+            self.found.curves.add("eval_loss", number, self.found.end, self._results.get("eval_loss"))
+            self._results = {}
+        self._section = ""
+        if self._open is not None:
+            self._note(self._open)
+        self._open = None
+
+    def _begin_step(self, found: re.Match[str]) -> None:
+        self._open = StepLine(int(found["step"]))
+        if found["total"]:
+            self.found.summary.total_steps = int(found["total"])
+        for part in PART.finditer(found["parts"]):
+            name = {"lr": "learning_rate", "speed": "steps_per_second"}.get(
+                part["name"].lower(), part["name"].lower()
+            )
+            self._open.values[name] = float(part["value"])
+
+    def _note(self, line: StepLine) -> None:
+        elapsed = line.values.get("elapsed_s")
+        begin = self.found.begin
+        time = None if elapsed is None or begin is None else begin + elapsed
+        if time is not None:
+            self.found.end = max(time, self.found.end or time)
+        for name, value in line.values.items():
+            if name in CURVE_OF:
+                self.found.curves.add(CURVE_OF[name], line.step, time, value)
+        if "step_duration" in line.values:
+            self.found.step_times.append(line.values["step_duration"])
+        self.found.summary.last_step = line.step
+        self.found.steps_read += 1
+
+    def _item(self, name: str, value: str) -> None:
+        """A line of a list: a result of an evaluation, or a fact of the configuration."""
+        summary = self.found.summary
+        if self._section == "evaluation":
+            number = re.match(NUMBER, value, re.IGNORECASE)
+            if number:
+                self._results[name] = float(number.group())
+        elif name == "Accelerator processes" and value.isdigit():
+            summary.world_size = int(value)
+        elif name == "Mixed precision":
+            summary.mixed_precision = value
+        elif gpu := GPU.fullmatch(name):
+            named = GPU_NAME.match(value)
+            memory = round(float(named["gb"]) * BYTES_PER_GB) if named else None
+            one = SessionGpu(
+                index=int(gpu[1]), name=named["name"] if named else value, memory_total_bytes=memory
+            )
+            summary.gpus = [*(summary.gpus or ()), one]
+
+    def _record(self, line: str) -> None:
+        stamped = CLOCK.search(line)
+        text = stamped["text"] if stamped else line
+        if stamped:
+            self.found.end = self._clock.at(stamped["clock"]) or self.found.end
+        summary = self.found.summary
+        if FORCED.search(text):
+            summary.forced_single_gpu = True
+        if ended := ENDED.search(text):
+            summary.status = ended[1]  # type: ignore[assignment]
+        if fact := FACT.match(text):
+            self._fact(fact["name"], fact["value"])
+
+    def _fact(self, name: str, value: str) -> None:
+        summary = self.found.summary
+        count = re.match(r"\d{1,9}", value)
+        if name == "Session ID":
+            summary.id = value
+        elif name == "Run ID":
+            summary.run_id = value
+        elif name == "Mode":
+            summary.mode = "multi" if value.upper().startswith("MULTI") else "single"
+        elif name == "GPU Count" and count:
+            summary.gpu_count = int(count.group())
+        elif name == "World size" and count:
+            summary.world_size = int(count.group())
+        elif name == "Model":
+            summary.model = SessionModel(name=value)

@@ -1,0 +1,1 @@
+"""The data of a training session: its summary, its curves, and what is missing of it."""

@@ -1,0 +1,272 @@
+"""The summary of a training session, version 1, as `docs/sessions.md` lists its keys. None is unknown."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from gpuwatch.plain import plain
+
+VERSION = 1
+Status: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
+Mode: TypeAlias = Literal["single", "multi"]
+MAX_ENTRIES = 100_000
+"""Entries of one list or object that are read."""
+MAX_TEXT = 20_000
+MAX_DEPTH = 12
+
+
+class SessionModel(msgspec.Struct, kw_only=True):
+    """The model that is trained."""
+
+    name: str | None = None
+    parameters: int | None = None
+    trainable_parameters: int | None = None
+    dtype: str | None = None
+    memory_bytes: int | None = None
+
+
+class SessionBatch(msgspec.Struct, kw_only=True):
+    """Samples of a step: in all, and per device and micro-step; tokens of a sample."""
+
+    global_size: int | None = None
+    per_device_size: int | None = None
+    gradient_accumulation_steps: int | None = None
+    sequence_length: int | None = None
+
+
+class StepTimeStatistics(msgspec.Struct, kw_only=True):
+    """Statistics of the step times (seconds)."""
+
+    count: int | None = None
+    mean: float | None = None
+    std_dev: float | None = None
+    min: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    max: float | None = None
+
+
+class SessionGpu(msgspec.Struct, kw_only=True):
+    """One GPU over the session."""
+
+    node: str | None = None
+    index: int | None = None
+    uuid: str | None = None
+    name: str | None = None
+    memory_total_bytes: int | None = None
+    utilization_avg_pct: float | None = None
+    utilization_peak_pct: float | None = None
+    memory_avg_pct: float | None = None
+    memory_peak_pct: float | None = None
+    temperature_avg_c: float | None = None
+    temperature_max_c: float | None = None
+    power_avg_w: float | None = None
+    energy_j: float | None = None
+    samples: int | None = None
+
+
+class CommunicationTotals(msgspec.Struct, kw_only=True):
+    """One communication operation over the session; without sizes the bytes are unknown."""
+
+    operation: str = ""
+    count: int = 0
+    bytes_total: int | None = None
+    bytes_avg: float | None = None
+    time_total_s: float | None = None
+    time_avg_s: float | None = None
+    bandwidth_avg_bps: float | None = None
+    share_of_step_time: float | None = None
+    ranks: list[int] = msgspec.field(default_factory=list)
+
+
+class TimerTotals(msgspec.Struct, kw_only=True):
+    """One timer (seconds); `kind` is cpu or cuda."""
+
+    count: int | None = None
+    mean: float | None = None
+    total: float | None = None
+    min: float | None = None
+    max: float | None = None
+    kind: str | None = None
+
+
+class SessionRank(msgspec.Struct, kw_only=True):
+    """One rank; `log` is the path of its log below the folder."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    pid: int | None = None
+    gpu_index: int | None = None
+    steps: int | None = None
+    step_time_mean_s: float | None = None
+    peak_memory_bytes: int | None = None
+    exit_code: int | None = None
+    log: str | None = None
+
+
+class SessionNode(msgspec.Struct, kw_only=True):
+    """One node."""
+
+    name: str | None = None
+    hostname: str | None = None
+    node_rank: int | None = None
+    gpu_count: int | None = None
+    cpu_avg_pct: float | None = None
+    memory_avg_pct: float | None = None
+
+
+class SessionSystem(msgspec.Struct, kw_only=True):
+    """The machine and its driver."""
+
+    hostname: str | None = None
+    os: str | None = None
+    kernel: str | None = None
+    cpu_model: str | None = None
+    cpu_count: int | None = None
+    memory_bytes: int | None = None
+    driver: str | None = None
+    cuda: str | None = None
+
+
+class EvaluationResults(msgspec.Struct, kw_only=True):
+    """One evaluation; `time` in unix seconds."""
+
+    step: int | None = None
+    time: float | None = None
+    results: dict[str, float | None] = msgspec.field(default_factory=dict)
+
+
+class SessionWarning(msgspec.Struct, kw_only=True, rename={"class_id": "class"}):
+    """Warnings of one class; `first` and `last` in unix seconds."""
+
+    class_id: str = ""
+    severity: str | None = None
+    count: int = 1
+    first: float | None = None
+    last: float | None = None
+    example: str | None = None
+    rank: int | None = None
+
+
+class SessionSummary(msgspec.Struct, kw_only=True):
+    """All that is known of a session but its curves; times in unix seconds."""
+
+    format: str | None = "gpuwatch-session"
+    version: int | None = VERSION
+    writer: str | None = None
+    id: str | None = None
+    run_id: str | None = None
+    name: str | None = None
+    status: Status | None = None
+    exit_code: int | None = None
+    exit_signal: str | None = None
+    error: str | None = None
+    command: list[str] | None = None
+    mode: Mode | None = None
+    forced_single_gpu: bool | None = None
+    world_size: int | None = None
+    gpu_count: int | None = None
+    node_count: int | None = None
+    backend: str | None = None
+    mixed_precision: str | None = None
+    model: SessionModel | None = None
+    batch: SessionBatch | None = None
+    start: float | None = None
+    end: float | None = None
+    duration_s: float | None = None
+    steps: int | None = None
+    last_step: int | None = None
+    total_steps: int | None = None
+    epochs: float | None = None
+    steps_per_s: float | None = None
+    steady_steps_per_s: float | None = None
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    step_time_s: StepTimeStatistics | None = None
+    mfu_step: float | None = None
+    mfu_overall: float | None = None
+    final_loss: float | None = None
+    best_loss: float | None = None
+    final_learning_rate: float | None = None
+    final_grad_norm: float | None = None
+    evaluation: dict[str, float | None] | None = None
+    evaluations: list[EvaluationResults] | None = None
+    gpus: list[SessionGpu] | None = None
+    communication: list[CommunicationTotals] | None = None
+    timers: dict[str, TimerTotals] | None = None
+    ranks: list[SessionRank] | None = None
+    nodes: list[SessionNode] | None = None
+    configuration: dict[str, Any] | None = None
+    environment: dict[str, str] | None = None
+    packages: dict[str, str] | None = None
+    system: SessionSystem | None = None
+    warnings: list[SessionWarning] | None = None
+    parts: list[str] | None = None
+
+    @property
+    def workers(self) -> int | None:
+        """What throughput is divided by: GPUs, and ranks where none is used."""
+        return self.gpu_count or self.world_size
+
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+def read_struct(kind: type[StructT], facts: Mapping[str, Any], where: str, problems: list[str]) -> StructT:
+    """The struct from decoded JSON; a value of a wrong type is unknown, and `problems` names its key."""
+    hints = typing.get_type_hints(kind)
+    known: dict[str, Any] = {}
+    for each in msgspec.structs.fields(kind):
+        value = facts.get(each.encode_name)
+        if value is None:
+            continue
+        found = _value(hints[each.name], value, f"{where}{each.encode_name}", problems)
+        if found is not None:
+            known[each.name] = found
+    return kind(**known)
+
+
+def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # noqa: ANN401 - a field of any type
+    """A value of the type `hint`; None where it is of another one."""
+    choices = [each for each in typing.get_args(hint) if each is not type(None)]
+    wanted = choices[0] if type(None) in typing.get_args(hint) else hint
+    origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
+    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) and isinstance(value, dict):
+        return read_struct(wanted, value, f"{where}.", problems)
+    if origin is list and isinstance(value, list):
+        found = [_value(inner[0], item, f"{where}[{index}]", problems) for index, item in enumerate(value)]
+        return [item for item in found if item is not None]
+    if origin is dict and isinstance(value, dict) and inner[1] is not Any:
+        return {name: _value(inner[1], item, f"{where}.{name}", problems) for name, item in value.items()}
+    try:
+        return msgspec.convert(value, wanted, strict=False)
+    except (msgspec.ValidationError, OverflowError):
+        problems.append(f"{where}: not {_type_words(wanted)}")
+        return None
+
+
+def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    return names.get(wanted) or str(typing.get_origin(wanted) or wanted).replace("<class ", "").strip(">'")
+
+
+def harmless(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON
+    """Decoded JSON within bounds, without characters that steer a terminal."""
+    if isinstance(value, str):
+        return plain(value[:MAX_TEXT])
+    if depth >= MAX_DEPTH:
+        return None
+    if isinstance(value, list):
+        return [harmless(item, depth + 1) for item in value[:MAX_ENTRIES]]
+    if isinstance(value, dict):
+        return {
+            plain(str(name)[:MAX_TEXT]): harmless(item, depth + 1)
+            for name, item in list(value.items())[:MAX_ENTRIES]
+        }
+    return value

@@ -1,0 +1,98 @@
+"""`gpuwatch runs list|show|compare|communication` as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import gpuwatch
+from tests.runs.sessions.written import MAIN, MULTI, SINGLE, write_documented_pair, write_session
+from tests.sentences import Sentences, line_of
+
+
+def facts(*arguments: str, cwd: Path, status: int = 0) -> Any:
+    done = gpuwatch("runs", *arguments, "--json", cwd=cwd)
+    assert (done.returncode, done.stderr) == (status, "")
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_documented_pair(tmp_path / "logs")
+    return tmp_path
+
+
+def test_compare_prints_the_documented_sections(folder: Path, sentences: Sentences) -> None:
+    """Document 002, lines 188 to 220: analyze_logs.py --compare."""
+    done = gpuwatch("runs", "compare", cwd=folder)
+    assert done.returncode == 0
+    sentences(done.stdout)
+
+
+def test_compare_as_json(folder: Path) -> None:
+    """Document 002, lines 188 to 220."""
+    found = facts("compare", cwd=folder)
+    assert (round(found["speedup"], 3), round(found["efficiency"], 3)) == (1.846, 0.923)
+    assert found["groups"]["single"]["utilization_avg_pct"] == 85.2
+    multi = found["sessions"][1]
+    assert (multi["id"], multi["mode"], multi["gpu_count"], multi["duration_s"]) == (MULTI, "multi", 2, 650.2)
+    assert (multi["steps"], multi["final_loss"]) == (1000, 1.234)
+    keys = ("index", "utilization_avg_pct", "utilization_peak_pct", "memory_avg_pct")
+    assert [[gpu[key] for key in keys] for gpu in multi["gpus"]] == [
+        [0, 82.1, 95.2, 75.1],
+        [1, 81.8, 94.8, 74.9],
+    ]
+    assert [point["gpu_count"] for point in found["scaling"]] == [1, 2]
+
+
+def test_communication_prints_the_documented_lines(folder: Path, sentences: Sentences) -> None:
+    """Document 002, lines 142 to 154: analyze_logs.py --communication."""
+    done = gpuwatch("runs", "communication", MULTI, cwd=folder)
+    assert done.returncode == 0
+    sentences(done.stdout)
+    one = facts("communication", MULTI, cwd=folder)["sessions"][0]
+    assert one["verdict"] == "multi"
+    assert [(each["operation"], each["count"]) for each in one["operations"]] == [
+        ("gradient_sync", 45),
+        ("training_start", 1),
+    ]
+
+
+def test_a_session_that_should_use_two_gpus_and_does_not_is_status_1(tmp_path: Path) -> None:
+    """Document 002, lines 247 to 252."""
+    summary = {
+        "mode": "multi",
+        "gpu_count": 2,
+        "communication": [{"operation": "training_start", "count": 1}],
+    }
+    write_session(tmp_path / "logs", MULTI, summary)
+    assert facts("communication", cwd=tmp_path, status=1)["sessions"][0]["verdict"] == "doubtful"
+
+
+def test_show_takes_a_session_id(folder: Path) -> None:
+    """Document 002, line 131: analyze_logs.py --session-id."""
+    shown = facts("show", SINGLE, cwd=folder)["sessions"]
+    assert [(each["id"], each["duration_s"]) for each in shown] == [(SINGLE, 1200.5)]
+    assert shown[0]["packages"] is None
+
+
+def test_list_names_every_session_and_what_is_incomplete(folder: Path, sentences: Sentences) -> None:
+    write_session(folder / "logs", "training_20241207_090000", None, main=MAIN)
+    done = gpuwatch("runs", "list", cwd=folder)
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [
+        SINGLE,
+        MULTI,
+        "training_20241207_090000",
+    ]
+    sentences(line_of(done.stdout, SINGLE))
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("compare", "nothing"), ("show", "/nowhere")])
+def test_without_a_session_the_usage_status_and_a_remedy(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = gpuwatch("runs", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert arguments[-1].removeprefix("list") in done.stderr
+    assert done.stderr.strip()
