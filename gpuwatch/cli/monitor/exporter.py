@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 
@@ -49,15 +50,30 @@ DEFAULT_LISTEN = "127.0.0.1:9480"
     show_default=True,
     help="Samples of one page; what is over it is left out and counted.",
 )
-def exporter(source: Source, listen: str, web_config: Path | None, dcgm_names: bool, max_series: int) -> int:
+@click.option(
+    "--print-rules", is_flag=True, help="Print alert rules for Prometheus from SOURCE's thresholds, and exit."
+)
+def exporter(
+    source: Source,
+    listen: str,
+    web_config: Path | None,
+    dcgm_names: bool,
+    max_series: int,
+    print_rules: bool,
+) -> int:
     """Serve Prometheus metrics of nodes, GPUs, ranks, jobs, alerts and incidents.
 
     A value that is not known is absent, never 0. The page is made when it is scraped. Ctrl-C ends it.
 
     Exit status: 0 ended by Ctrl-C or TERM, 2 wrong usage, or the address cannot be bound.
     """
+    from gpuwatch.report.exporter.alert_rules import rule_file
     from gpuwatch.report.exporter.scrape import Scraper
 
+    if print_rules:
+        with writing():
+            click.echo(rule_file(source.plan.thresholds), nl=False)
+        return exit_codes.HEALTHY
     server = open_server(listen, web_config)
     scraper = Scraper(max_series, dcgm_names)
     try:
