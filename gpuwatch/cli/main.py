@@ -45,6 +45,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "flight",
         "Find the missing rank in flight-recorder dumps.",
     ),
+    "trace": (
+        "gpuwatch.cli.analysis.trace",
+        "trace",
+        "Show where the time of a profiled training went.",
+    ),
     "check": (
         "gpuwatch.cli.monitor.check",
         "check",

@@ -1,0 +1,64 @@
+"""`gpuwatch trace`: where the time of a profiled training went, from the traces that its profiler wrote."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.source import Refusal
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+@click.option(
+    "--rank",
+    type=click.IntRange(0),
+    help="Rank whose operators are listed; default: the straggler, else the first.",
+)
+@click.option(
+    "--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of each table."
+)
+def trace(paths: tuple[Path, ...], as_json: bool, rank: int | None, top: int) -> int:
+    """Show where the time of a profiled training went: compute, communication, copies, idle.
+
+    PATH is a trace of torch.profiler (Chrome trace, .json or .json.gz), a report of Nsight Systems that was
+    exported to SQLite, or a folder of them, one for each rank. The rank is read from the trace or its name.
+    Traces of any size are read in pieces.
+
+    Exit status: 0 nothing is flagged; 1 communication above 0.3 of computation, ranks more than 10 % apart,
+    or a GPU idle more than 30 %, or a trace cannot be read; 2 wrong usage or no trace.
+    """
+    missing = [f"{path}: no such file or folder" for path in paths if not os.path.exists(path)]  # noqa: PTH110 - Path raises
+    if missing:
+        raise Refusal(missing)
+    from gpuwatch.diagnose.traces.trace_verdict import judge_traces
+    from gpuwatch.report.output.read_progress import read_progress
+    from gpuwatch.report.trace.json_output import trace_json
+    from gpuwatch.report.trace.text import print_trace
+    from gpuwatch.runs.traces.trace_files import gather_traces, total_size
+
+    with leaving_politely(), read_progress(total_size(paths)) as report:
+        found = gather_traces(paths, report, top)
+    if not found.profiles:
+        reasons = [f"{each.name}: {each.why}" for each in found.skipped[:20]]
+        raise Refusal([*reasons, "no trace under " + ", ".join(str(path) for path in paths)])
+    verdict = judge_traces(found.profiles)
+    chosen = next((each for each in found.profiles if rank is not None and each.trace.rank == rank), None)
+    if rank is not None and chosen is None:
+        raise Refusal([f"no trace of rank {rank}"])
+    with writing():
+        if as_json:
+            sys.stdout.write(f"{trace_json(found, verdict)}\n")
+        else:
+            print_trace(found, verdict, chosen or verdict.straggler or found.profiles[0], sys.stdout)
+    unread = any(each.unreadable for each in found.skipped)
+    return exit_codes.UNHEALTHY if verdict.flags or unread else exit_codes.HEALTHY

@@ -1,0 +1,1 @@
+"""What measured traces and memory reports show: flags with their evidence and the next steps."""

@@ -1,0 +1,137 @@
+"""What measured traces show: communication that is not hidden, ranks that lie apart, a GPU that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.runs.traces.rank_profile import RankProfile
+
+MAX_COMMUNICATION_TO_COMPUTE = 0.3
+"""Above it communication is called high: the limit of the usual guides to distributed training."""
+MAX_IMBALANCE = 0.1
+"""(max - min) / mean of the computation of ranks, as screen 6 flags it."""
+MAX_IDLE_SHARE = 0.3
+"""Above it a GPU waits for its program: launches, data or synchronisation."""
+MIN_RANKS_COMPARED = 2
+AMORTISE = (
+    "Increase the batch size, or accumulate gradients, to amortise the communication.",
+    "Overlap communication with computation (DDP's buckets, FSDP's prefetch, async_op=True).",
+    "Reduce the tensor-parallel size, or keep a tensor-parallel group inside one node.",
+    "Measure the links: gpuwatch probe SOURCE",
+)
+FIND_THE_CAUSE = (
+    "Compare the partitioning: layers, sequence lengths and experts of each rank.",
+    "Compare the data: the number and size of the samples of each rank.",
+    "Look for a slow GPU or node: gpuwatch SOURCE, screen 6 (clocks, temperature, throttling).",
+)
+FEED_THE_GPU = (
+    "Load data in more workers, and copy it asynchronously (num_workers, pin_memory, non_blocking).",
+    "Launch less: larger batches, fused optimizers, torch.compile or CUDA graphs.",
+    "Remove synchronisation from the step: .item(), print of a tensor, empty_cache().",
+)
+
+
+@dataclass(frozen=True)
+class RankSpread:
+    """One quantity over the ranks, in milliseconds."""
+
+    mean: float
+    std: float
+    least: float
+    most: float
+    least_label: str
+    most_label: str
+
+    @property
+    def imbalance(self) -> float | None:
+        """(max - min) / mean; None where the mean is 0."""
+        return (self.most - self.least) / self.mean if self.mean else None
+
+
+@dataclass(frozen=True)
+class TraceFlag:
+    """Something that is not well."""
+
+    code: str
+    rank: int | None
+    label: str
+    text: str
+    value: float
+    limit: float
+    actions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TraceVerdict:
+    """The comparison of all ranks, and what is flagged."""
+
+    flags: tuple[TraceFlag, ...]
+    compute: RankSpread | None
+    """None: fewer than two ranks that can be compared."""
+    communication: RankSpread | None
+    straggler: RankProfile | None
+    confidence: Confidence | None
+    """`high`: the straggler also waits least in the collectives; the others wait for it there."""
+
+
+def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
+    """Judge the ranks of one job; ranks with and without GPU events are not compared."""
+    peers = [each for each in profiles if each.breakdown.basis == "gpu"] or list(profiles)
+    compute = _spread(peers, lambda each: each.compute_per_step_ms)
+    communication = _spread(peers, lambda each: each.waiting_per_step_ms)
+    imbalance = compute.imbalance if compute is not None else None
+    if compute is None or imbalance is None or imbalance <= MAX_IMBALANCE:
+        flags = [flag for each in profiles for flag in _of_one(each, None)]
+        return TraceVerdict(tuple(flags), compute, communication, None, None)
+    straggler = max(peers, key=lambda each: each.compute_per_step_ms)
+    waits_least = communication is not None and bool(communication.mean)
+    waits_least = waits_least and communication is not None and communication.least_label == straggler.label
+    waiting = "; it waits least in the collectives" if waits_least else ""
+    text = (
+        f"{straggler.label} computes {compute.most:.1f} ms a step, the mean is {compute.mean:.1f} ms"
+        f" (imbalance {100 * imbalance:.0f} %){waiting}"
+    )
+    flag = _flag(straggler, "trace.imbalance", text, imbalance, MAX_IMBALANCE, FIND_THE_CAUSE)
+    flags = [flag for each in profiles for flag in _of_one(each, straggler if waits_least else None)]
+    return TraceVerdict(
+        (flag, *flags), compute, communication, straggler, "high" if waits_least else "medium"
+    )
+
+
+def _of_one(profile: RankProfile, awaited: RankProfile | None) -> list[TraceFlag]:
+    """The flags of one rank; `awaited`: the rank that the others wait for in their collectives."""
+    found, parts = [], profile.breakdown
+    ratio, idle = parts.communication_to_compute, parts.share(parts.idle_ms)
+    if ratio is not None and ratio > MAX_COMMUNICATION_TO_COMPUTE:
+        text = f"{profile.label} communicates {ratio:.2f} times as long as it computes"
+        text += (
+            f"; part of it is waiting for {awaited.label}"
+            if awaited is not None and awaited is not profile
+            else ""
+        )
+        found.append(
+            _flag(profile, "trace.communication_high", text, ratio, MAX_COMMUNICATION_TO_COMPUTE, AMORTISE)
+        )
+    if parts.basis == "gpu" and idle is not None and idle > MAX_IDLE_SHARE:
+        text = f"the GPU of {profile.label} is idle {100 * idle:.0f} % of the time"
+        found.append(_flag(profile, "trace.gpu_idle", text, idle, MAX_IDLE_SHARE, FEED_THE_GPU))
+    return found
+
+
+def _flag(
+    profile: RankProfile, code: str, text: str, value: float, limit: float, actions: tuple[str, ...]
+) -> TraceFlag:
+    return TraceFlag(code, profile.trace.rank, profile.label, text, value, limit, actions)
+
+
+def _spread(profiles: Sequence[RankProfile], of: Callable[[RankProfile], float]) -> RankSpread | None:
+    if len(profiles) < MIN_RANKS_COMPARED:
+        return None
+    values = [of(each) for each in profiles]
+    middle = mean(values)
+    least, most = min(profiles, key=of), max(profiles, key=of)
+    std = (sum((value - middle) ** 2 for value in values) / len(values)) ** 0.5
+    return RankSpread(middle, std, of(least), of(most), least.label, most.label)

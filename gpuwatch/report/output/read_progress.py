@@ -1,0 +1,26 @@
+"""How far a file is read: bytes and the time that is left, on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+@contextlib.contextmanager
+def read_progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr that is gone afterwards; nothing where stderr is no terminal.
+
+    Args:
+        total: Bytes of all files; what comes out is to be called with those that are read.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _size: None
+        return
+    columns = TextColumn("reading"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("reading", total=total or None)
+        yield lambda size: bar.update(task, completed=min(size, total), refresh=True)

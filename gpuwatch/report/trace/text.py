@@ -1,0 +1,206 @@
+"""Measured traces as text: the flags first, then a line a rank, then the tables of one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.traces.trace_verdict import MAX_COMMUNICATION_TO_COMPUTE, RankSpread, TraceVerdict
+from gpuwatch.plain import plain
+from gpuwatch.report.output.console import STYLES, console_on, show
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.runs.traces.operators import Operator
+from gpuwatch.runs.traces.rank_profile import RankProfile
+from gpuwatch.runs.traces.trace_files import FoundTraces
+
+MAX_SHOWN_RANKS = 64
+MAX_SHOWN_FLAGS = 4
+"""Of one kind."""
+MAX_SHOWN_SECTIONS = 12
+NAME_COLUMNS = 48
+CPU_ONLY = (
+    "No GPU events (CPU-only trace): compute and communication are those of operators on the CPU; "
+    "record with ProfilerActivity.CUDA to see kernels."
+)
+
+
+def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile, out: TextIO) -> None:
+    """Write the report; `chosen` is the rank whose tables are shown."""
+    with console_on(out) as console:
+        for line in flag_lines(verdict):
+            show(console, line)
+        console.print(rank_table(found.profiles))
+        for line in comparison_lines(found, verdict):
+            show(console, line)
+        for heading, table in tables_of(chosen):
+            if table.row_count:
+                show(console, ReportLine(""))
+                show(console, ReportLine(heading))
+                console.print(table)
+        for line in note_lines(found, chosen):
+            show(console, line)
+
+
+def flag_lines(verdict: TraceVerdict) -> Iterator[ReportLine]:
+    """What is flagged, with what to do, once for each kind."""
+    for code in dict.fromkeys(flag.code for flag in verdict.flags):
+        alike = [flag for flag in verdict.flags if flag.code == code]
+        for flag in alike[:MAX_SHOWN_FLAGS]:
+            yield ReportLine(plain(f"{flag.text} (limit {flag.limit:g})"), "warning", hang=2)
+        if len(alike) > MAX_SHOWN_FLAGS:
+            yield ReportLine(f"{len(alike) - MAX_SHOWN_FLAGS} more ranks are flagged for the same", "warning")
+        for action in alike[0].actions:
+            yield ReportLine(f"  - {action}", hang=4)
+    yield ReportLine("" if verdict.flags else "no problems detected", "plain" if verdict.flags else "ok")
+
+
+def rank_table(profiles: Sequence[RankProfile]) -> Table:
+    """The breakdown of each rank, in milliseconds and percent of its span."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("rank", no_wrap=True)
+    for heading in (
+        "span ms",
+        "compute",
+        "communication",
+        "memory copy",
+        "other",
+        "idle",
+        "exposed",
+        "comm/comp",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in profiles[:MAX_SHOWN_RANKS]:
+        parts = each.breakdown
+        values = (
+            parts.compute_ms,
+            parts.communication_ms,
+            parts.memory_copy_ms,
+            parts.other_ms,
+            parts.idle_ms,
+        )
+        ratio = parts.communication_to_compute
+        high = ratio is not None and ratio > MAX_COMMUNICATION_TO_COMPUTE
+        table.add_row(
+            Text(plain(each.label)),
+            f"{parts.span_ms:,.2f}",
+            *(f"{value:,.2f} {_share(parts.share(value))}" for value in values),
+            _share(parts.exposed_share),
+            Text("-" if ratio is None else f"{ratio:.2f}", STYLES["warning"] if high else ""),
+        )
+    return table
+
+
+def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[ReportLine]:
+    """How far the ranks lie apart."""
+    if len(found.profiles) > MAX_SHOWN_RANKS:
+        yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json has all", "old")
+    if any(each.breakdown.basis == "cpu" for each in found.profiles):
+        yield ReportLine(CPU_ONLY, "warning", hang=2)
+    for name, spread in (("computation", verdict.compute), ("communication", verdict.communication)):
+        if spread is not None:
+            yield ReportLine(f"{name} a step: {spread_text(spread)}")
+    if verdict.straggler is not None:
+        yield ReportLine(
+            f"straggler: {plain(verdict.straggler.label)}, confidence {verdict.confidence}", "warning"
+        )
+
+
+def spread_text(spread: RankSpread) -> str:
+    """`mean 12.1 ms, std 0.4, min 11.0 (rank 3), max 14.9 (rank 1), imbalance 32 %`."""
+    imbalance = spread.imbalance
+    return (
+        f"mean {spread.mean:.1f} ms, std {spread.std:.1f},"
+        f" min {spread.least:.1f} ({plain(spread.least_label)}),"
+        f" max {spread.most:.1f} ({plain(spread.most_label)}), imbalance"
+        f" {'-' if imbalance is None else f'{100 * imbalance:.0f} %'}"
+    )
+
+
+def tables_of(profile: RankProfile) -> Iterator[tuple[str, Table]]:
+    """The tables of one rank with their headings."""
+    label, tables = plain(profile.label), profile.tables
+    collectives = _table("collective", "calls", "total ms", "exposed ms", "MB a call")
+    for each in profile.breakdown.collectives:
+        size = "-" if each.bytes is None else f"{each.bytes / max(1, each.calls) / 1e6:,.2f}"
+        row = f"{each.calls:,}", f"{each.total_ms:,.2f}", f"{each.exposed_ms:,.2f}", size
+        collectives.add_row(Text(each.name), *row)
+    yield f"Collectives of {label}", collectives
+    yield f"Operators of {label} by self CPU time", _operators(tables.by_self_cpu)
+    yield f"Operators of {label} by CUDA time", _operators(tables.by_gpu)
+    kernels = _table("kernel", "calls", "total ms")
+    for kernel in tables.kernels:
+        kernels.add_row(_name(kernel.name), f"{kernel.calls:,}", f"{kernel.total_ms:,.3f}")
+    yield f"Kernels of {label}", kernels
+    sections = _table("section", "calls", "total ms", "mean ms", "max ms")
+    for section in profile.sections[:MAX_SHOWN_SECTIONS]:
+        mean = section.total_ms / section.calls
+        times = (section.total_ms, mean, section.longest_ms)
+        sections.add_row(_name(section.name), f"{section.calls:,}", *(f"{each:,.3f}" for each in times))
+    yield f"Sections of {label}", sections
+    modules = _table("module", "operators")
+    for name, count in tables.modules[:MAX_SHOWN_SECTIONS]:
+        modules.add_row(_name(name), f"{count:,}")
+    yield f"Modules of {label}", modules
+
+
+def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
+    """Memory, what was read, and what could not be."""
+    yield ReportLine("")
+    for device, size in sorted(chosen.trace.peak_allocated.items()):
+        reserved = chosen.trace.peak_reserved.get(device)
+        more = f", {reserved / 1e9:.2f} GB reserved" if reserved else ""
+        yield ReportLine(
+            f"peak memory of {plain(chosen.label)} on {device}: {size / 1e9:.2f} GB allocated{more}"
+        )
+    for each in found.profiles:
+        trace = each.trace
+        for note in (*trace.notes, *(("it ends in the middle",) if trace.cut_off else ())):
+            yield ReportLine(plain(f"{trace.file}: {note}"), "warning")
+        if trace.unreadable:
+            yield ReportLine(
+                plain(f"{trace.file}: {plural(trace.unreadable, 'event')} not readable"), "warning"
+            )
+    for skipped in found.skipped:
+        yield ReportLine(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "old")
+    events = sum(each.event_count for each in found.profiles)
+    yield ReportLine(f"{plural(len(found.profiles), 'rank')}, {events:,} operators and kernels", "old")
+
+
+def _operators(operators: Sequence[Operator]) -> Table:
+    with_gpu = any(each.total_gpu_ms is not None for each in operators)
+    with_flops = any(each.flops for each in operators)
+    headings = ["operator", "calls", "self CPU ms", "CPU total ms"]
+    headings += ["self CUDA ms", "CUDA total ms"] if with_gpu else []
+    table = _table(*headings, *(["GFLOP"] if with_flops else []))
+    with_shapes = any(each.shapes for each in operators)
+    if with_shapes:
+        table.add_column("largest share: shapes", overflow="ellipsis", no_wrap=True, max_width=40)
+    for each in operators:
+        row = [f"{each.calls:,}", f"{each.self_cpu_ms:,.3f}", f"{each.total_cpu_ms:,.3f}"]
+        if with_gpu:
+            row += [f"{value or 0.0:,.3f}" for value in (each.self_gpu_ms, each.total_gpu_ms)]
+        row += ([f"{each.flops / 1e9:,.2f}" if each.flops else "-"]) if with_flops else []
+        cells: list[Text | str] = [_name(each.name), *row]
+        cells += [Text(each.shapes[0] if each.shapes else "-")] if with_shapes else []
+        table.add_row(*cells)
+    return table
+
+
+def _table(first: str, *headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(first, no_wrap=True, overflow="ellipsis", max_width=NAME_COLUMNS)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _name(name: str) -> Text:
+    return Text(plain(name))
+
+
+def _share(share: float | None) -> str:
+    return "   -" if share is None else f"{100 * share:3.0f}%"

@@ -1,0 +1,1 @@
+"""Profiler traces: torch.profiler's Chrome traces and Nsight Systems exports, read and measured."""

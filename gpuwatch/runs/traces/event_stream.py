@@ -1,0 +1,170 @@
+"""Events of a Chrome trace (JSON), a few megabytes at a time: a trace of any size takes the same memory.
+
+A trace is an object with the list `traceEvents`, or that list alone. The bytes of the list are cut behind an
+event and decoded. A cut is right if the piece decodes: cut elsewhere it is no list of complete values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from gpuwatch.runs.traces.trace_event import EventWithoutArguments, TraceEvent
+
+PIECE_BYTES = 4 << 20
+"""Decoded at once; its events take about ten times as much memory."""
+MAX_EVENT_BYTES = 64 << 20
+"""Of one event; the largest in real traces (stacks, shapes) have kilobytes."""
+MAX_METADATA_BYTES = 16 << 20
+"""Before and behind the list of events."""
+MAX_CUTS_TRIED = 6
+"""Cuts tried before the events are looked at one by one: an event may hold a list of objects."""
+LIST_BEGINS = re.compile(rb'"traceEvents"\s*:\s*\[')
+BETWEEN = b" \t\r\n,"
+BETWEEN_EVENTS = re.compile(rb"\}\s*,\s*\{")
+_events = msgspec.json.Decoder(list[TraceEvent], strict=False)
+_raw_events = msgspec.json.Decoder(list[msgspec.Raw], strict=False)
+_event = msgspec.json.Decoder(TraceEvent, strict=False)
+_bare_event = msgspec.json.Decoder(EventWithoutArguments, strict=False)
+_one_value = json.JSONDecoder()
+
+
+class NoTraceError(ValueError):
+    """A file that is no trace, or cannot be read as one; the message states why."""
+
+
+class EventStream:
+    """The events of one file, in batches; `metadata` is complete when they are through."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self.metadata: dict[str, Any] = {}
+        self.unreadable = 0
+        """Events left out: they are no objects, or their times are no numbers."""
+        self.cut_off = False
+        """The file ends inside the list, as when its program was killed while it wrote."""
+
+    def batches(self) -> Iterator[list[TraceEvent]]:
+        """All events.
+
+        Raises:
+            NoTraceError: the file is no Chrome trace, or damaged.
+        """
+        head, held = self._to_the_list()
+        ended = False
+        while not ended and held[:1] != b"]":
+            held, ended = self._filled(held)
+            events, cut = ([], 0) if ended else self._cut_by_trial(held)
+            if not cut:
+                cut = _cut_one_by_one(held)
+                events = self._decoded(held[:cut])
+            yield events
+            held = held[cut:].lstrip(BETWEEN)
+            if not cut and len(held) > MAX_EVENT_BYTES:
+                raise NoTraceError(f"an event is larger than {MAX_EVENT_BYTES >> 20} MB, or damaged")
+        self.cut_off = held[:1] != b"]"
+        if head is not None:
+            self._read_metadata(head, held[1:])
+
+    def _to_the_list(self) -> tuple[bytes | None, bytes]:
+        """What stands before the list (None: the list is all), and its first bytes."""
+        held = b""
+        for piece in self._pieces:
+            held = held + piece if held else piece.lstrip(b"\xef\xbb\xbf \t\r\n")
+            if held[:1] == b"[":
+                return None, held[1:].lstrip()
+            if held and held[:1] != b"{":
+                break
+            found = LIST_BEGINS.search(held)
+            if found is not None:
+                return held[: found.start()], held[found.end() :].lstrip()
+            if len(held) > MAX_METADATA_BYTES:
+                break
+        raise NoTraceError('no Chrome trace: it has no list "traceEvents"' if held else "empty")
+
+    def _filled(self, held: bytes) -> tuple[bytes, bool]:
+        """Bytes enough for a batch, and whether the file has ended."""
+        parts, size, ended = [held], len(held), True
+        wanted = max(PIECE_BYTES, 2 * size)
+        for piece in self._pieces:
+            parts.append(piece)
+            size += len(piece)
+            if size >= wanted:
+                ended = False
+                break
+        return b"".join(parts).lstrip(BETWEEN), ended
+
+    def _cut_by_trial(self, held: bytes) -> tuple[list[TraceEvent], int]:
+        """The events up to the last place that is a border between two, and that place; 0: none was found."""
+        end, tried = len(held), 0
+        while tried < MAX_CUTS_TRIED and (end := held.rfind(b"}", 0, end)) >= 0:
+            if BETWEEN_EVENTS.match(held, end) is None:
+                continue
+            tried += 1
+            with contextlib.suppress(ValueError, RecursionError):
+                return self._decoded(held[: end + 1]), end + 1
+        return [], 0
+
+    def _decoded(self, events: bytes) -> list[TraceEvent]:
+        """Complete events.
+
+        Raises:
+            ValueError: they are not complete.
+        """
+        text = b"[" + events + b"]"
+        try:
+            return _events.decode(text)
+        except (msgspec.ValidationError, RecursionError):  # a field of another type: take the other events
+            return [event for event in map(self._single, _raw_events.decode(text)) if event is not None]
+
+    def _single(self, raw: msgspec.Raw) -> TraceEvent | None:
+        try:
+            return _event.decode(raw)
+        except (msgspec.ValidationError, RecursionError):
+            pass
+        try:
+            bare = _bare_event.decode(raw)
+        except (msgspec.ValidationError, RecursionError):
+            self.unreadable += 1
+            return None
+        return TraceEvent(bare.ph, bare.cat, bare.name, bare.ts, bare.dur, bare.pid, bare.tid)
+
+    def _read_metadata(self, head: bytes, tail: bytes) -> None:
+        parts, size = [tail], len(tail)
+        for piece in self._pieces:
+            size += len(piece)
+            if size > MAX_METADATA_BYTES:
+                return
+            parts.append(piece)
+        behind = b"}" if self.cut_off else b"".join(parts)
+        try:
+            found = msgspec.json.decode(head + b'"traceEvents":null' + behind)
+        except (ValueError, RecursionError):
+            return
+        self.metadata = found if isinstance(found, dict) else {}
+
+
+def _cut_one_by_one(held: bytes) -> int:
+    """The end of the last complete event before the end of the list or of the bytes.
+
+    Raises:
+        NoTraceError: there is something else than events.
+    """
+    text = held.decode("latin-1")  # one character a byte: positions stay
+    at = end = 0
+    while at < len(text) and text[at] == "{":
+        try:
+            _, end = _one_value.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return end
+        at = end
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+    if at < len(text) and text[at] not in "{]":
+        raise NoTraceError("damaged: something else than an event is in the list of events")
+    return end

@@ -1,0 +1,95 @@
+"""What an event of a trace is: an operator, a kernel, a copy; and whether it communicates."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from functools import lru_cache
+
+
+class EventKind(IntEnum):
+    """The kinds that are measured."""
+
+    OPERATOR = 0
+    ANNOTATION = 1
+    """A section that the program names: record_function, an NVTX range, a step of the profiler."""
+    RUNTIME = 2
+    """A call of CUDA's runtime or driver on the CPU."""
+    KERNEL = 3
+    MEMORY_COPY = 4
+    """Copies and fills of device memory."""
+    OTHER_GPU = 5
+
+
+KIND_OF_CATEGORY = {
+    "cpu_op": EventKind.OPERATOR,
+    "operator": EventKind.OPERATOR,
+    "user_annotation": EventKind.ANNOTATION,
+    "cuda_runtime": EventKind.RUNTIME,
+    "cuda_driver": EventKind.RUNTIME,
+    "runtime": EventKind.RUNTIME,
+    "hip_runtime": EventKind.RUNTIME,
+    "kernel": EventKind.KERNEL,
+    "gpu_memcpy": EventKind.MEMORY_COPY,
+    "memcpy": EventKind.MEMORY_COPY,
+    "gpu_memset": EventKind.MEMORY_COPY,
+    "memset": EventKind.MEMORY_COPY,
+}
+"""Kineto's categories in lower case; torch before 1.11 wrote `Operator`, `Kernel`, ..."""
+GPU_KINDS = frozenset((EventKind.KERNEL, EventKind.MEMORY_COPY, EventKind.OTHER_GPU))
+
+_COMMUNICATION_KERNEL = re.compile(
+    r"(void )?(nccl|rccl|msccl|nvshmem)"
+    r"|.*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|multimem_)",
+    re.IGNORECASE,
+)
+"""NCCL's and RCCL's kernels, and those of other libraries that name the collective (vLLM)."""
+_COPY_KERNEL = re.compile(r"Memcpy|Memset|dma")
+_SYNCHRONISATION = re.compile(r".*Sync")
+_COMMUNICATION_CALL = re.compile(r"(_?c10d(_functional)?::|gloo:|nccl:|mpi:|ucc:|record_param_comms)")
+_COLLECTIVE = re.compile(
+    r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|barrier|gather|scatter|reduce"
+    r"|send|recv)",
+    re.IGNORECASE,
+)
+_SPELLINGS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "sendrecv": "send_recv",
+}
+UNNAMED_COLLECTIVE = "collective"
+"""Kernels such as `ncclDevKernel_Generic` do not name theirs."""
+
+
+@lru_cache(maxsize=65536)
+def is_communication_kernel(name: str) -> bool:
+    """Whether a kernel moves data between ranks."""
+    return _COMMUNICATION_KERNEL.match(name) is not None
+
+
+@lru_cache(maxsize=65536)
+def kernel_kind(name: str) -> EventKind:
+    """A kernel by its name: some libraries launch copies and waits as kernels."""
+    if is_communication_kernel(name):
+        return EventKind.KERNEL
+    if _COPY_KERNEL.match(name):
+        return EventKind.MEMORY_COPY
+    return EventKind.OTHER_GPU if _SYNCHRONISATION.match(name) else EventKind.KERNEL
+
+
+@lru_cache(maxsize=65536)
+def is_communication_call(name: str) -> bool:
+    """Whether an operator or a section on the CPU is one of torch.distributed."""
+    return _COMMUNICATION_CALL.match(name) is not None
+
+
+@lru_cache(maxsize=65536)
+def collective_of(name: str) -> str:
+    """`all_reduce` for `ncclDevKernel_AllReduce_Sum_bf16_RING_LL`, `c10d::allreduce_`, `gloo:all_reduce`."""
+    found = _COLLECTIVE.search(name.removeprefix("c10d::"))
+    if found is None:
+        return UNNAMED_COLLECTIVE
+    plain_name = found[1].lower()
+    return _SPELLINGS.get(plain_name.replace("_", ""), plain_name)

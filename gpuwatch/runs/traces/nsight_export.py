@@ -1,0 +1,214 @@
+"""An Nsight Systems report that was exported to SQLite (`nsys export --type sqlite`), as columns.
+
+Tables and columns are those of NVIDIA's "SQLite Export Schema Reference"; a table is there if it has rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.traces.event_stream import NoTraceError
+from gpuwatch.runs.traces.kinds import EventKind, kernel_kind
+from gpuwatch.runs.traces.rank_trace import (
+    MAX_EVENTS,
+    NO_VALUE,
+    EventColumns,
+    RankTrace,
+    TextNumbers,
+    as_events,
+)
+
+SQLITE_BEGINS = b"SQLite format 3\0"
+ROWS_AT_ONCE = 10_000
+MAX_STRINGS = 2_000_000
+COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
+"""CUPTI's numbers of the copies that a training makes."""
+KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
+FILLS, CALLS, RANGES = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
+NVTX_RANGES = (59, 60)
+"""Push-pop and start-end ranges of NVTX."""
+
+
+class _Export:
+    """An open export."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        self._tables = {str(name) for (name,) in rows}
+        self.names = TextNumbers()
+        self._strings: dict[int, int] = {}
+        if "StringIds" in self._tables:
+            for count, (number, text) in enumerate(self.rows("SELECT id, value FROM StringIds")):
+                if count >= MAX_STRINGS:
+                    raise NoTraceError(f"more than {MAX_STRINGS:,} names")
+                self._strings[number] = self.names.number(plain(str(text))[:300])
+
+    def has(self, table: str) -> bool:
+        return table in self._tables
+
+    def columns(self, table: str) -> set[str]:
+        """Its columns: they differ between versions of nsys."""
+        return {str(row[1]) for row in self._database.execute(f'PRAGMA table_info("{table}")')}
+
+    def rows(self, query: str) -> Iterator[tuple[int, ...]]:
+        cursor = self._database.execute(query)
+        while rows := cursor.fetchmany(ROWS_AT_ONCE):
+            yield from rows
+
+    def name(self, number: int | None) -> int:
+        found = self._strings.get(number) if number is not None else None
+        return self.names.number("unnamed") if found is None else found
+
+
+def read_nsight(path: Path, name: str, rank: int | None) -> list[RankTrace]:
+    """The trace of each process and GPU in an export.
+
+    Raises:
+        NoTraceError: it is no export with GPU events, or damaged.
+    """
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            database.execute("PRAGMA trusted_schema = OFF")
+            return _read(_Export(database), name, rank)
+    except (sqlite3.Error, OverflowError) as error:
+        raise NoTraceError(f"not readable as SQLite: {plain(str(error))[:120]}") from error
+
+
+def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
+    if not any(export.has(table) for table in (KERNELS, COPIES, CALLS, RANGES)):
+        raise NoTraceError("an SQLite file, but no export of Nsight Systems: it has none of its tables")
+    of_device: dict[tuple[int, int], EventColumns] = {}
+    details = TextNumbers()
+    total = 0
+    for device, process, event in _gpu_rows(export):
+        total += 1
+        of_device.setdefault((process, device), EventColumns()).add(*event)
+        _refuse_more(total)
+    callers = sorted({process for process, _ in of_device})
+    on_cpu: dict[int, EventColumns] = {}
+    for process, call in _cpu_rows(export):
+        total += 1
+        on_cpu.setdefault(process if process in callers else NO_VALUE, EventColumns()).add(*call)
+        _refuse_more(total)
+    if not of_device:
+        raise NoTraceError("no kernel and no copy in it: export a report that was taken with --trace=cuda")
+    traces = []
+    alone = len(of_device) == 1
+    for (process, device), columns in sorted(of_device.items()):
+        for of_cpu in _rows_of(on_cpu.get(process)):
+            columns.add(*of_cpu)
+        trace = RankTrace(file, rank if alone else None, None if alone else device)
+        trace.names, trace.details = export.names.texts, details.texts
+        trace.events = as_events(columns)
+        traces.append(trace)
+    return traces
+
+
+def _rows_of(
+    columns: EventColumns | None,
+) -> Iterator[tuple[EventKind, int, int, float, float, tuple[int, int]]]:
+    if columns is None:
+        return
+    for row in range(len(columns)):
+        yield (
+            EventKind(columns.kinds[row]),
+            columns.names[row],
+            columns.threads[row],
+            columns.starts[row],
+            columns.durations[row],
+            (NO_VALUE, columns.correlations[row]),
+        )
+
+
+def _refuse_more(total: int) -> None:
+    if total > MAX_EVENTS:
+        raise NoTraceError(f"more than {MAX_EVENTS:,} events: profile fewer steps")
+
+
+def _gpu_rows(
+    export: _Export,
+) -> Iterator[tuple[int, int, tuple[EventKind, int, int, float, float, tuple[int, int], int, float]]]:
+    """Device, process, and the event of each kernel, copy and fill."""
+    for table in (KERNELS, COPIES, FILLS):
+        if not export.has(table):
+            continue
+        known = export.columns(table)
+        process = "globalPid" if "globalPid" in known else "0"
+        label = "copyKind" if table == COPIES else "NULL"
+        if table == KERNELS:
+            label = "demangledName" if "demangledName" in known else "shortName"
+        size = "bytes" if "bytes" in known else "NULL"
+        query = f'SELECT start, "end", deviceId, {process}, correlationId, {label}, {size} FROM {table}'  # noqa: S608 - our own names
+        for start, end, device, of_process, correlation, named, nbytes in export.rows(query):
+            if table == KERNELS:
+                name = export.name(named)
+                kind = kernel_kind(export.names.texts[name])
+            else:
+                text = "Memset" if table == FILLS else f"Memcpy {COPY_KINDS.get(named, 'other')}"
+                name, kind = export.names.number(text), EventKind.MEMORY_COPY
+            yield (
+                device or 0,
+                of_process or 0,
+                (
+                    kind,
+                    name,
+                    NO_VALUE,
+                    start / 1e3,
+                    (end - start) / 1e3,
+                    (NO_VALUE, NO_VALUE if correlation is None else correlation),
+                    NO_VALUE,
+                    float("nan") if nbytes is None else float(nbytes),
+                ),
+            )
+
+
+def _cpu_rows(
+    export: _Export,
+) -> Iterator[tuple[int, tuple[EventKind, int, int, float, float, tuple[int, int]]]]:
+    """Process, and the event of each call of CUDA's runtime and of each range of NVTX."""
+    threads = TextNumbers()
+    if export.has(CALLS):
+        query = f'SELECT start, "end", globalTid, correlationId, nameId FROM {CALLS} WHERE "end" IS NOT NULL'  # noqa: S608
+        for start, end, thread, correlation, name in export.rows(query):
+            joins = (NO_VALUE, NO_VALUE if correlation is None else correlation)
+            yield (
+                process_of(thread),
+                (
+                    EventKind.RUNTIME,
+                    export.name(name),
+                    threads.number(thread),
+                    start / 1e3,
+                    (end - start) / 1e3,
+                    joins,
+                ),
+            )
+    if export.has(RANGES):
+        query = (
+            f'SELECT start, "end", globalTid, text, textId FROM {RANGES} WHERE "end" IS NOT NULL'  # noqa: S608
+            f" AND eventType IN {NVTX_RANGES}"
+        )
+        for start, end, thread, text, number in export.rows(query):
+            name = export.names.number(plain(str(text))[:300]) if text is not None else export.name(number)
+            yield (
+                process_of(thread),
+                (
+                    EventKind.ANNOTATION,
+                    name,
+                    threads.number(thread),
+                    start / 1e3,
+                    (end - start) / 1e3,
+                    (NO_VALUE, NO_VALUE),
+                ),
+            )
+
+
+def process_of(global_thread: int | None) -> int:
+    """The `globalPid` of a `globalTid`: its lowest 24 bits are the thread."""
+    return 0 if global_thread is None else global_thread >> 24 << 24

@@ -1,0 +1,82 @@
+"""What is kept of a trace once it was measured: its columns are large, this is small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuwatch.runs.traces.breakdown import Breakdown, breakdown_of
+from gpuwatch.runs.traces.kinds import EventKind, is_communication_call
+from gpuwatch.runs.traces.operators import MAX_LISTED_OPERATORS, STEP, OperatorTables, operator_tables
+from gpuwatch.runs.traces.rank_trace import RankTrace
+
+MAX_LISTED_SECTIONS = 40
+
+
+@dataclass(frozen=True)
+class Section:
+    """All passes of one section that the program names; times in milliseconds."""
+
+    name: str
+    calls: int
+    total_ms: float
+    longest_ms: float
+
+
+@dataclass(frozen=True)
+class RankProfile:
+    """One rank of a job, measured."""
+
+    trace: RankTrace
+    """Who it is; its events are dropped."""
+    event_count: int
+    breakdown: Breakdown
+    tables: OperatorTables
+    steps_ms: tuple[float, ...]
+    """Length of each step, where the profiler was told of them (`prof.step()`)."""
+    sections: tuple[Section, ...]
+
+    @property
+    def label(self) -> str:
+        """`rank 3`, `GPU 1`, or the name of the file."""
+        trace = self.trace
+        if trace.rank is not None:
+            return f"rank {trace.rank}" if trace.device is None else f"rank {trace.rank} GPU {trace.device}"
+        return trace.file if trace.device is None else f"GPU {trace.device}"
+
+    @property
+    def compute_per_step_ms(self) -> float:
+        """Computation of one step; of the whole trace where it has no steps."""
+        return self.breakdown.compute_ms / max(1, len(self.steps_ms))
+
+    @property
+    def waiting_per_step_ms(self) -> float:
+        """Time in collectives of one step: the rank that the others wait for has the least."""
+        return self.breakdown.communication_busy_ms / max(1, len(self.steps_ms))
+
+
+def measure(trace: RankTrace, listed: int = MAX_LISTED_OPERATORS) -> RankProfile:
+    """Measure one trace, and let go of its events."""
+    steps, sections = _sections(trace)
+    profile = RankProfile(
+        trace, len(trace.events), breakdown_of(trace), operator_tables(trace, listed), steps, sections
+    )
+    trace.events = trace.events.where(np.zeros(0, dtype=np.int64))
+    trace.names, trace.details = [], []
+    return profile
+
+
+def _sections(trace: RankTrace) -> tuple[tuple[float, ...], tuple[Section, ...]]:
+    marked = trace.events.where(trace.events.kinds == EventKind.ANNOTATION)
+    durations: dict[str, list[float]] = {}
+    for name, duration in zip(marked.names.tolist(), marked.durations.tolist(), strict=True):
+        durations.setdefault(trace.names[name], []).append(duration / 1e3)
+    steps = [each for name in durations if STEP.fullmatch(name) for each in durations[name]]
+    sections = [
+        Section(name, len(times), sum(times), max(times))
+        for name, times in durations.items()
+        if not STEP.fullmatch(name) and not is_communication_call(name)
+    ]
+    sections.sort(key=lambda section: -section.total_ms)
+    return tuple(steps), tuple(sections[:MAX_LISTED_SECTIONS])

@@ -1,0 +1,58 @@
+"""One event of a Chrome trace, by the fields that are used; the other fields are skipped unread."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class EventArguments(msgspec.Struct, gc=False):
+    """What torch's profiler (Kineto) writes beside an event; names by the trace."""
+
+    external: int | None = msgspec.field(default=None, name="External id")
+    external_old: int | None = msgspec.field(default=None, name="external id")
+    correlation: int | None = None
+    stream: int | None = None
+    device: int | None = None
+    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input Dims")
+    """As written; empty where there are none."""
+    module: str | None = msgspec.field(default=None, name="Module Hierarchy")
+    flops: float | None = None
+    collective: str | None = msgspec.field(default=None, name="Collective name")
+    in_elements: float | None = msgspec.field(default=None, name="In msg nelems")
+    out_elements: float | None = msgspec.field(default=None, name="Out msg nelems")
+    group_size: int | None = msgspec.field(default=None, name="Group size")
+    dtype: str | None = None
+    bytes: float | None = None
+    """Copied by a memory copy."""
+    allocation: int | None = msgspec.field(default=None, name="Bytes")
+    """Of a `[memory]` event: allocated, or freed where it is negative."""
+    allocated: int | None = msgspec.field(default=None, name="Total Allocated")
+    reserved: int | None = msgspec.field(default=None, name="Total Reserved")
+    device_type: int | None = msgspec.field(default=None, name="Device Type")
+    """0: CPU, 1: CUDA."""
+    device_id: int | None = msgspec.field(default=None, name="Device Id")
+
+
+class TraceEvent(msgspec.Struct, gc=False):
+    """An event; `ts` and `dur` in microseconds."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    ts: float = 0.0
+    dur: float = 0.0
+    pid: int | str = 0
+    tid: int | str = 0
+    args: EventArguments | None = None
+
+
+class EventWithoutArguments(msgspec.Struct, gc=False):
+    """The same where the arguments are of other types than torch writes."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    ts: float = 0.0
+    dur: float = 0.0
+    pid: int | str = 0
+    tid: int | str = 0

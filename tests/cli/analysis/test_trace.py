@@ -1,0 +1,58 @@
+"""`gpuwatch trace` as it is typed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import gpuwatch
+from tests.runs.traces.gpu_traces import training
+
+
+def test_json_has_the_documented_keys(tmp_path: Path) -> None:
+    for rank in range(2):
+        packed = gzip.compress(training(rank, slow=1.0 + rank).text().encode())
+        (tmp_path / f"worker{rank}.pt.trace.json.gz").write_bytes(packed)
+    done = gpuwatch("trace", str(tmp_path), "--json")
+    assert done.returncode == 1
+    facts = json.loads(done.stdout)
+    first = facts["ranks"][0]
+    parts = [first[f"{name}_pct"] for name in ("compute", "communication", "memory_copy", "other", "idle")]
+    assert sum(parts) == pytest.approx(100, abs=0.01)
+    assert (first["rank"], first["exposed_communication_pct"], first["communication_to_compute"]) == (
+        0,
+        70.0,
+        0.4,
+    )
+    assert facts["comparison"]["straggler"] == 1
+    assert {flag["code"] for flag in facts["flags"]} == {"trace.communication_high", "trace.imbalance"}
+
+
+def test_a_healthy_trace_is_good_news_and_lists_its_operators(tmp_path: Path) -> None:
+    path = training(0, slow=1.6).write(tmp_path / "trace.json")
+    done = gpuwatch("trace", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "aten::addmm" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["report.nsys-rep", "kernel.ncu-rep", "rank0.json", "absent.json"])
+def test_what_is_no_trace_is_named_with_the_way_on(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if "absent" not in name:
+        path.write_bytes(b"\x1b[31m not json \x00")
+    done = gpuwatch("trace", str(path))
+    assert done.returncode == 2
+    assert name in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_a_cut_archive_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
+    packed = gzip.compress(training(0, steps=400).text().encode())
+    path = tmp_path / "rank0.json.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    facts = json.loads(gpuwatch("trace", str(path), "--json").stdout)
+    assert facts["ranks"][0]["cut_off"]
+    assert facts["ranks"][0]["notes"]

@@ -1,0 +1,171 @@
+"""The measures of traces with known times."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from ast import literal_eval
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuwatch.diagnose.traces.trace_verdict import judge_traces
+from gpuwatch.runs.traces.intervals import merged, union, without
+from gpuwatch.runs.traces.rank_profile import RankProfile
+from gpuwatch.runs.traces.trace_files import gather_traces
+from tests.runs.traces.gpu_traces import GEMM, training
+
+RECORDED = Path(__file__).parent / "recorded"
+"""Two gloo ranks under the profiler of torch 2.13 on a CPU, by `profiled_job.py`."""
+
+
+def profile_of(path: Path) -> RankProfile:
+    found = gather_traces([path])
+    assert found.skipped == []
+    return found.profiles[0]
+
+
+def test_the_parts_of_a_gpu_trace_add_up_to_its_span(tmp_path: Path) -> None:
+    parts = profile_of(training(0).write(tmp_path / "t.json")).breakdown
+    assert parts.basis == "gpu"
+    assert parts.compute_ms == pytest.approx(1.5)
+    assert parts.communication_ms == pytest.approx(0.42)
+    assert parts.communication_busy_ms == pytest.approx(0.6)
+    assert parts.memory_copy_ms == pytest.approx(0.15)
+    assert parts.span_ms == pytest.approx(2.71)
+    assert parts.idle_ms == pytest.approx(0.64)
+    assert parts.exposed_share == pytest.approx(0.7)
+    assert parts.communication_to_compute == pytest.approx(0.4)
+    (collective,) = parts.collectives
+    assert (collective.name, collective.calls, collective.bytes) == ("all_reduce", 3, 3 * 262_144)
+    assert collective.exposed_ms == pytest.approx(0.42)
+
+
+def test_gpu_time_belongs_to_the_operator_that_launched_it(tmp_path: Path) -> None:
+    profile = profile_of(training(0).write(tmp_path / "t.json"))
+    product = next(each for each in profile.tables.by_gpu if each.name == "aten::mm")
+    assert product.self_gpu_ms == pytest.approx(0.9)
+    assert product.self_cpu_ms == pytest.approx(3 * 0.009)
+    assert product.total_cpu_ms == pytest.approx(3 * 0.012)
+    assert product.flops == 3 * 2 * 64 * 256 * 512
+    assert product.shapes == ("[[64,256],[256,512]]",)
+    step = next(each for each in profile.tables.by_gpu if each.name == "ProfilerStep*")
+    assert (step.calls, step.self_gpu_ms) == (3, 0.0)
+    assert step.total_gpu_ms == pytest.approx(2.25)
+    assert profile.tables.kernels[0].name == GEMM
+    assert profile.trace.gpu == "NVIDIA H100 80GB HBM3"
+
+
+def test_the_rank_that_computes_longest_is_the_straggler(tmp_path: Path) -> None:
+    for rank in range(4):
+        training(rank, slow=1.5 if rank == 2 else 1.0).write(tmp_path / f"rank_{rank}.json")
+    verdict = judge_traces(gather_traces([tmp_path]).profiles)
+    assert verdict.straggler is not None
+    assert verdict.straggler.trace.rank == 2
+    assert verdict.compute is not None
+    assert verdict.compute.imbalance == pytest.approx(250 / 562.5)
+    assert [(flag.code, flag.rank) for flag in verdict.flags] == [
+        ("trace.imbalance", 2),
+        ("trace.communication_high", 0),
+        ("trace.communication_high", 1),
+        ("trace.communication_high", 3),
+    ]
+
+
+def test_equal_ranks_with_little_communication_are_not_flagged(tmp_path: Path) -> None:
+    for rank in range(2):
+        training(rank, slow=1.6).write(tmp_path / f"rank_{rank}.json")
+    assert judge_traces(gather_traces([tmp_path]).profiles).flags == ()
+
+
+def test_a_recorded_cpu_trace_is_measured_by_its_operators() -> None:
+    first, second = gather_traces([RECORDED]).profiles
+    assert [(each.trace.rank, each.trace.world_size, each.breakdown.basis) for each in (first, second)] == [
+        (0, 2, "cpu"),
+        (1, 2, "cpu"),
+    ]
+    assert len(first.steps_ms) == 3
+    assert first.breakdown.collectives[0].name == "all_reduce"
+    own = {each.name: each.self_cpu_ms for each in first.tables.by_self_cpu}
+    assert own["aten::mm"] == pytest.approx(22.635, abs=0.001)  # torch's own table of this run
+    assert own["c10d::allreduce_"] == pytest.approx(18.712, abs=0.001)
+    assert own["DistributedDataParallel.forward"] == pytest.approx(19.701, abs=0.001)
+    assert own["ProfilerStep*"] == pytest.approx(44.975, abs=0.001)
+    verdict = judge_traces([first, second])
+    assert verdict.straggler is second
+    assert verdict.confidence == "high"
+
+
+def test_sections_of_a_tracer_with_a_rank_as_category(tmp_path: Path) -> None:
+    path = tmp_path / "traces.json"
+    path.write_text(
+        '[{"name": "forward_pass", "cat": "rank_0", "ph": "X", "ts": 1e15, "dur": 2000, "pid": 0, "tid": 0},'
+        ' {"name": "forward_pass", "cat": "rank_1", "ph": "X", "ts": 1e15, "dur": 5000, "pid": 1, "tid": 0}]'
+    )
+    profiles = gather_traces([path]).profiles
+    assert [(each.trace.rank, each.sections[0].total_ms) for each in profiles] == [(0, 2.0), (1, 5.0)]
+
+
+def test_intervals_are_measures() -> None:
+    chance = np.random.default_rng(3)
+    starts, others = chance.integers(0, 900, (2, 60)).astype(float)
+    these, those = merged(starts, starts + 7), merged(others, others + 11)
+    axis = np.arange(1000)[:, None]
+    of_these = ((axis >= starts) & (axis < starts + 7)).any(axis=1)
+    of_those = ((axis >= others) & (axis < others + 11)).any(axis=1)
+    assert these.total == of_these.sum()
+    assert union(these, those).total == (of_these | of_those).sum()
+    assert without(these, those).total == (of_these & ~of_those).sum()
+    assert these.covered(those.starts, those.ends).sum() == (of_these & of_those).sum()
+
+
+@pytest.mark.long
+def test_holistic_trace_analysis_measures_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("hta", reason="pip install HolisticTraceAnalysis")
+    for rank, slow in ((0, 1.0), (1, 1.5)):
+        training(rank, slow=slow, hidden=75.0).write(tmp_path / f"rank{rank}.json")
+    program = (
+        "import sys, json; from hta.trace_analysis import TraceAnalysis\n"
+        "made = TraceAnalysis(trace_dir=sys.argv[1], include_last_profiler_step=True)\n"
+        "times = made.get_temporal_breakdown(visualize=False)\n"
+        "hidden = made.get_comm_comp_overlap(visualize=False)\n"
+        "print(repr([times.to_dict('records'), hidden.to_dict('records')]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=110,
+    )
+    times, hidden = eval(ran.stdout.splitlines()[-1], {"np": np, "nan": float("nan")})  # noqa: S307 - our own program
+    for profile, time, overlap in zip(gather_traces([tmp_path]).profiles, times, hidden, strict=True):
+        parts = profile.breakdown
+        assert time["rank"] == profile.trace.rank
+        assert time["compute_time_pctg"] == pytest.approx(100 * parts.compute_ms / parts.span_ms, abs=0.01)
+        assert time["idle_time_pctg"] == pytest.approx(100 * parts.idle_ms / parts.span_ms, abs=0.01)
+        assert parts.exposed_share is not None
+        assert overlap["comp_comm_overlap_pctg"] == pytest.approx(100 * (1 - parts.exposed_share), abs=0.01)
+
+
+@pytest.mark.long
+def test_the_profiler_of_the_installed_torch_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    job = Path(__file__).with_name("profiled_job.py")
+    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "WORLD_SIZE": "2"}
+    common |= {"MASTER_PORT": str(29_000 + os.getpid() % 2000), "OMP_NUM_THREADS": "1"}
+    ranks = [
+        subprocess.Popen([sys.executable, str(job), str(tmp_path)], env={**common, "RANK": str(rank)})
+        for rank in range(2)
+    ]
+    assert [rank.wait(timeout=100) for rank in ranks] == [0, 0]
+    found = gather_traces([tmp_path])
+    assert [each.trace.rank for each in found.profiles] == [0, 1]
+    for profile in found.profiles:
+        table = literal_eval((tmp_path / f"table{profile.trace.rank}.txt").read_text())
+        for each in profile.tables.by_self_cpu[:8]:
+            assert each.self_cpu_ms == pytest.approx(table[each.name] / 1e3, rel=0.01, abs=0.01)
+    verdict = judge_traces(found.profiles)
+    assert verdict.straggler is found.profiles[1]

@@ -1,0 +1,47 @@
+"""Exports of Nsight Systems: the same measures, by process and GPU."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.runs.traces.event_stream import NoTraceError
+from gpuwatch.runs.traces.nsight_export import read_nsight
+from gpuwatch.runs.traces.trace_files import gather_traces
+from tests.runs.traces.nsight_exports import write_export
+
+
+def test_an_export_is_measured_as_a_trace(tmp_path: Path) -> None:
+    (profile,) = gather_traces([write_export(tmp_path / "rank3.sqlite")]).profiles
+    parts = profile.breakdown
+    assert profile.trace.rank == 3
+    assert parts.compute_ms == pytest.approx(0.4)
+    assert parts.communication_ms == pytest.approx(0.06)
+    assert parts.memory_copy_ms == pytest.approx(0.02)
+    assert parts.span_ms == pytest.approx(0.51)
+    assert parts.exposed_share == pytest.approx(0.6)
+    (collective,) = parts.collectives
+    assert collective.name == "all_reduce"
+    by_gpu = {each.name: each for each in profile.tables.by_gpu}
+    assert by_gpu["backward"].self_gpu_ms == pytest.approx(0.5)
+    assert by_gpu["step"].total_gpu_ms == pytest.approx(0.5)
+
+
+def test_several_gpus_of_one_file_are_kept_apart(tmp_path: Path) -> None:
+    profiles = gather_traces([write_export(tmp_path / "node.sqlite", (0, 1, 2))]).profiles
+    assert [(each.trace.rank, each.trace.device) for each in profiles] == [(None, 0), (None, 1), (None, 2)]
+    assert {round(each.breakdown.compute_ms, 6) for each in profiles} == {0.4}
+
+
+def test_another_database_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.sqlite"
+    database = sqlite3.connect(other)
+    database.execute("CREATE TABLE steps (step INTEGER)")
+    database.close()
+    cut = tmp_path / "cut.sqlite"
+    cut.write_bytes(write_export(tmp_path / "whole.sqlite").read_bytes()[:6000])
+    for path in (other, cut):
+        with pytest.raises(NoTraceError):
+            read_nsight(path, path.name, None)
