@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "exporter",
         "Serve Prometheus metrics of nodes, GPUs, ranks and alerts.",
     ),
-    "runs": ("gpuwatch.cli.runs.command", "runs", "List, compare and report training sessions."),
+    "runs": ("gpuwatch.cli.runs.reports", "runs", "List, compare and report training sessions."),
     "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
     "config": (

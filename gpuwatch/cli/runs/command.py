@@ -33,9 +33,9 @@ def runs() -> None:
     """
 
 
-def session_options(command: Callable[..., int]) -> Callable[..., int]:
-    """The sessions that a command takes, and whether it prints JSON."""
-    decorators = (
+def session_options(*, as_json: bool = True) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The sessions that a command takes, and `--json` where it prints JSON."""
+    decorators = [
         click.argument("names", nargs=-1, metavar="[DIR or ID]...", shell_complete=completed.files),
         click.option(
             "--logs",
@@ -44,15 +44,22 @@ def session_options(command: Callable[..., int]) -> Callable[..., int]:
             type=click.Path(path_type=Path),
             help="Folder that holds the sessions.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md."),
-    )
-    for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
+    ]
+    if as_json:
+        decorators.append(
+            click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
+        )
+
+    def decorated(command: Callable[..., int]) -> Callable[..., int]:
+        for decorate in reversed(decorators):
+            command = decorate(command)
+        return command
+
+    return decorated
 
 
 @runs.command("list")
-@session_options
+@session_options()
 def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """List sessions: mode, GPUs, steps, duration, steps/s, final loss."""
     from gpuwatch.report.sessions.comparison import list_lines, session_facts
@@ -64,7 +71,7 @@ def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 
 
 @runs.command()
-@session_options
+@session_options()
 def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """Show all that is known of sessions."""
     from gpuwatch.report.output.report_line import ReportLine
@@ -81,7 +88,7 @@ def show(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 
 
 @runs.command()
-@session_options
+@session_options()
 def compare(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """Compare sessions on one GPU with sessions on several: speed-up and efficiency."""
     from gpuwatch.report.sessions.comparison import comparison_facts, comparison_lines
@@ -92,7 +99,7 @@ def compare(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
 
 
 @runs.command()
-@session_options
+@session_options()
 def communication(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
     """Show communication by operation, and whether several GPUs really train together.
 

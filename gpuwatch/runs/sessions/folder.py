@@ -182,9 +182,18 @@ def complete_losses(session: TrainingSession) -> None:
         curves = session.curves.named(name)
         if getattr(summary, field) is None and curves:
             setattr(summary, field, curves[0].points[-1].value)
+    for name in ("samples_per_s", "tokens_per_s"):
+        if getattr(summary, name) is None:
+            setattr(summary, name, _mean_of(session, name))
     losses = [point.value for curve in session.curves.named("loss") for point in curve.points]
     if summary.best_loss is None and losses:
         summary.best_loss = min(losses)
+
+
+def _mean_of(session: TrainingSession, name: str) -> float | None:
+    """The mean of a curve of the whole job: the rates that steps log, where no summary gives one."""
+    values = [point.value for curve in session.curves.named(name)[:1] for point in curve.points]
+    return float(np.mean(values)) if values else None
 
 
 def step_time_statistics(times: Sequence[float]) -> StepTimeStatistics | None:

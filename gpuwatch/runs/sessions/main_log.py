@@ -132,10 +132,12 @@ class _Reader:
         time = None if elapsed is None or begin is None else begin + elapsed
         if time is not None:
             self.found.end = max(time, self.found.end or time)
+        if line.values.get("step_duration", 0.0) > 0:
+            line.values["steps_per_second"] = 1 / line.values["step_duration"]  # not rounded to one digit
         for name, value in line.values.items():
             if name in CURVE_OF:
                 self.found.curves.add(CURVE_OF[name], line.step, time, value)
-        if "step_duration" in line.values:
+        if line.values.get("step_duration", 0.0) > 0:
             self.found.step_times.append(line.values["step_duration"])
         self.found.summary.last_step = line.step
         self.found.steps_read += 1

@@ -1,0 +1,102 @@
+"""`gpuwatch runs report` and `plot`: sessions as documents and charts."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from gpuwatch.cli.runs.command import read_sessions, runs, session_options
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import OutputError, writing
+from gpuwatch.cli.shared.source import Refusal
+from gpuwatch.plain import plain
+
+PICTURES = ("png", "svg")
+
+
+@runs.command()
+@session_options(as_json=False)
+@click.option("--html", type=click.Path(path_type=Path), help="Write one self-contained HTML file.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Write Markdown; - is the standard output.")
+def report(names: tuple[str, ...], logs: Path, html: Path | None, markdown: Path | None) -> int:
+    """Report sessions: comparison, curves, GPUs, communication, warnings, settings."""
+    from gpuwatch.report.sessions.document import build_document
+    from gpuwatch.report.sessions.html import html_of
+    from gpuwatch.report.sessions.markdown import markdown_of
+
+    sessions = read_sessions(names, logs)
+    document = build_document(sessions)
+    if html is not None:
+        write_output(html, html_of(document).encode())
+    if markdown is not None:
+        write_output(markdown, markdown_of(document).encode())
+    if html is None and markdown is None:
+        from gpuwatch.report.output.console import console_on
+        from gpuwatch.report.sessions.terminal import print_document
+
+        with writing(), console_on(sys.stdout) as console:
+            print_document(document, console)
+    return exit_codes.HEALTHY
+
+
+@runs.command()
+@session_options(as_json=False)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write a .png or .svg file (needs matplotlib)."
+)
+def plot(names: tuple[str, ...], logs: Path, output: Path | None) -> int:
+    """Plot loss, learning rate, throughput, GPUs and communication over the steps.
+
+    Without -o it draws in the terminal.
+    """
+    from gpuwatch.report.sessions.charts import charts_of
+
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    if output is not None and ending not in PICTURES:
+        raise Refusal([f"-o {plain(str(output))}: the file name must end in .png or .svg"])
+    sessions = read_sessions(names, logs)
+    charts = charts_of(sessions)
+    if not charts:
+        raise Refusal(["no session has values to plot; gpuwatch runs show tells what is missing"])
+    if output is not None:
+        from gpuwatch.report.sessions.plot_file import NoMatplotlibError, plot_file
+
+        title = sessions[0].name if len(sessions) == 1 else f"{len(sessions)} sessions"
+        try:
+            write_output(output, plot_file(charts, title, ending))
+        except NoMatplotlibError as error:
+            raise Refusal(["matplotlib is not installed: pip install 'gpuwatch-cluster[plots]'"]) from error
+        return exit_codes.HEALTHY
+    from gpuwatch.report.output.console import console_on
+    from gpuwatch.report.sessions.terminal import print_charts
+
+    with writing(), console_on(sys.stdout) as console:
+        print_charts(charts, console)
+    return exit_codes.HEALTHY
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file whole, for its owner only, as reports hold settings; `-` and devices are written to.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    from gpuwatch.whole_file import write_whole
+
+    try:
+        if str(path) == "-":
+            with writing():
+                sys.stdout.buffer.write(data)
+        elif path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            write_whole(Path(os.path.realpath(path)), data)
+    except OSError as error:
+        raise OutputError(f"{plain(str(path))}: cannot be written: {error.strerror}") from error
+    if str(path) != "-" and sys.stderr.isatty():
+        click.echo(f"gpuwatch: wrote {plain(str(path))}", err=True)

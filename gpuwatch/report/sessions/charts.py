@@ -1,0 +1,146 @@
+"""The charts of sessions as data: which quantities are drawn, over steps or time, and a line a writer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwatch.runs.sessions.model.session import CURVE_NAMES, CurvePoint, SessionCurve, TrainingSession
+
+TITLES = {
+    "loss": "Loss",
+    "learning_rate": "Learning rate",
+    "grad_norm": "Gradient norm",
+    "steps_per_s": "Throughput (steps/s)",
+    "samples_per_s": "Throughput (samples/s)",
+    "tokens_per_s": "Throughput (tokens/s)",
+    "gpu_utilization_pct": "GPU utilization (%)",
+    "gpu_memory_pct": "GPU memory (%)",
+    "communication_s": "Communication time (s)",
+    "eval_loss": "Evaluation loss",
+}
+MAX_SERIES = 16
+"""Lines of one chart; of more, those with the lowest and the highest mean are drawn."""
+MAX_BUCKETS = 300
+"""Of a longer line the lowest and the highest point of each bucket is drawn."""
+
+
+@dataclass(frozen=True)
+class ChartSeries:
+    """One line; points by x."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One quantity."""
+
+    name: str
+    title: str
+    x_label: str
+    """`step`, or `s` since the start of each session."""
+    series: tuple[ChartSeries, ...]
+    omitted: int = 0
+    """Lines that are not drawn."""
+
+    @property
+    def x_range(self) -> tuple[float, float]:
+        """The first and the last x of all lines."""
+        return _range([x for one in self.series for x, _ in one.points])
+
+    @property
+    def y_range(self) -> tuple[float, float]:
+        """The lowest and the highest value of all lines."""
+        return _range([y for one in self.series for _, y in one.points])
+
+
+PER_WRITER = ("gpu_utilization_pct", "gpu_memory_pct", "communication_s")
+"""Quantities that each GPU or rank has for itself."""
+OF_JOB = tuple(name for name in CURVE_NAMES if name not in PER_WRITER)
+
+
+def charts_of(sessions: Sequence[TrainingSession], names: Sequence[str] = CURVE_NAMES) -> list[Chart]:
+    """One chart for each of these quantities of which a session has values."""
+    found = []
+    for name in names:
+        lines = [(session, curve) for session in sessions for curve in session.curves.named(name)]
+        by_step = bool(lines) and all(point.step is not None for _, curve in lines for point in curve.points)
+        series = [_series(session, curve, by_step, len(sessions) > 1) for session, curve in lines]
+        drawn = [one for one in series if one.points]
+        if drawn:
+            kept = extremes(drawn)
+            label = "step" if by_step else "s"
+            found.append(Chart(name, TITLES[name], label, tuple(kept), len(drawn) - len(kept)))
+    return found
+
+
+def _series(session: TrainingSession, curve: SessionCurve, by_step: bool, named: bool) -> ChartSeries:
+    parts = ([session.name] if named else []) + ([curve.writer] if curve.writer else [])
+    start = session.summary.start
+    if start is None:
+        start = next((point.time for point in curve.points if point.time is not None), 0.0)
+    places = [(_place(point, by_step, start), point.value) for point in curve.points]
+    points = [(x, value) for x, value in places if x is not None]
+    return ChartSeries(", ".join(parts) or session.name, tuple(thinned(sorted(points))))
+
+
+def _place(point: CurvePoint, by_step: bool, start: float) -> float | None:
+    if by_step:
+        return point.step
+    return None if point.time is None else point.time - start
+
+
+def extremes(series: Sequence[ChartSeries]) -> list[ChartSeries]:
+    """At most `MAX_SERIES` lines, in their order: those that are furthest from the middle."""
+    if len(series) <= MAX_SERIES:
+        return list(series)
+
+    def mean(one: ChartSeries) -> float:
+        return math.fsum(y for _, y in one.points) / len(one.points)
+
+    by_mean = sorted(series, key=mean)
+    half = MAX_SERIES // 2
+    kept = {id(one) for one in (*by_mean[:half], *by_mean[-half:])}
+    return [one for one in series if id(one) in kept]
+
+
+def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most two points a bucket, the lowest and the highest: no peak is lost."""
+    if len(points) <= 2 * MAX_BUCKETS:
+        return list(points)
+    found: list[tuple[float, float]] = []
+    size = len(points) / MAX_BUCKETS
+    for bucket in range(MAX_BUCKETS):
+        part = points[int(bucket * size) : int((bucket + 1) * size)]
+        if part:
+            ends = {min(part, key=lambda point: point[1]), max(part, key=lambda point: point[1])}
+            found += sorted(ends)
+    return found
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers from `low` to `high`."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def number_text(value: float) -> str:
+    """A tick: `0.0015`, `12k`."""
+    if abs(value) >= 10_000:
+        for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= unit:
+                return f"{value / unit:.4g}{name}"
+    return f"{value:.4g}"
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (low, high) if high > low else (low - (abs(low) or 1) / 10, high + (abs(high) or 1) / 10)

@@ -1,0 +1,220 @@
+"""A report of sessions as sections, tables and charts, whatever it is written as."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpuwatch import __version__
+from gpuwatch.report.sessions.charts import OF_JOB, PER_WRITER, Chart, charts_of
+from gpuwatch.report.sessions.communication import VERDICTS, megabytes
+from gpuwatch.report.sessions.comparison import rate_of_steps
+from gpuwatch.report.sessions.details import flat_rows, known, run_rows, training_rows
+from gpuwatch.report.sessions.numbers import (
+    DASH,
+    duration,
+    fixed,
+    moment,
+    percent,
+    rate,
+    significant,
+    size,
+    whole,
+)
+from gpuwatch.runs.comparison.communication import CommunicationReport, communication_report
+from gpuwatch.runs.comparison.compare import SessionComparison, compare, mode_of, steps_per_s
+from gpuwatch.runs.sessions.model.session import TrainingSession
+
+MAX_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """Rows under headings; `folded` tables are long and of second rank."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    folded: bool = False
+
+
+@dataclass
+class ReportSection:
+    """One section; notes are what is wrong or missing."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    tables: list[ReportTable] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SessionDocument:
+    """The whole report."""
+
+    title: str
+    made: str
+    sections: tuple[ReportSection, ...]
+
+
+def build_document(sessions: Sequence[TrainingSession], now: float | None = None) -> SessionDocument:
+    """The report of these sessions."""
+    found = compare(sessions)
+    reports = [communication_report(each, sessions) for each in sessions]
+    sections = [overview(found)]
+    if len(sessions) > 1:
+        sections.append(comparison_section(found))
+    curves = ReportSection("Curves", charts=charts_of(sessions, OF_JOB))
+    if curves.charts:
+        sections.append(curves)
+    sections += [session_section(report) for report in reports]
+    about = sessions[0].name if len(sessions) == 1 else f"{len(sessions)} sessions"
+    made = f"gpuwatch {__version__}, {moment(time.time() if now is None else now)}"
+    return SessionDocument(f"Training report: {about}", made, tuple(sections))
+
+
+def overview(found: SessionComparison) -> ReportSection:
+    """One row a session."""
+    rows = []
+    for each in found.sessions:
+        one = each.summary
+        rows.append(
+            (
+                each.name,
+                mode_of(one) or DASH,
+                whole(one.gpu_count),
+                duration(one.duration_s),
+                whole(one.steps),
+                rate_of_steps(steps_per_s(one)),
+                fixed(one.final_loss, 4),
+                one.status or DASH,
+            )
+        )
+    columns = ("Session", "Mode", "GPUs", "Duration", "Steps", "Steps/sec", "Final loss", "Status")
+    return ReportSection("Sessions", tables=[ReportTable(columns, tuple(rows))])
+
+
+def comparison_section(found: SessionComparison) -> ReportSection:
+    """What is unlike, and speed-up by count of GPUs."""
+    section = ReportSection("Single GPU vs multi-GPU")
+    for each in found.differences:
+        values = "; ".join(f"{session}: {value}" for session, value in each.values.items())
+        section.notes.append(f"Not alike: {each.what.replace('_', ' ')} ({values})")
+    if found.speedup is not None:
+        section.lines.append(f"Multi-GPU Speedup: {found.speedup:.2f}x")
+        section.lines.append(f"GPU Efficiency: {percent(found.efficiency)}")
+    rows = tuple(
+        (
+            str(point.workers),
+            str(len(point.group.sessions)),
+            rate_of_steps(point.group.steps_per_s),
+            fixed(point.group.samples_per_s, 2),
+            fixed(point.group.utilization_avg_pct, 1, "%"),
+            fixed(point.speedup, 2, "x"),
+            percent(point.efficiency),
+        )
+        for point in found.scaling
+    )
+    columns = ("GPUs", "Sessions", "Steps/sec", "Samples/sec", "GPU utilization", "Speedup", "Efficiency")
+    if rows:
+        section.tables.append(ReportTable(columns, rows))
+    return section
+
+
+def session_section(report: CommunicationReport) -> ReportSection:
+    """All about one session."""
+    session = report.session
+    section = ReportSection(session.name, notes=list(session.problems))
+    section.tables += [table for table in session_tables(report) if table.rows]
+    section.charts += charts_of([session], PER_WRITER)
+    return section
+
+
+def session_tables(report: CommunicationReport) -> Iterator[ReportTable]:
+    """The tables of one session; empty ones too."""
+    one = report.session.summary
+    yield pairs("Run", known(run_rows(one)))
+    yield pairs("Training", known(training_rows(one)))
+    yield pairs(
+        "Evaluation", [(name, significant(value, 6)) for name, value in (one.evaluation or {}).items()]
+    )
+    yield ReportTable(
+        ("GPU", "Model", "Avg utilization", "Peak", "Avg memory", "Avg power", "Max temperature"),
+        tuple(
+            (
+                f"{gpu.node + ' ' if gpu.node else ''}{whole(gpu.index)}",
+                gpu.name or DASH,
+                fixed(gpu.utilization_avg_pct, 1, "%"),
+                fixed(gpu.utilization_peak_pct, 1, "%"),
+                fixed(gpu.memory_avg_pct, 1, "%"),
+                fixed(gpu.power_avg_w, 0, " W"),
+                fixed(gpu.temperature_max_c, 0, " °C"),
+            )
+            for gpu in one.gpus or ()
+        ),
+        "GPUs",
+    )
+    yield ReportTable(
+        (
+            "Operation",
+            "Occurrences",
+            "Avg size",
+            "Total size",
+            "Total time",
+            "Avg bandwidth",
+            "Share of step time",
+        ),
+        tuple(
+            (
+                each.operation,
+                str(each.count),
+                megabytes(each.bytes_avg),
+                megabytes(each.bytes_total),
+                fixed(each.time_total_s, 3, " s"),
+                rate(each.bandwidth_avg_bps),
+                percent(share),
+            )
+            for each, share in zip(report.operations, report.shares, strict=True)
+        ),
+        "Communication",
+    )
+    signs = {"for": "yes", "against": "no", "unknown": "?"}
+    yield ReportTable(
+        ("Sign", "Reason"),
+        tuple((signs[reason.sign], reason.text) for reason in report.reasons),
+        f"Trains on several GPUs: {VERDICTS[report.verdict][0]}",
+    )
+    yield ReportTable(
+        ("Class", "Severity", "Count", "Example"),
+        tuple(
+            (each.class_id, each.severity or DASH, str(each.count), each.example or DASH)
+            for each in one.warnings or ()
+        ),
+        "Warnings",
+    )
+    yield ReportTable(
+        ("Rank", "Node", "GPU", "Steps", "Mean step time", "Peak memory", "Log"),
+        tuple(
+            (
+                whole(each.rank),
+                each.node or DASH,
+                whole(each.gpu_index),
+                whole(each.steps),
+                fixed(each.step_time_mean_s, 3, " s"),
+                size(each.peak_memory_bytes),
+                each.log or DASH,
+            )
+            for each in (one.ranks or ())[:MAX_ROWS]
+        ),
+        "Ranks",
+    )
+    yield pairs("Configuration", flat_rows(one.configuration or {}), folded=True)
+    yield pairs("Environment", sorted((one.environment or {}).items()), folded=True)
+    yield pairs("Packages", sorted((one.packages or {}).items()), folded=True)
+
+
+def pairs(title: str, rows: Sequence[tuple[str, str]], *, folded: bool = False) -> ReportTable:
+    """A table of names and values."""
+    return ReportTable(("Name", "Value"), tuple(rows[:MAX_ROWS]), title, folded)

@@ -1,0 +1,64 @@
+"""A report of sessions as Markdown (GitHub's tables)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuwatch.report.sessions.charts import Chart, number_text
+from gpuwatch.report.sessions.document import ReportTable, SessionDocument
+
+ACTIVE = re.compile(r"([\\`*_\[\]|#~])")
+"""Characters that Markdown or HTML in it would read."""
+
+
+def markdown_of(document: SessionDocument) -> str:
+    """The whole text."""
+    return "\n".join(_lines(document)) + "\n"
+
+
+def _lines(document: SessionDocument) -> Iterator[str]:
+    yield f"# {inert(document.title)}"
+    yield ""
+    yield inert(document.made)
+    for section in document.sections:
+        yield ""
+        yield f"## {inert(section.title)}"
+        for note in section.notes:
+            yield ""
+            yield f"> {inert(note)}"
+        if section.lines:
+            yield ""
+            yield from (f"- {inert(line)}" for line in section.lines)
+        for table in section.tables:
+            yield ""
+            yield from _table(table)
+        if section.charts:
+            yield ""
+            yield from _table(chart_table(section.charts))
+
+
+def _table(table: ReportTable) -> Iterator[str]:
+    if table.title:
+        yield f"### {inert(table.title)}"
+        yield ""
+    yield f"| {' | '.join(map(inert, table.columns))} |"
+    yield f"|{'---|' * len(table.columns)}"
+    for row in table.rows:
+        yield f"| {' | '.join(map(inert, row))} |"
+
+
+def chart_table(charts: list[Chart]) -> ReportTable:
+    """First, last, lowest and highest values of the lines: Markdown has no charts."""
+    rows = []
+    for chart in charts:
+        for one in chart.series:
+            values = [value for _, value in one.points]
+            numbers = (values[0], values[-1], min(values), max(values))
+            rows.append((chart.title, one.label, *map(number_text, numbers)))
+    return ReportTable(("Quantity", "Line", "First", "Last", "Lowest", "Highest"), tuple(rows))
+
+
+def inert(text: str) -> str:
+    """Text that is shown as it stands."""
+    return ACTIVE.sub(r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
