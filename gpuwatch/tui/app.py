@@ -258,7 +258,7 @@ class GpuwatchApp(FaultRecovery):
 
     def action_copy_incident(self) -> None:
         """Copy the incident that is shown, else the one in the banner, as Markdown."""
-        from gpuwatch.tui.incidents.incident_markdown import as_markdown  # noqa: PLC0415 - with its screen
+        from gpuwatch.diagnose.incidents.markdown import as_markdown  # noqa: PLC0415 - with its screen
         from gpuwatch.tui.incidents.screen import IncidentsScreen  # noqa: PLC0415
 
         shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None

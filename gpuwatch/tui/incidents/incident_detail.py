@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.incidents.markdown import proof_place, proofs
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.text import clock
@@ -22,39 +22,12 @@ from gpuwatch.tui.toolkit.text import age_text
 
 PROOF_LINES = 3
 """What is shown of a line that is not the cause's; Enter opens all of it."""
-MAX_PROOFS = 6
-"""Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
 CONFIDENCE_TEXT: dict[Confidence, tuple[Severity, str]] = {
     "high": ("ok", "Confidence: high"),
     "medium": ("warning", "Confidence: medium"),
     "low": ("unknown", "Confidence: low"),
 }
 _COMMAND = re.compile(r"`([^`]+)`")
-
-
-def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
-    """What the incident rests on: alert, proof, and how many more of the kind there are."""
-    cause, found, seen = incident.cause, [], set()
-    if cause is not None:
-        by_text = {
-            proof.text: proof for proof in reversed(cause.proof)
-        }  # a line and its event state the same
-        found = [(cause, proof, 0) for proof in cause.proof if by_text[proof.text] is proof]
-        seen.add(cause.code)
-    for alert in incident.alerts:
-        if alert.code not in seen and alert.proof:
-            seen.add(alert.code)
-            more = sum(each.count for each in incident.alerts if each.code == alert.code) - 1
-            found.append((alert, alert.proof[0], more))
-    return found[:MAX_PROOFS]
-
-
-def proof_place(alert: Alert, proof: Proof) -> str:
-    """Where a proof is from: the node, the rank, the file."""
-    node = proof.node or alert.node
-    rank = None if alert.rank is None else f"rank {alert.rank}"
-    parts = (node, rank, proof.file)
-    return "  ".join(part for part in parts if part)
 
 
 def command_in(text: str) -> str:

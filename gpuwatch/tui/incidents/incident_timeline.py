@@ -7,8 +7,9 @@ from typing import Literal, TypeAlias
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.model.incident import Incident, Moment
-from gpuwatch.diagnose.model.text import clock, plural, ranges
+from gpuwatch.diagnose.incidents.markdown import offset_text, who
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
@@ -28,25 +29,6 @@ STRIP_STEP = 8
 """Signs between two gaps: a node has eight GPUs as a rule."""
 ACROSS = (64, 32, 16)
 """Signs of a line."""
-
-
-def offset_text(seconds: float) -> str:
-    """`+30.1s`, `+12m`, from the cause on."""
-    sign = "-" if seconds < -0.05 else "+"
-    size = abs(seconds)
-    if size < 100:
-        return f"{sign}{size:.1f}s"
-    return f"{sign}{size / 60:.0f}m" if size < 6000 else f"{sign}{size / 3600:.0f}h"
-
-
-def who(moment: Moment) -> str:
-    """`rank 85`, `127 ranks: 0-84, 86-127`, or the node."""
-    if len(moment.ranks) == 1:
-        text = f"rank {moment.ranks[0]}"
-        return f"{text} on {moment.node}" if moment.node else text
-    if moment.ranks:
-        return f"{plural(len(moment.ranks), 'rank')}: {ranges(moment.ranks)}"
-    return moment.node or ""
 
 
 def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Row | PageItem]:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec import structs
 
-from gpuwatch.tui.incidents.incident_markdown import as_markdown
+from gpuwatch.diagnose.incidents.markdown import as_markdown
 from tests.tui.scripted_alerts import demo_book, demo_incident
 from tests.tui.still import demo_session, still_app
 

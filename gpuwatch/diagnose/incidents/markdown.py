@@ -1,0 +1,124 @@
+"""An incident as Markdown, for a chat or a ticket."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.incident import Incident, Moment
+from gpuwatch.diagnose.model.text import clock, plural, ranges
+from gpuwatch.plain import plain
+
+MAX_MOMENTS = 12
+"""Lines of the timeline."""
+MAX_PROOFS = 6
+"""Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
+_LINKED = re.compile(r"@|://|(?i:\bwww\.)")
+"""In a word: `@everyone`, `http://...`."""
+
+
+def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
+    """What the incident rests on: alert, proof, and how many more of the kind there are."""
+    cause, found, seen = incident.cause, [], set()
+    if cause is not None:
+        by_text = {
+            proof.text: proof for proof in reversed(cause.proof)
+        }  # a line and its event state the same
+        found = [(cause, proof, 0) for proof in cause.proof if by_text[proof.text] is proof]
+        seen.add(cause.code)
+    for alert in incident.alerts:
+        if alert.code not in seen and alert.proof:
+            seen.add(alert.code)
+            more = sum(each.count for each in incident.alerts if each.code == alert.code) - 1
+            found.append((alert, alert.proof[0], more))
+    return found[:MAX_PROOFS]
+
+
+def proof_place(alert: Alert, proof: Proof) -> str:
+    """Where a proof is from: the node, the rank, the file."""
+    node = proof.node or alert.node
+    rank = None if alert.rank is None else f"rank {alert.rank}"
+    parts = (node, rank, proof.file)
+    return "  ".join(part for part in parts if part)
+
+
+def offset_text(seconds: float) -> str:
+    """`+30.1s`, `+12m`, from the cause on."""
+    sign = "-" if seconds < -0.05 else "+"
+    size = abs(seconds)
+    if size < 100:
+        return f"{sign}{size:.1f}s"
+    return f"{sign}{size / 60:.0f}m" if size < 6000 else f"{sign}{size / 3600:.0f}h"
+
+
+def who(moment: Moment) -> str:
+    """`rank 85`, `127 ranks: 0-84, 86-127`, or the node."""
+    if len(moment.ranks) == 1:
+        text = f"rank {moment.ranks[0]}"
+        return f"{text} on {moment.node}" if moment.node else text
+    if moment.ranks:
+        return f"{plural(len(moment.ranks), 'rank')}: {ranges(moment.ranks)}"
+    return moment.node or ""
+
+
+def as_markdown(incident: Incident) -> str:
+    """The sentence, the facts, what to do, the evidence with its places, and the timeline."""
+    return (
+        "\n".join([f"## {_escaped(incident.headline)}", "", *_facts(incident), *_sections(incident)]) + "\n"
+    )
+
+
+def _escaped(text: str) -> str:
+    """Text of a log or a node that is no markup; what a chat makes a mention or a link of is code."""
+    return " ".join(
+        f"`{word.replace('`', '')}`" if _LINKED.search(word) else _SPECIAL.sub(r"\\\1", word)
+        for word in plain(text).split()
+    )
+
+
+def _facts(incident: Incident) -> Iterator[str]:
+    first = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(incident.first))
+    yield f"- first seen: {first}"
+    yield f"- class: `{plain(incident.code).replace('`', '')}`, {incident.severity}"
+    if incident.job is not None:
+        yield f"- job: {_escaped(incident.job)}"
+    because = f" ({_escaped(incident.because)})" if incident.because else ""
+    yield f"- confidence: {incident.confidence}{because}"
+    if incident.followers:
+        yield f"- followers: {incident.followers}"
+    if incident.checkpoint is not None:
+        yield f"- checkpoint: {_escaped(incident.checkpoint.text)}"
+
+
+def _sections(incident: Incident) -> Iterator[str]:
+    if incident.do:
+        yield from ("", "### What to do", "")
+        yield from (
+            f"{number}. {' '.join(plain(step).split())}" for number, step in enumerate(incident.do, 1)
+        )
+    found = proofs(incident)
+    if found:
+        yield from ("", "### Evidence")
+    for alert, proof, more in found:
+        offset = "" if proof.offset is None else f" +{proof.offset}"
+        others = f", and {more} more of this kind" if more else ""
+        yield from ("", f"{_escaped(proof_place(alert, proof))}{offset}{others}:", "")
+        yield from _block(proof.lines or (proof.text,))
+    if incident.timeline:
+        yield from ("", "### Timeline", "")
+    for moment in incident.timeline[:MAX_MOMENTS]:
+        at = f"{clock(moment.at)} {offset_text(moment.at - incident.first)}"
+        yield f"- {at} {_escaped(moment.what)}: {_escaped(who(moment))}"
+    if left := len(incident.timeline) - MAX_MOMENTS:
+        yield from ([f"- and {plural(left, 'more event')}"] if left > 0 else ())
+
+
+def _block(lines: tuple[str, ...]) -> Iterator[str]:
+    """Lines of a log between fences that none of them can close."""
+    texts = [plain(line) for line in lines]
+    longest = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield from (fence, *texts, fence)
