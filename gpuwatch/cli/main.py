@@ -35,6 +35,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "stacks",
         "Find the rank that a hung job is waiting for.",
     ),
+    "evidence": (
+        "gpuwatch.cli.analysis.evidence",
+        "evidence",
+        "Write one zip file about an incident or a job, to hand over.",
+    ),
     "probe": (
         "gpuwatch.cli.probe.command",
         "probe",

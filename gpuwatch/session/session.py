@@ -40,6 +40,7 @@ from gpuwatch.wire import (
 )
 
 if TYPE_CHECKING:
+    from gpuwatch.diagnose.hang.combined_verdict import HangReport
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import ProbeRequest
@@ -186,6 +187,12 @@ class Session:
         self._send(stream, around)
         return stream
 
+    def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
+        """The same from a byte offset on, offsets and text alone, which costs the node less."""
+        stream = self._open(node, file, "read")
+        self._send(stream, ReadLines(id=stream.id, file=file, offset=offset, after=lines, bare=True))
+        return stream
+
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
     ) -> LogStream:
@@ -248,6 +255,10 @@ class Session:
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when it is asked for
 
         return HangQuery(self)
+
+    def hang_report(self, job: str | None) -> HangReport | None:
+        """What the ranks of a job answered to the hang query of this session; None: nothing yet."""
+        return None if self._hang_queries is None else self._hang_queries.hang_report(job)
 
     def probe(self, request: ProbeRequest, baseline: Baseline | None = None) -> Conductor:
         """Start a probe over the ways of the links, which need not be started; it asks before it measures.

@@ -22,6 +22,7 @@ from gpuwatch.hosts.errors import HostsError
 from gpuwatch.tui.announcements import Announcements
 from gpuwatch.tui.command_palette import Palette
 from gpuwatch.tui.command_provider import PlaceProvider
+from gpuwatch.tui.evidence_bundle import EvidenceBundle
 from gpuwatch.tui.fault_recovery import FaultRecovery
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.model.node_summary import Overview, Totals
@@ -72,6 +73,7 @@ class GpuwatchApp(FaultRecovery):
         self._keep = keep
         """Writes a setting into the person's file; None: it holds for this session alone."""
         self._announcements = Announcements()
+        self.evidence = EvidenceBundle(self._report_evidence)
         for own in THEMES:
             self.register_theme(own)
         self.theme = self.preferences.theme
@@ -152,6 +154,7 @@ class GpuwatchApp(FaultRecovery):
         self.attempt("reading the nodes", self.view_state.session.poll)
         self.attempt("summing up the fleet", self._look_at_fleet)
         self.attempt("announcing incidents", self._announce)
+        self.attempt("writing evidence", lambda: self.evidence.update(time.monotonic()))
         if isinstance(self.screen, LiveScreen):
             self.screen.pull()
         if self.pace.frame(time.monotonic(), time.thread_time()):
@@ -185,7 +188,8 @@ class GpuwatchApp(FaultRecovery):
             self._driver.write(codes)
 
     def on_unmount(self) -> None:
-        """Give the terminal its title back."""
+        """Give the terminal its title back, and leave no half bundle."""
+        self.evidence.close()
         self._write(self._announcements.end())
 
     def notify(
@@ -258,16 +262,23 @@ class GpuwatchApp(FaultRecovery):
 
     def action_copy_incident(self) -> None:
         """Copy the incident that is shown, else the one in the banner, as Markdown."""
-        from gpuwatch.diagnose.incidents.markdown import as_markdown  # noqa: PLC0415 - with its screen
-        from gpuwatch.tui.incidents.screen import IncidentsScreen  # noqa: PLC0415
+        from gpuwatch.diagnose.incidents.markdown import as_markdown  # noqa: PLC0415 - rarely needed
 
-        shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
-        incident = shown or self.view_state.snapshot.leading
+        incident = self.shown_incident()
         if incident is None:
             self.notify("no active incident to copy", timeout=3)
             return
         self.copy_to_clipboard(as_markdown(incident))
         self.notify(f"incident {incident.number} copied as Markdown", timeout=3)
+
+    def action_evidence(self) -> None:
+        """Write the evidence bundle of the incident that is shown or in the banner, else of the job shown."""
+        incident, job = self.shown_incident(), self.view_state.scope.job
+        question = None if incident is None else self.view_state.questions.get(incident.id)
+        self.evidence.start(incident, job, None if question is None else question.hang_report)
+
+    def _report_evidence(self, words: str, is_warning: bool) -> None:
+        self.notify(words, severity="warning" if is_warning else "information", timeout=8)
 
     def action_save_screen(self) -> None:
         """Save what is shown as SVG and as text."""

@@ -103,6 +103,13 @@ class Navigation(App[None]):
             self.show_node(name, uuid)
         self.push_screen(GpuScreen(name, uuid))
 
+    def shown_incident(self) -> Incident | None:
+        """The incident that is shown, else the one in the banner."""
+        from gpuwatch.tui.incidents.screen import IncidentsScreen
+
+        shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
+        return shown or self.view_state.snapshot.leading
+
     def show_metric(self, name: str) -> None:
         """Show a metric of the heat map, on the fleet's screen."""
         from gpuwatch.tui.fleet.screen import FleetScreen
@@ -202,10 +209,8 @@ class Navigation(App[None]):
     def action_waiting(self) -> None:
         """Start a hang query: about the incident that is shown, else the leading one."""
         from gpuwatch.tui.hang.screen import WaitingScreen
-        from gpuwatch.tui.incidents.screen import IncidentsScreen
 
-        shown = self.screen.incident() if isinstance(self.screen, IncidentsScreen) else None
-        about = shown or self.view_state.snapshot.leading
+        about = self.shown_incident()
         question = self.view_state.ask(None if about is None else about.id)
         if isinstance(self.screen, WaitingScreen):
             self.screen.renew(question)

@@ -43,6 +43,8 @@ class ReadLines(Request, tag="read", frozen=True):
     """Go to the first line that is this old (unix seconds of the node's clock), by the lines' own times."""
     before: int = 0
     after: int = 0
+    bare: bool = False
+    """Rows of `after` have only offsets and text: neither their times, ranks nor levels are looked for."""
 
 
 class Search(Request, tag="search", frozen=True):

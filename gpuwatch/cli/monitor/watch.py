@@ -22,6 +22,9 @@ from gpuwatch.diagnose.model.text import plural
 from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
 
 if TYPE_CHECKING:
+    from gpuwatch.diagnose.hang.combined_verdict import HangReport
+    from gpuwatch.diagnose.model.incident import Incident
+    from gpuwatch.report.evidence.run import EvidenceRun
     from gpuwatch.session import Session
     from gpuwatch.tui.app import GpuwatchApp
 
@@ -73,10 +76,21 @@ def watch(
             keep=partial(keep, settings_file()),
         )
         app.state_folder = state_folder()
+        app.evidence.begin = partial(begin_evidence, session)
         choose_theme(app, theme)
         return run(app, session, mouse=not no_mouse)
     finally:
         session.close()
+
+
+def begin_evidence(
+    session: Session, incident: Incident | None, job: str | None, hang: HangReport | None
+) -> EvidenceRun:
+    """Begin the bundle of an incident, else of a job, with the newest answers of its ranks."""
+    from gpuwatch.report.evidence.run import begin_bundle
+
+    known = session.hang_report(job if incident is None else incident.job)
+    return begin_bundle(session, incident, job, hang or known)
 
 
 def can_draw() -> bool:

@@ -17,6 +17,7 @@ from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of, confirmed
 from gpuwatch.diagnose.hang.hang_watch import CODE
 
 if TYPE_CHECKING:
+    from gpuwatch.diagnose.hang.combined_verdict import HangReport
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.node_requests import NodeRequests
 
@@ -88,6 +89,11 @@ class HangQueries:
                 query.readings += 1
             if query.answer is not None and not query.kept:
                 query.kept = self._keep(job, query.answer)
+
+    def hang_report(self, job: str | None) -> HangReport | None:
+        """What the ranks of a job answered in its present silence; None: they were not asked, or wait."""
+        query = self._queries.get(job or "")
+        return query.query.hang_report(self._session.fleet) if query is not None and query.over else None
 
     def _inquiry(self, job: str) -> HangQuery:
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when a job hangs

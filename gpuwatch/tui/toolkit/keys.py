@@ -84,6 +84,8 @@ EVERYWHERE = [
         tooltip="copy the incident as Markdown, for a chat or a ticket (OSC 52)"),
     row("app.save", "ctrl+o", "save_screen", "Save screen",
         tooltip="save the screen as SVG and as text, in the working folder"),
+    row("app.evidence", "ctrl+s", "evidence", "Evidence",
+        tooltip="write the evidence bundle of the incident as one zip file, to hand over"),
     row("app.jobs", "J", "jobs", "Jobs",
         tooltip="the jobs: choose one, and every screen shows it alone"),
     row("app.columns", "C", "columns", "Columns",

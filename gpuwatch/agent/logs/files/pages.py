@@ -21,12 +21,15 @@ _OWN_TIME = 3
 """Of a row (`wire.LogLine`): the line's own time."""
 
 
-def around(read_at, size, offset, before, after):
-    # type: (ReadAt, int, int, int, int) -> list[list[Any]]
-    """Rows of the lines around the line that holds the byte at `offset`, which is the first of `after`."""
+def around(read_at, size, offset, before, after, bare=False):
+    # type: (ReadAt, int, int, int, int, bool) -> list[list[Any]]
+    """Rows of the lines around the line that holds the byte at `offset`, which is the first of `after`.
+
+    `bare`: those of `after` without time, rank and level, which take most of the CPU time of a page.
+    """
     start = line_start(read_at, min(offset, size))
     rows = above(read_at, start, min(before, MAX_ROWS))
-    rows += below(read_at, size, start, min(after, MAX_ROWS))
+    rows += below(read_at, size, start, min(after, MAX_ROWS), bare)
     return rows
 
 
@@ -92,8 +95,8 @@ def _last_lines(data, first, count):
     return at, count == 0
 
 
-def below(read_at, size, start, count):
-    # type: (ReadAt, int, int, int) -> list[list[Any]]
+def below(read_at, size, start, count, bare=False):
+    # type: (ReadAt, int, int, int, bool) -> list[list[Any]]
     """The first `count` lines from `start` on, as far as `MAX_TEXT` and `MAX_BYTES` reach.
 
     One without an end at the end of the file is among them.
@@ -111,7 +114,7 @@ def below(read_at, size, start, count):
     tail = splitter.tail()
     if tail is not None and len(rows) < count and (at >= size or not rows):
         rows.append(tail)
-    return [row(*one, arrived=None) for one in rows[:count]]
+    return [list(one) if bare else row(*one, arrived=None) for one in rows[:count]]
 
 
 def offset_of_time(read_at, size, wanted):

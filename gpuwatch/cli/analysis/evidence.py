@@ -1,0 +1,251 @@
+"""`gpuwatch evidence`: one zip file with everything about an incident or a job."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuwatch.cli.shared import completed, exit_codes
+from gpuwatch.cli.shared.output import OutputError
+from gpuwatch.cli.shared.signals import leaving_politely
+from gpuwatch.cli.shared.source import LOGIN, NODES, WATCHING, Refusal, read_source
+from gpuwatch.plain import plain
+
+if TYPE_CHECKING:
+    from gpuwatch.diagnose.hang.combined_verdict import HangReport
+    from gpuwatch.report.evidence.run import EvidenceRun
+    from gpuwatch.session import Session
+    from gpuwatch.session.evidence.subject import EvidenceSubject
+
+POLL_S = 0.02
+HANG_S = 20.0
+"""The ranks are asked for their stacks for so long at most."""
+DEMO_S = 60.0
+"""The demo's GPU falls off the bus in its 45th second."""
+
+
+def _node_options(command: Callable[..., int]) -> Callable[..., int]:
+    for decorate in reversed((*NODES[1:], *WATCHING, *LOGIN)):
+        command = decorate(command)
+    return command
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[SOURCE] [INCIDENT]", shell_complete=completed.files)
+@_node_options
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The zip file to write.",
+)
+@click.option("--job", metavar="JOB", help="Bundle this job with all of its incidents.")
+@click.option(
+    "--logs",
+    "extent",
+    type=click.Choice(["around", "all"]),
+    default="around",
+    show_default=True,
+    help="Lines around the evidence, or all lines of the job's logs.",
+)
+@click.option("--no-stacks", is_flag=True, help="Do not sample the stacks of ranks that still run.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 3600),
+    show_default="3 and two intervals",
+    help="Maximum seconds to wait until every node has answered, and for an incident.",
+)
+def evidence(
+    words: tuple[str, ...],
+    out: Path,
+    job: str | None,
+    extent: str,
+    no_stacks: bool,
+    wait_s: float | None,
+    **given: Any,  # noqa: ANN401 - the source options, as click parsed them
+) -> int:
+    """Write one zip file about an incident or a job, to hand over: begin with its index.md.
+
+    It holds the log lines around the evidence (or whole logs), stacks, NCCL RAS and flight-recorder
+    answers, GPU values around the time, versions, environment and configuration of the job, a summary
+    for a chat or ticket, and the facts as JSON. Secrets of known forms are masked.
+
+    INCIDENT is a number as in `gpuwatch once`, or an id; default: the newest active one. SOURCE may also
+    be a folder with the logs of a job that has ended.
+
+    Ctrl-C leaves what was fetched in FILE.part; the same command goes on with it.
+
+    Exit status: 0 written, 1 there is no incident, 2 wrong usage, 74 FILE cannot be written, 130 Ctrl-C.
+    """
+    named, incident = split_words(words, with_source=not (given["local"] or given["demo"]))
+    if incident is not None and job is not None:
+        raise click.UsageError("INCIDENT and --job are mutually exclusive.")
+    if not out.absolute().parent.is_dir():
+        raise Refusal([f"{out}: no such folder: {out.absolute().parent}"])
+    if out.is_dir():
+        raise Refusal([f"{out}: a folder; -o names the zip file"])
+    with leaving_politely():
+        return bundle_session(
+            {"named": named, **given}, out, incident, job, extent, wait_s, stacks=not no_stacks
+        )
+
+
+def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | None, str | None]:
+    """The source and the incident.
+
+    Raises:
+        click.UsageError: there is a word too many.
+    """
+    if len(words) > 1 + with_source:
+        raise click.UsageError(f"unexpected argument: {words[1 + with_source]!r}")
+    if not with_source:
+        return None, words[0] if words else None
+    return words[0] if words else None, words[1] if len(words) > 1 else None
+
+
+def bundle_session(
+    given: dict[str, Any],
+    out: Path,
+    incident: str | None,
+    job: str | None,
+    extent: str,
+    wait_s: float | None,
+    *,
+    stacks: bool,
+) -> int:
+    """Connect, wait for the first reports, and write the bundle; the exit status."""
+    from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
+    from gpuwatch.report.evidence.run import EvidenceRun
+    from gpuwatch.report.once.first_report import wait_for_first_report
+
+    source, began = read_source(**given), time.monotonic()
+    with source.session() as session:
+        with waiting_line() as progress:
+            wait = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
+            wait_for_first_report(session, wait, progress)
+        if job is None and incident is None:
+            wait_for_incident(session, DEMO_S if given["demo"] and wait_s is None else wait_s or 0.0, began)
+        subject = chosen_subject(session, incident, job)
+        if subject is None:
+            click.echo("gpuwatch: no incident; --job JOB writes a bundle about a job", err=True)
+            return exit_codes.UNHEALTHY
+        hang = sampled(session, subject) if stacks else None
+        try:
+            run = EvidenceRun(session, subject, out.absolute(), whole_logs=extent == "all", hang=lambda: hang)
+        except OSError as error:
+            raise unwritable(out, error) from error
+        follow(session, run, out)
+    return exit_codes.HEALTHY
+
+
+def wait_for_incident(session: Session, longest_s: float, began: float) -> None:
+    """Until there is an incident, at most until `longest_s` after `began` (monotonic seconds)."""
+    with words() as report:
+        while not session.book.incidents and (left_s := began + longest_s - time.monotonic()) > 0:
+            session.poll()
+            report(f"no incident yet; waiting at most {left_s:.0f} s")
+            time.sleep(POLL_S)
+
+
+def chosen_subject(session: Session, incident: str | None, job: str | None) -> EvidenceSubject | None:
+    """What the bundle is about; None: there is no incident.
+
+    Raises:
+        Refusal: there is no such incident or job.
+    """
+    from gpuwatch.session.evidence.subject import UnknownSubjectError, chosen_incident, of_incident, of_job
+
+    book, fleet = session.book, session.fleet
+    try:
+        if job is not None:
+            return of_job(job, book.incidents, fleet, time.time())
+        chosen = chosen_incident(book.incidents, incident)
+    except UnknownSubjectError as error:
+        raise Refusal([plain(str(error))]) from error
+    return None if chosen is None else of_incident(chosen, fleet)
+
+
+def sampled(session: Session, subject: EvidenceSubject) -> HangReport | None:
+    """What the ranks of the subject's nodes answer to a hang query; None: no rank runs there."""
+    from gpuwatch.session.hang.hang_query import HangQuery
+
+    nodes = [session.fleet.nodes[name] for name in subject.nodes]
+    if not any(process.rank is not None for node in nodes for process in node.processes):
+        return None
+    query = HangQuery(session, nodes=subject.nodes, longest_s=HANG_S)
+    with words() as report:
+        while not query.over:
+            session.poll()
+            query.update()
+            report(query.progress or f"querying {query.asked} ranks for their stacks")
+            time.sleep(POLL_S)
+    return query.hang_report(session.fleet)
+
+
+def follow(session: Session, run: EvidenceRun, out: Path) -> None:
+    """Go on until the bundle is whole.
+
+    Raises:
+        OutputError: it cannot be written; what was fetched stays beside.
+    """
+    from gpuwatch.diagnose.model.text import plural
+    from gpuwatch.report.evidence.progress import size_text
+
+    size = f", {size_text(run.fetch.bytes)}" if run.fetch.bytes else ""
+    before = f"; {size_text(run.resumed_bytes)} are here from an earlier run" if run.resumed_bytes else ""
+    logs, nodes = len(run.fetch.logs), len({log.part.node for log in run.fetch.logs})
+    about = f"{run.subject.name}: {plural(logs, 'log')} of {plural(nodes, 'node')}"
+    click.echo(plain(f"{about}{size}{before}"), err=True)
+    whole = False
+    try:
+        with bar(run) as report:
+            while not run.over:
+                session.poll()
+                run.update()
+                report()
+                time.sleep(POLL_S if run.written_bytes == 0 else 0)
+        whole = True
+    except OSError as error:
+        raise unwritable(out, error) from error
+    finally:
+        run.close(keep=not whole)
+        if not whole:
+            click.echo(f"gpuwatch: not finished; the same command goes on with {out}.part", err=True)
+    for what, why in run.troubles:
+        click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
+    click.echo(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md")
+
+
+def unwritable(out: Path, error: OSError) -> OutputError:
+    """That the disk is full, or the folder not ours."""
+    return OutputError(f"cannot write {out}: {error.strerror or error}")
+
+
+def words() -> AbstractContextManager[Callable[[str], None]]:
+    """Progress in words, on stderr, only if that is a terminal."""
+    from gpuwatch.cli.analysis.stacks import reporting
+
+    return reporting()
+
+
+def bar(run: EvidenceRun) -> AbstractContextManager[Callable[[], None]]:
+    """A progress bar on stderr, only if that is a terminal."""
+    import sys
+
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(lambda: None)
+    from gpuwatch.report.evidence.progress import evidence_bar
+
+    return evidence_bar(run)

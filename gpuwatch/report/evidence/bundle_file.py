@@ -1,0 +1,109 @@
+"""The zip file of a bundle: written beside its final name, and moved there when it is whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuwatch.agent.base.secret_forms import MASK
+from gpuwatch.plain import plain
+
+MAX_NAME_CHARS = 180
+CHUNK_BYTES = 1 << 20
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._=@+,-]")
+_DOTS = re.compile(r"^\.+")
+
+
+@dataclass(frozen=True)
+class BundleEntry:
+    """One file of the bundle."""
+
+    name: str
+    content: str | Path | Iterable[str]
+    """Text, pieces of it, or a file of this machine that holds it."""
+    about: str
+    """What it holds, for the index."""
+
+
+def safe_name(text: str) -> str:
+    """A part of a path that no unpacker takes out of its folder: letters, digits and a few signs."""
+    made = _DOTS.sub("_", _UNUSUAL.sub("_", text))[-MAX_NAME_CHARS:]
+    return made or "_"
+
+
+def log_name(node: str, file: str, taken: set[str]) -> str:
+    """`logs/gpu-003/data_run1_rank_17.log`: unique in the bundle."""
+    stem = f"logs/{safe_name(node)}/{safe_name(file.strip('/').replace('/', '_'))}"
+    stem = stem if stem.endswith((".log", ".txt", ".out", ".err")) else f"{stem}.txt"
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}.{count}"
+    taken.add(name)
+    return name
+
+
+class BundleFile:
+    """Call `steps` and go through it; `discard` removes what a run that was ended has left."""
+
+    def __init__(self, path: Path) -> None:
+        """`path`: the final name; its folder exists.
+
+        Raises:
+            OSError: nothing can be written there.
+        """
+        self.path = path
+        number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(number)
+        self._made = Path(name)
+        self.masked = 0
+        """Secrets that are shown as a mask, in what is written."""
+
+    def steps(self, entries: Iterable[BundleEntry]) -> Iterator[int]:
+        """Write entry by entry; yields the bytes of text so far. The final name appears at the end.
+
+        Raises:
+            OSError: the disk is full, or cannot be written.
+        """
+        written = 0
+        with zipfile.ZipFile(self._made, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+            for entry in entries:
+                info = zipfile.ZipInfo(entry.name, time.localtime()[:6])
+                info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o600 << 16
+                with archive.open(info, "w", force_zip64=True) as out:
+                    for chunk in _chunks(entry.content):
+                        out.write(chunk)
+                        self.masked += chunk.count(MASK.encode())
+                        written += len(chunk)
+                        yield written
+        with self._made.open("rb") as file:
+            os.fsync(file.fileno())
+        self._made.replace(self.path)
+
+    def discard(self) -> None:
+        """Delete what is not whole; the final name is left as it is."""
+        with suppress(OSError):
+            self._made.unlink()
+
+
+def _chunks(content: str | Path | Iterable[str]) -> Iterator[bytes]:
+    if isinstance(content, Path):
+        with content.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+        return
+    for piece in (content,) if isinstance(content, str) else content:
+        data = piece.encode("utf-8", "backslashreplace")
+        yield from (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
+
+
+def one_line(text: str) -> str:
+    """Text of a log or a node in a cell of a Markdown table."""
+    return re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(plain(text).split()))

@@ -1,0 +1,205 @@
+"""The files of a bundle, made from what a session knows; each is made when it is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.hang.combined_verdict import HangReport
+from gpuwatch.diagnose.incidents.markdown import as_markdown
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.plain import plain
+from gpuwatch.probe.judging.text.grade_symbols import Marks
+from gpuwatch.probe.results import Results
+from gpuwatch.report.evidence.bundle_file import BundleEntry, log_name, one_line, safe_name
+from gpuwatch.report.evidence.environment import environment_facts, environment_text, safe
+from gpuwatch.report.evidence.gpu_values import gpu_values
+from gpuwatch.report.hang.stacks import stacks_facts, stacks_lines
+from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts, outside
+from gpuwatch.report.once.health import placed_conditions
+from gpuwatch.report.once.json_output import condition_facts, node_facts, to_json
+from gpuwatch.report.probe.format import marks_for
+from gpuwatch.report.probe.json_output import probe_facts
+from gpuwatch.report.probe.text import result_lines
+from gpuwatch.session.evidence.log_fetch import LogFetched
+from gpuwatch.session.evidence.subject import EvidenceSubject
+from gpuwatch.wire import NodeSettings
+
+
+@dataclass
+class BundleFacts:
+    """Everything that a bundle is made from."""
+
+    subject: EvidenceSubject
+    fleet: Fleet
+    book: AlertBook
+    logs: Sequence[LogFetched] = ()
+    settings: Mapping[str, NodeSettings] = field(default_factory=dict)
+    hang: HangReport | None = None
+    probes: Sequence[Results] = ()
+    missing: list[tuple[str, str]] = field(default_factory=list)
+    """What is not in the bundle, and why."""
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether anything of it is simulated."""
+        return any(self.fleet.nodes[name].spec.link == "demo" for name in self.subject.nodes)
+
+
+def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry]:
+    """All but the index. `now`: monotonic, `wall`: unix seconds of the same instant."""
+    subject, fleet = found.subject, found.fleet
+    if subject.incidents:
+        yield _text("summary.md", summary(subject), "the incident in Markdown, for a chat or a ticket")
+    facts = bundle_facts(found, now, wall)
+    yield _json("incident.json", facts, "the incidents and alerts, as in `gpuwatch once --json`")
+    yield from _logs(found)
+    if found.hang is not None:
+        yield from _hang(found.hang)
+    for number, results in enumerate(found.probes, 1):
+        yield from _probe(found, results, number)
+    yield BundleEntry(
+        "gpus/values.csv",
+        gpu_values(fleet, subject.nodes, subject.at, now, wall),
+        "values of the GPUs around the moment",
+    )
+    for name in subject.nodes:
+        about = "" if name != subject.nodes[0] else "the nodes as they are now, as in `gpuwatch once --json`"
+        yield _json(f"nodes/{safe_name(name)}.json", node_facts(fleet.nodes[name], now), about)
+    environment = environment_facts(fleet, subject.nodes, found.settings, subject.job)
+    yield _json("environment.json", environment, "versions, environment, limits and commands of ranks")
+    yield _text("environment.md", environment_text(environment), "the same as tables")
+
+
+def summary(subject: EvidenceSubject) -> str:
+    """The incidents as `Y` copies them."""
+    return "\n".join(as_markdown(incident) for incident in subject.incidents)
+
+
+def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:
+    """Incidents, alerts and conditions of the subject, and what the bundle holds and lacks."""
+    subject, fleet = found.subject, found.fleet
+    nodes = set(subject.nodes)
+    facts: Facts = {
+        "gpuwatch": __version__,
+        "time": round(wall, 3),
+        "source": plain(fleet.plan.source),
+        "demo": found.is_demo,
+        "job": None if subject.job is None else plain(subject.job),
+        "at": round(subject.at, 3),
+        "incidents": [incident_facts(incident) for incident in subject.incidents],
+        "alerts": [
+            alert_facts(alert)
+            for alert in outside(found.book.alerts.values(), subject.incidents)
+            if alert.node in nodes and alert.job in (None, subject.job)
+        ],
+        "conditions": [
+            condition_facts(each) for each in placed_conditions(fleet, now) if each.node.name in nodes
+        ],
+        "logs": [
+            {
+                "node": plain(log.part.node),
+                "file": plain(log.part.file),
+                "ranks": list(log.part.ranks),
+                "whole": log.part.whole,
+                "bytes": log.spooled.written,
+                "trouble": None if log.trouble is None else plain(log.trouble),
+            }
+            for log in found.logs
+        ],
+        "missing": [{"what": plain(what), "why": plain(why)} for what, why in found.missing],
+    }
+    return facts
+
+
+def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
+    """The logs; the index names those with evidence and those of the ranks that failed first."""
+    taken: set[str] = set()
+    first = {incident.rank for incident in found.subject.incidents} - {None}
+    for log in found.logs:
+        if not log.spooled.written:
+            continue
+        part = log.part
+        what = (
+            "all of"
+            if part.whole
+            else "lines around the evidence in"
+            if part.places
+            else "lines of the moment in"
+        )
+        ranks = f", rank {part.ranks[0]}" if len(part.ranks) == 1 else ""
+        named = part.places or first.intersection(part.ranks)
+        about = f"{what} {_cell(f'{part.node}:{part.file}')}{ranks}" if named else ""
+        yield BundleEntry(log_name(part.node, part.file, taken), log.spooled.path, about)
+
+
+def _hang(hang: HangReport) -> Iterator[BundleEntry]:
+    lines = "".join(f"{line.text}\n" for line in stacks_lines(hang, {}))
+    yield _text("hang/stacks.txt", lines, "what the ranks, NCCL RAS and the flight recorders answered")
+    yield _json("hang/stacks.json", stacks_facts(hang, {}), "the same as JSON, as `gpuwatch stacks`")
+
+
+def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[BundleEntry]:
+    marks: Marks = marks_for("utf-8")
+    began = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    lines = "".join(f"{line.text}\n" for line in result_lines(results, marks, None))
+    facts = probe_facts(results, found.fleet.plan.source, demo=found.is_demo)
+    yield _text(f"probe/probe-{number}.txt", lines, f"the probe of {began}")
+    yield _json(f"probe/probe-{number}.json", facts, "the same as JSON, as `gpuwatch probe`")
+
+
+def _text(name: str, text: str, about: str) -> BundleEntry:
+    made = "".join(f"{safe(line)}\n" for line in text.split("\n")).removesuffix("\n")
+    return BundleEntry(name, made, about)
+
+
+def _json(name: str, facts: Facts, about: str) -> BundleEntry:
+    made = safe(facts)
+    return BundleEntry(name, f"{to_json(made)}\n", about)
+
+
+MAX_LISTED_LOGS = 20
+"""Of the index."""
+
+
+def index_text(found: BundleFacts, held: Sequence[BundleEntry], masked: int, wall: float) -> str:
+    """The page to begin with: what this is about, what each file holds, and what is not here."""
+    subject = found.subject
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(wall))
+    lines = [f"# Evidence: {_cell(subject.name)}", ""]
+    if found.is_demo:
+        lines += ["**DEMO: simulated; no machine, GPU or job behind it exists.**", ""]
+    lines += [f"> {_cell(incident.headline)}" for incident in subject.incidents]
+    lines += ["", f"Made by gpuwatch {__version__} on {stamp} from {_cell(found.fleet.plan.source)}.", ""]
+    lines += ["| file | what it holds |", "|---|---|"]
+    logs = [entry for entry in held if entry.name.startswith("logs/")]
+    shown = [entry for entry in logs if entry.about][:MAX_LISTED_LOGS]
+    for entry in held:
+        if entry.about and (entry in shown or entry not in logs):
+            lines.append(f"| [{entry.name}]({entry.name}) | {entry.about} |")
+    if left_out := len(logs) - len(shown):
+        lines.append(f"| logs/ | {plural(left_out, 'more log')} of the job and of its nodes' kernels |")
+    if logs and not all(log.part.whole for log in found.logs):
+        lines += [
+            "",
+            "In the logs `>` marks a line of evidence, and `--- byte N ---` stands behind a gap.",
+        ]
+    if found.missing:
+        lines += ["", "## Not in this bundle", ""]
+        lines += [f"- {_cell(what)}: {_cell(why)}" for what, why in found.missing]
+    lines += [
+        "",
+        f"{plural(masked, 'secret')} of known forms: shown as `[masked]`. What neither its form nor its name "
+        "shows as a secret is not masked; read the bundle before you share it.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return one_line(str(safe(text)))

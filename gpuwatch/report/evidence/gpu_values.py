@@ -1,0 +1,80 @@
+"""The values of the job's GPUs around a moment, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.history import GPU_SERIES
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.plain import plain
+
+BEFORE_S, AFTER_S = 300, 120
+"""Around the moment, second by second."""
+FINE_S = 900
+"""As far back as a history has seconds; older moments have means of 2 minutes."""
+BUCKET_S, BUCKETS = 120, 30
+MAX_ROWS = 100_000
+"""Of the CSV: with more GPUs a row covers more seconds."""
+COLUMNS = {
+    "util": "utilization_pct",
+    "mem": "memory_pct",
+    "power": "power_w",
+    "temp": "temperature_c",
+    "smclk": "sm_clock_mhz",
+    "tensor": "tensor_activity_pct",
+    "throttle": "slowdown_pct",
+    "pcie": "pcie_bytes_per_s",
+    "nvlink": "nvlink_bytes_per_s",
+}
+
+
+def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> Iterator[str]:
+    """The lines of the CSV, node by node; a row for every second or part in which anything is known.
+
+    Args:
+        fleet: Has the histories.
+        nodes: Whose GPUs.
+        at: The moment (unix seconds).
+        now: Monotonic seconds.
+        wall: Unix seconds of the same instant.
+    """
+    gpus = sum(len(fleet.nodes[name].gpus) for name in nodes)
+    end = min(wall, at + AFTER_S)
+    seconds, points = float(BUCKET_S * BUCKETS), BUCKETS
+    if at - BEFORE_S >= wall - FINE_S:
+        points = max(1, int(end - at + BEFORE_S))
+        seconds = float(points)
+    points = max(1, min(points, MAX_ROWS // max(1, gpus)))
+    yield ",".join(["time", "node", "gpu", "uuid", "rank", *(COLUMNS[name] for name in GPU_SERIES)]) + "\n"
+    for name in nodes:
+        out = io.StringIO()
+        rows = csv.writer(out, lineterminator="\n")
+        node = fleet.nodes[name]
+        for gpu in node.gpu_list():
+            series = [gpu.history.series(each, seconds, points, now - (wall - end)) for each in GPU_SERIES]
+            place = [plain(node.name), gpu.info.index, plain(gpu.info.uuid), _rank(node, gpu)]
+            for index in range(points):
+                values = [float(each[index]) for each in series]
+                if not all(map(math.isnan, values)):
+                    moment = end - seconds + (index + 0.5) * seconds / points
+                    stamp = datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+                    rows.writerow([stamp, *place, *(_number(value) for value in values)])
+        yield out.getvalue()
+
+
+def _rank(node: Node, gpu: Gpu) -> int | str:
+    ranks = [
+        process.rank
+        for process in node.processes
+        if process.rank is not None and any(hold.uuid == gpu.info.uuid for hold in process.gpus)
+    ]
+    return ranks[0] if len(ranks) == 1 else " ".join(map(str, sorted(ranks) or gpu.last_ranks))
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6g}"

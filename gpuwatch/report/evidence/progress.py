@@ -1,0 +1,38 @@
+"""How far a bundle is, on a terminal: logs, bytes, and the time that is left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gpuwatch.report.evidence.run import EvidenceRun
+
+
+def size_text(size: int) -> str:
+    """`1.2 GiB`, `340 KiB`."""
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >= 1 << shift:
+            return f"{size / (1 << shift):.1f} {unit}"
+    return f"{size} bytes"
+
+
+@contextlib.contextmanager
+def evidence_bar(run: EvidenceRun) -> Iterator[Callable[[], None]]:
+    """A bar on stderr that is gone afterwards; call it after every update."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *((DownloadColumn(binary_units=True), TimeRemainingColumn()) if run.fetch.bytes else ()),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("fetching", total=run.fetch.bytes or len(run.fetch.logs) or None)
+
+        def report() -> None:
+            done = run.fetch.fetched_bytes if run.fetch.bytes else run.fetch.done
+            words = run.progress.partition(", ")[0] if run.fetch.bytes else run.progress
+            bar.update(task, completed=done, description=words)
+
+        yield report

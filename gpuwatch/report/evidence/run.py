@@ -1,0 +1,232 @@
+"""One bundle on its way: nodes are asked, logs are fetched, the zip is written. It never blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.hang.combined_verdict import HangReport
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.own_folders import make_own, state_folder
+from gpuwatch.probe.results import Results
+from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile
+from gpuwatch.report.evidence.contents import BundleFacts, entries, index_text
+from gpuwatch.session.evidence.log_fetch import LogFetch, TextReads
+from gpuwatch.session.evidence.log_parts import select_logs
+from gpuwatch.session.evidence.spool import Spool
+from gpuwatch.session.evidence.subject import EvidenceSubject, of_incident, of_job
+from gpuwatch.session.rank_settings import ANSWER_S, SettingsQuery, SettingsRequests
+
+NAME = "gpuwatch-evidence"
+SLICE_S = 0.02
+"""An update writes for so long, or one step; the next one goes on."""
+
+
+class Measured(Protocol):
+    """A probe of the session."""
+
+    @property
+    def results(self) -> Results:
+        """What was measured so far."""
+        ...
+
+
+class EvidenceSession(TextReads, SettingsRequests, Protocol):
+    """What a bundle needs of a session."""
+
+    @property
+    def plan(self) -> Plan:
+        """The nodes."""
+        ...
+
+    @property
+    def book(self) -> AlertBook:
+        """The alerts and incidents."""
+        ...
+
+    @property
+    def probes(self) -> Sequence[Measured]:
+        """The probes of the session."""
+        ...
+
+
+class EvidenceRun:
+    """Call `update` after every poll of the session until it is `over`; then `close`."""
+
+    def __init__(
+        self,
+        session: EvidenceSession,
+        subject: EvidenceSubject,
+        out: Path,
+        *,
+        whole_logs: bool = False,
+        hang: Callable[[], HangReport | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Begin: choose the logs and ask the nodes.
+
+        Args:
+            session: Started, its first reports are there.
+            subject: The incident or job.
+            out: The final name of the bundle; its folder exists.
+            whole_logs: All lines of the job's logs instead of those around the evidence.
+            hang: The newest answers of the ranks to a hang query.
+            clock: Monotonic seconds.
+            wall: Unix seconds.
+
+        Raises:
+            OSError: nothing can be written beside `out`.
+        """
+        self.subject = subject
+        self.out = out
+        self._session = session
+        self._clock, self._wall = clock, wall
+        self._hang = hang
+        self.selection = select_logs(subject, session.fleet, whole=whole_logs)
+        self._spool = Spool(out.with_name(f"{out.name}.part"), f"{session.plan.source}\n{subject.job}")
+        self.resumed_bytes = self._spool.resumed_bytes
+        self.fetch = LogFetch(session, self.selection.parts, self._spool, clock)
+        self._settings = SettingsQuery(session, subject.nodes)
+        self._settings_until = clock() + ANSWER_S
+        self._file: BundleFile | None = None
+        self._steps: Iterator[int] | None = None
+        self.written_bytes = 0
+        """Of text in the zip so far; 0: not begun."""
+        self.over = False
+
+    @property
+    def progress(self) -> str:
+        """What is being done."""
+        if self._file is not None:
+            return f"writing {self.out.name}, {self.written_bytes >> 20} MiB"
+        fetched = f"{self.fetch.done} of {len(self.fetch.logs)} logs"
+        if self.fetch.over:
+            return "waiting for the settings of the ranks"
+        return f"fetching {fetched}" + (
+            f", {self.fetch.fetched_bytes >> 20} of {self.fetch.bytes >> 20} MiB" if self.fetch.bytes else ""
+        )
+
+    def update(self) -> None:
+        """Take in what has come, ask for more, and write when everything is here.
+
+        Raises:
+            OSError: the disk is full, or cannot be written.
+        """
+        if self.over:
+            return
+        if self._steps is None:
+            self.fetch.update()
+            waits = not self._settings.over and self._clock() < self._settings_until
+            if waits or not self.fetch.over:
+                return
+            self._file = BundleFile(self.out)
+            self._steps = self._file.steps(self._entries(self._file))
+        until = time.perf_counter() + SLICE_S
+        for written in self._steps:
+            self.written_bytes = written
+            if time.perf_counter() > until:
+                return
+        self.over = True
+        self._file = None
+        self._spool.remove()
+
+    def close(self, *, keep: bool = False) -> None:
+        """End it. Nothing stands under the final name unless it is whole.
+
+        Args:
+            keep: What was fetched stays beside, so that the same bundle goes on with it later.
+        """
+        if self._file is not None:
+            self._file.discard()
+        if not keep:
+            self._spool.remove()
+
+    @property
+    def troubles(self) -> list[tuple[str, str]]:
+        """What is not in the bundle, and why."""
+        fleet, now = self._session.fleet, self._clock()
+        found = [(f"{node}:{file}", why) for node, file, why in self.selection.left_out]
+        found += [
+            (f"{log.part.node}:{log.part.file}", log.trouble)
+            for log in self.fetch.logs
+            if log.trouble is not None
+        ]
+        states = {name: fleet.nodes[name].state(now) for name in self.subject.nodes}
+        found += [
+            (f"present values and settings of {name}", f"the node is {state}")
+            for name, state in states.items()
+            if state != "live"
+        ]
+        silent = [one.node for one in self._settings.asked if not one.done or one.error is not None]
+        return found + [(f"settings of the ranks on {name}", "the node has not answered") for name in silent]
+
+    def _entries(self, file: BundleFile) -> Iterator[BundleEntry]:
+        session = self._session
+        probes = [each.results for each in session.probes]
+        missing = self.troubles
+        hang = self._hang()
+        if hang is None:
+            missing.append(("stacks, NCCL RAS and flight-recorder dumps", "the ranks were not queried"))
+        if not probes:
+            missing.append(("a probe of the links", "none was run in this session"))
+        found = BundleFacts(
+            self.subject,
+            session.fleet,
+            session.book,
+            self.fetch.logs,
+            self._settings.answers,
+            hang,
+            probes,
+            missing,
+        )
+        held = []
+        for entry in entries(found, self._clock(), self._wall()):
+            held.append(entry)
+            yield entry
+        yield BundleEntry("index.md", index_text(found, held, file.masked, self._wall()), "")
+
+
+def begin_bundle(
+    session: EvidenceSession,
+    incident: Incident | None,
+    job: str | None,
+    hang: HangReport | None,
+    wall: Callable[[], float] = time.time,
+) -> EvidenceRun:
+    """A bundle of an incident, else of a job, in the working folder, else in the person's own.
+
+    Raises:
+        OSError: neither folder can be written.
+        UnknownSubjectError: nothing is known of the job.
+    """
+    fleet = session.fleet
+    if incident is not None:
+        subject = of_incident(incident, fleet)
+    else:
+        subject = of_job(job or "", session.book.incidents, fleet, wall())
+    try:
+        return _begin(session, subject, Path.cwd(), hang, wall)
+    except OSError:
+        folder = state_folder()
+        make_own(folder)
+        return _begin(session, subject, folder, hang, wall)
+
+
+def _begin(
+    session: EvidenceSession,
+    subject: EvidenceSubject,
+    folder: Path,
+    hang: HangReport | None,
+    wall: Callable[[], float],
+) -> EvidenceRun:
+    stem = f"{NAME}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(wall()))}"
+    name, count = stem, 1
+    while (folder / f"{name}.zip").exists() or (folder / f"{name}.zip.part").exists():
+        count += 1
+        name = f"{stem}-{count}"
+    return EvidenceRun(session, subject, folder / f"{name}.zip", hang=lambda: hang)

@@ -1,0 +1,193 @@
+"""Fetches log text from the nodes by pages, into a spool. It never blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.session.evidence.log_parts import LogPart
+from gpuwatch.session.evidence.spool import Spool, SpooledLog
+from gpuwatch.session.line_queries import LineReads
+from gpuwatch.wire import LogLine
+
+ABOVE_LINES, BELOW_LINES = 100, 200
+"""Around a line of evidence."""
+AT_LINES = 120
+"""Around a moment, above and below."""
+PAGE_LINES = 20_000
+"""Asked for at once of a whole log; the agent sends 256 KiB at most."""
+MAX_OPEN = 4
+"""Requests to one node that are not answered yet."""
+MAX_ANSWER_S = 30.0
+"""A page that has not come by then is asked for once more, then its log is given up."""
+MAX_ATTEMPTS = 3
+
+
+class TextReads(LineReads, Protocol):
+    """The part of a session that reads files of nodes."""
+
+    def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
+        """Lines from a byte offset on, without their times, ranks and levels."""
+        ...
+
+
+@dataclass
+class LogFetched:
+    """One log and what has come of it."""
+
+    part: LogPart
+    spooled: SpooledLog
+    over: bool = False
+    trouble: str | None = None
+    """Why not all of it is here."""
+    _wanted: list[tuple[int | None, float | None]] = field(default_factory=list)
+    _rows: dict[int, LogLine] = field(default_factory=dict)
+    _stream: LogStream | None = None
+    _asked_at: float = 0.0
+    _attempts: int = 0
+
+    def __post_init__(self) -> None:
+        part = self.part
+        if not part.whole:
+            self._wanted = [(offset, None) for offset in part.places]
+            self._wanted += [(None, part.at)] if part.at is not None else []
+        self.over = self.spooled.done or (part.whole and self.spooled.next >= part.size)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a page is on its way."""
+        return self._stream is not None
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Of a whole log."""
+        return min(self.spooled.next, self.part.size) if self.part.whole else 0
+
+    def ask(self, session: TextReads, now: float) -> None:
+        """Send the next request."""
+        node, file = self.part.node, self.part.file
+        self._asked_at = now
+        if self.part.whole:
+            self._stream = session.read_text(node, file, self.spooled.next, PAGE_LINES)
+            return
+        offset, at = self._wanted[0]
+        above, below = (AT_LINES, AT_LINES) if offset is None else (ABOVE_LINES, BELOW_LINES)
+        self._stream = session.read_lines(node, file, offset=offset, time=at, before=above, after=below)
+
+    def take(self, session: LineReads, spool: Spool, now: float) -> None:
+        """Take in the page that was asked for, if it is here.
+
+        Raises:
+            OSError: the spool cannot be written.
+        """
+        stream = self._stream
+        if stream is None:
+            return
+        if not stream.done:
+            if now - self._asked_at > MAX_ANSWER_S:
+                session.drop(stream)
+                self._retry(f"no answer in {MAX_ANSWER_S:.0f} s")
+            return
+        self._stream = None
+        if stream.error is not None:
+            self._give_up(stream.error)
+        elif self.part.whole:
+            self._take_page(stream, spool)
+        else:
+            self._rows.update((line.offset, line) for line in stream.lines)
+            del self._wanted[0]
+            if not self._wanted:
+                spool.append(self.part, self.spooled, blocks_text(self.part, self._rows), 0, done=True)
+                self._rows, self.over = {}, True
+        session.drop(stream)
+
+    def _take_page(self, stream: LogStream, spool: Spool) -> None:
+        rows = [line for line in stream.lines if line.offset >= self.spooled.next]
+        following = rows[-1].end if rows else self.spooled.next
+        done = not rows or following >= self.part.size or following <= self.spooled.next
+        text = "".join(f"{line.text}\n" for line in rows)
+        spool.append(self.part, self.spooled, text, following, done=done)
+        self._attempts, self.over = 0, done
+        if done and following < self.part.size and not self.part.is_kernel:
+            self.trouble = f"read up to byte {following:,} of {self.part.size:,}: no line ends behind it"
+
+    def _retry(self, why: str) -> None:
+        self._attempts += 1
+        self._stream = None
+        if self._attempts >= MAX_ATTEMPTS:
+            self._give_up(why)
+
+    def _give_up(self, why: str) -> None:
+        self.trouble, self.over = why, True
+
+
+class LogFetch:
+    """Call `update` after every poll of the session until it is `over`."""
+
+    def __init__(
+        self,
+        session: TextReads,
+        parts: Sequence[LogPart],
+        spool: Spool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Send nothing yet.
+
+        Raises:
+            OSError: the spool cannot be written.
+        """
+        self._session = session
+        self._spool = spool
+        self._clock = clock
+        self.logs = [LogFetched(part, spool.begin(part)) for part in parts]
+        self.bytes = sum(part.size for part in parts if part.whole)
+        """Of the whole logs; 0: only blocks are fetched."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return all(log.over for log in self.logs)
+
+    @property
+    def done(self) -> int:
+        """Logs that are here, or given up."""
+        return sum(log.over for log in self.logs)
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Of the whole logs, bytes that are here."""
+        return sum(log.fetched_bytes for log in self.logs)
+
+    def update(self) -> None:
+        """Take in what has come, and ask for more.
+
+        Raises:
+            OSError: the spool cannot be written, as on a full disk.
+        """
+        now = self._clock()
+        busy: dict[str, int] = {}
+        for log in self.logs:
+            if log.is_open:
+                log.take(self._session, self._spool, now)
+                busy[log.part.node] = busy.get(log.part.node, 0) + log.is_open
+        for log in self.logs:
+            if not log.over and not log.is_open and busy.get(log.part.node, 0) < MAX_OPEN:
+                log.ask(self._session, now)
+                busy[log.part.node] = busy.get(log.part.node, 0) + 1
+
+
+def blocks_text(part: LogPart, rows: dict[int, LogLine]) -> str:
+    """Lines by their place, `>` before those of evidence; behind a gap the byte of the next."""
+    lines: list[str] = []
+    end: int | None = None
+    for offset in sorted(rows):
+        row = rows[offset]
+        if end != offset:
+            lines.append(f"--- {'record' if part.is_kernel else 'byte'} {offset:,} ---")
+        end = row.end
+        proof = any(row.offset <= place < max(row.end, row.offset + 1) for place in part.places)
+        lines.append(f"{'>' if proof else ' '} {row.text}")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,121 @@
+"""Which parts of which log files belong into a bundle. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.session.evidence.subject import EvidenceSubject
+from gpuwatch.session.line_queries import is_readable
+from gpuwatch.wire import KERNEL_LOG, LogFile
+
+MAX_PLACES = 24
+"""Blocks of one file."""
+MAX_PARTS = 2048
+"""Files of one bundle."""
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """A log file on a node, and what is wanted of it."""
+
+    node: str
+    file: str
+    size: int
+    """Bytes; of the kernel log records. Of a file that grows: when the bundle was begun."""
+    identity: str | None = None
+    """Of the file where the node states it: another one is another file under the same name."""
+    whole: bool = False
+    places: tuple[int, ...] = ()
+    """Offsets of lines of evidence, around which lines are wanted."""
+    at: float | None = None
+    """Unix seconds of the node's clock, around which lines are wanted; None: not by time."""
+    ranks: tuple[int, ...] = ()
+    rank_log: bool = False
+    """Whether it is a log of the job itself rather than of the node."""
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is the kernel log, whose offsets count records."""
+        return self.file == KERNEL_LOG
+
+
+@dataclass(frozen=True)
+class LogSelection:
+    """What is fetched, and what is not."""
+
+    parts: tuple[LogPart, ...]
+    left_out: tuple[tuple[str, str, str], ...] = ()
+    """Node, file and why it is not fetched."""
+
+    @property
+    def bytes(self) -> int:
+        """Of the whole files."""
+        return sum(part.size for part in self.parts if part.whole and not part.is_kernel)
+
+
+def select_logs(subject: EvidenceSubject, fleet: Fleet, *, whole: bool) -> LogSelection:
+    """The logs of the subject's job and nodes.
+
+    Args:
+        subject: The incident or job.
+        fleet: Which files each node reads.
+        whole: All lines of the job's logs; else those around the evidence, and around the moment in files
+            without evidence (a rank that logged no error is a suspect).
+    """
+    places = _places(subject)
+    parts: list[LogPart] = []
+    left_out: list[tuple[str, str, str]] = []
+    for name in subject.nodes:
+        node = fleet.nodes[name]
+        for file in node.logs:
+            offsets = places.get((name, file.path), ())
+            if file.source != "kernel" and not offsets and not _is_of(file, subject):
+                continue
+            if file.state == "elsewhere" and not offsets:
+                continue  # another node's agent reads it
+            if node.link.phase != "live":
+                left_out.append((name, file.path, f"the node is {node.link.phase}"))
+            elif file.source != "kernel" and not is_readable(file):
+                left_out.append((name, file.path, file.reason or file.state))
+            elif len(parts) >= MAX_PARTS:
+                left_out.append((name, file.path, f"a bundle holds {MAX_PARTS} logs"))
+            else:
+                parts.append(_part(file, node, subject, offsets, whole=whole))
+    parts.sort(key=lambda part: not part.places)
+    return LogSelection(tuple(parts), tuple(left_out))
+
+
+def _part(
+    file: LogFile, node: Node, subject: EvidenceSubject, offsets: tuple[int, ...], *, whole: bool
+) -> LogPart:
+    clock_s = node.clock.offset_s if node.clock is not None else 0.0
+    return LogPart(
+        node.name,
+        file.path,
+        file.size or 0,
+        file.identity,
+        whole=whole,
+        places=offsets,
+        at=None if offsets and file.source != "kernel" else subject.at + clock_s,
+        ranks=tuple(file.ranks),
+        rank_log=file.source != "kernel",
+    )
+
+
+def _is_of(file: LogFile, subject: EvidenceSubject) -> bool:
+    """Whether it is a log of the subject's job; without a job one that the person named and no job has."""
+    named = file.source in ("option", "glob") and subject.job is None
+    return file.job == subject.job and (file.job is not None or named)
+
+
+def _places(subject: EvidenceSubject) -> dict[tuple[str, str], tuple[int, ...]]:
+    """(node, file) -> offsets of the evidence in it, the first of each alert; the cause's come first."""
+    found: dict[tuple[str, str], dict[int, None]] = {}
+    for incident in subject.incidents:
+        for alert in incident.alerts:
+            for proof in alert.proof[:2]:
+                if proof.node is not None and proof.file is not None and proof.offset is not None:
+                    found.setdefault((proof.node, proof.file), {})[proof.offset] = None
+    return {place: tuple(sorted(list(offsets)[:MAX_PLACES])) for place, offsets in found.items()}

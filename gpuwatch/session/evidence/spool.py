@@ -1,0 +1,116 @@
+"""Fetched log text on disk until the bundle is written, so that a fetch that was ended goes on later."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gpuwatch.own_folders import make_own
+from gpuwatch.session.evidence.log_parts import LogPart
+
+JOURNAL = "journal.jsonl"
+MAX_JOURNAL_BYTES = 256 << 20
+
+
+class SpoolEntry(msgspec.Struct, frozen=True):
+    """How far one log has been fetched; a line of the journal, the newest of a log counts."""
+
+    log: str
+    identity: str | None
+    next: int
+    """Offset in the log from which to go on."""
+    written: int
+    """Bytes of text that are here."""
+    done: bool = False
+
+
+_decoder = msgspec.json.Decoder(SpoolEntry)
+
+
+@dataclass
+class SpooledLog:
+    """One log on its way."""
+
+    path: Path
+    next: int = 0
+    written: int = 0
+    done: bool = False
+
+
+class Spool:
+    """A folder beside the bundle, `FILE.part`, for the person alone. `remove` it when the bundle stands."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        """Open it, with what an earlier fetch of the same source left there.
+
+        Args:
+            folder: Made where it is missing.
+            source: What is watched, and what of it: another source's folder is emptied.
+
+        Raises:
+            OSError: it cannot be made or written.
+        """
+        self.folder = folder
+        make_own(folder)
+        folder.chmod(0o700)
+        known, about = folder / "source", source.encode("utf-8", "backslashreplace")
+        if not known.is_file() or known.read_bytes() != about:
+            self.remove()
+            make_own(folder)
+            _write(known, about, os.O_TRUNC)
+        self._known = self._read()
+        self.resumed_bytes = sum(entry.written for entry in self._known.values())
+        """Of text that an earlier fetch left."""
+
+    def begin(self, part: LogPart) -> SpooledLog:
+        """Where to go on with a log: at its beginning, or where an earlier fetch ended."""
+        name = hashlib.sha256(f"{part.node}\0{part.file}\0{part.whole}".encode("utf-8", "surrogatepass"))
+        log = SpooledLog(self.folder / f"{name.hexdigest()[:24]}.txt")
+        entry = self._known.get(log.path.name)
+        usable = entry is not None and part.whole and entry.identity == part.identity
+        if entry is not None and usable and log.path.is_file() and log.path.stat().st_size >= entry.written:
+            os.truncate(log.path, entry.written)  # what was written behind the last line of the journal
+            log.next, log.written, log.done = entry.next, entry.written, entry.done
+        else:
+            _write(log.path, b"", os.O_TRUNC)
+        return log
+
+    def append(self, part: LogPart, log: SpooledLog, text: str, following: int, *, done: bool) -> None:
+        """Take text in, and note how far it reaches.
+
+        Raises:
+            OSError: the disk is full, or cannot be written.
+        """
+        data = text.encode("utf-8", "backslashreplace")
+        _write(log.path, data, os.O_APPEND)
+        log.next, log.written, log.done = following, log.written + len(data), done
+        entry = SpoolEntry(log.path.name, part.identity, log.next, log.written, log.done)
+        _write(self.folder / JOURNAL, msgspec.json.encode(entry) + b"\n", os.O_APPEND)
+
+    def remove(self) -> None:
+        """Delete it with all that it holds."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _read(self) -> dict[str, SpoolEntry]:
+        found: dict[str, SpoolEntry] = {}
+        journal = self.folder / JOURNAL
+        if not journal.is_file() or journal.stat().st_size > MAX_JOURNAL_BYTES:
+            return found
+        for line in journal.read_bytes().splitlines():
+            try:
+                entry = _decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue  # the last one, cut in the middle
+            found[entry.log] = entry
+        return found
+
+
+def _write(path: Path, data: bytes, how: int) -> None:
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | how, 0o600)
+    with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
+        file.write(data)

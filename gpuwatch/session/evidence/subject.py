@@ -1,0 +1,109 @@
+"""What a bundle is about: an incident or a job, with its nodes and its ranks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.fleet.fleet import Fleet
+
+
+class UnknownSubjectError(LookupError):
+    """No such incident or job; the text names those that are known."""
+
+
+@dataclass(frozen=True)
+class EvidenceSubject:
+    """An incident, or a job with all of its incidents."""
+
+    job: str | None
+    incidents: tuple[Incident, ...]
+    nodes: tuple[str, ...]
+    """Nodes of the job's ranks and of the alerts, in the order of the plan."""
+    at: float
+    """The moment that the bundle is about: unix seconds on our clock."""
+
+    @property
+    def incident(self) -> Incident | None:
+        """The first one."""
+        return self.incidents[0] if self.incidents else None
+
+    @property
+    def name(self) -> str:
+        """`incident 1 of job 4711`, `job 4711`."""
+        of = f"job {self.job}" if self.job is not None else ""
+        if len(self.incidents) != 1:
+            return of or "nodes"
+        numbered = f"incident {self.incidents[0].number}"
+        return f"{numbered} of {of}" if of else numbered
+
+
+def chosen_incident(incidents: Sequence[Incident], asked: str | None) -> Incident | None:
+    """The incident with a number or an id; nothing asked: the newest that is active, else the newest.
+
+    Args:
+        incidents: The newest first.
+        asked: What the person named.
+
+    Raises:
+        UnknownSubjectError: there is none of this number or id.
+    """
+    if asked is None:
+        return next((each for each in incidents if not each.over), incidents[0] if incidents else None)
+    for each in incidents:
+        if asked in (str(each.number), each.id):
+            return each
+    known = ", ".join(str(number) for number in sorted(each.number for each in incidents))
+    raise UnknownSubjectError(f"no incident {asked}: {f'there is {known}' if known else 'there is none'}")
+
+
+def of_incident(incident: Incident, fleet: Fleet) -> EvidenceSubject:
+    """The bundle about one incident."""
+    nodes = _job_nodes(fleet, incident.job) if incident.job is not None else set()
+    return EvidenceSubject(
+        incident.job, (incident,), _in_order(fleet, nodes | _named((incident,))), incident.first
+    )
+
+
+def of_job(job: str, incidents: Iterable[Incident], fleet: Fleet, wall: float) -> EvidenceSubject:
+    """The bundle about a job. `wall`: unix seconds now, which is its moment where it has no incident.
+
+    Raises:
+        UnknownSubjectError: no process, log or incident is of this job.
+    """
+    own = tuple(each for each in incidents if each.job == job)
+    nodes = _job_nodes(fleet, job) | _named(own)
+    if not nodes:
+        known = sorted(jobs_of(fleet))
+        listed = f"there is {', '.join(known[:8])}" if known else "no job is known"
+        raise UnknownSubjectError(f"no job {job}: {listed}")
+    return EvidenceSubject(job, own, _in_order(fleet, nodes), own[0].first if own else wall)
+
+
+def jobs_of(fleet: Fleet) -> set[str]:
+    """The jobs that processes and log files are of."""
+    found = {process.job for node in fleet.nodes.values() for process in node.processes}
+    found |= {file.job for node in fleet.nodes.values() for file in node.logs}
+    return {job for job in found if job is not None}
+
+
+def _job_nodes(fleet: Fleet, job: str | None) -> set[str]:
+    return {
+        node.name
+        for node in fleet.nodes.values()
+        if any(process.job == job and process.rank is not None for process in node.processes)
+        or any(file.job == job for file in node.logs)
+    }
+
+
+def _named(incidents: Iterable[Incident]) -> set[str]:
+    """The nodes that alerts name, and those whose agents read the evidence."""
+    alerts = [alert for incident in incidents for alert in incident.alerts]
+    return {alert.node for alert in alerts if alert.node} | {
+        proof.node for alert in alerts for proof in alert.proof if proof.node
+    }
+
+
+def _in_order(fleet: Fleet, nodes: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in fleet.nodes if name in nodes)

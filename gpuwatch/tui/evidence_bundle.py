@@ -1,0 +1,101 @@
+"""The evidence bundle that a key starts: it goes on beside the screens, frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import plural
+
+if TYPE_CHECKING:
+    from gpuwatch.diagnose.hang.combined_verdict import HangReport
+
+REPORT_EVERY_S = 1.0
+
+
+class EvidenceWork(Protocol):
+    """What is needed of `report.evidence.run.EvidenceRun`."""
+
+    out: Path
+    over: bool
+
+    @property
+    def progress(self) -> str:
+        """What is being done."""
+        ...
+
+    @property
+    def troubles(self) -> list[tuple[str, str]]:
+        """What is not in the bundle, and why."""
+        ...
+
+    def update(self) -> None:
+        """Go on for a slice of time; OSError: it cannot be written."""
+        ...
+
+    def close(self) -> None:
+        """End it, and delete what is not whole."""
+        ...
+
+
+BeginEvidence: TypeAlias = "Callable[[Incident | None, str | None, HangReport | None], EvidenceWork]"
+"""Begins a bundle of an incident, else of a job, with what the ranks answered.
+
+OSError: it cannot be written; LookupError: nothing is known of the job.
+"""
+
+
+class EvidenceBundle:
+    """One bundle at a time."""
+
+    def __init__(self, notify: Callable[[str, bool], None]) -> None:
+        """`notify` shows a sentence; True: a warning."""
+        self.begin: BeginEvidence | None = None
+        """None: this view has no session that could be asked."""
+        self._notify = notify
+        self._work: EvidenceWork | None = None
+        self._reported_at = 0.0
+
+    def start(self, incident: Incident | None, job: str | None, hang: HangReport | None) -> None:
+        """Begin, or report how far the one before is."""
+        if self._work is not None:
+            self._notify(f"evidence: {self._work.progress}", False)
+        elif self.begin is None:
+            self._notify("an evidence bundle cannot be written here", True)
+        elif incident is None and job is None:
+            self._notify("no incident, and no job is shown alone: nothing to bundle", False)
+        else:
+            try:
+                self._work = self.begin(incident, job, hang)
+            except OSError as error:
+                self._notify(f"evidence not written: {error.strerror or error}", True)
+            except LookupError as error:
+                self._notify(f"evidence not written: {error}", True)
+
+    def update(self, now: float) -> None:
+        """Go on. `now`: monotonic seconds."""
+        work = self._work
+        if work is None:
+            return
+        try:
+            work.update()
+        except OSError as error:
+            self.close()
+            self._notify(f"evidence not written: {error.strerror or error}", True)
+            return
+        if work.over:
+            self._work = None
+            left_out = len(work.troubles)
+            more = f"; {plural(left_out, 'thing')} could not be had, see its index.md" if left_out else ""
+            self._notify(f"evidence written: {work.out}{more}", False)
+        elif now - self._reported_at >= REPORT_EVERY_S:
+            self._reported_at = now
+            self._notify(f"evidence: {work.progress}", False)
+
+    def close(self) -> None:
+        """End the one that is under way."""
+        if self._work is not None:
+            self._work.close()
+            self._work = None

@@ -1,0 +1,175 @@
+"""A bundle over a real agent: what it holds, how it goes on after an end, and what it does on a full disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.report.evidence.bundle_file import log_name, safe_name
+from gpuwatch.report.evidence.run import EvidenceRun, begin_bundle
+from gpuwatch.session import Session
+from gpuwatch.session.evidence.spool import Spool
+from gpuwatch.session.evidence.subject import (
+    EvidenceSubject,
+    UnknownSubjectError,
+    chosen_incident,
+    of_incident,
+    of_job,
+)
+from gpuwatch.tui.app import GpuwatchApp
+from tests.session.evidence.live import STEPS, TOKEN, Started, live_session, until
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with live_session(tmp_path_factory.mktemp("logs")) as session:
+        yield session
+
+
+@pytest.fixture
+def subject(session: Session) -> EvidenceSubject:
+    return of_incident(session.book.incidents[0], session.fleet)
+
+
+def written(session: Session, run: EvidenceRun) -> dict[str, str]:
+    """Name -> text."""
+
+    def over() -> bool:
+        run.update()
+        return run.over
+
+    until(session, over)
+    with zipfile.ZipFile(run.out) as archive:
+        assert {info.external_attr >> 16 for info in archive.infolist()} == {0o600}
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def test_it_holds_the_lines_around_the_evidence_masked_and_harmless(
+    session: Session, subject: EvidenceSubject, tmp_path: Path
+) -> None:
+    run = EvidenceRun(session, subject, tmp_path / "a.zip")
+    files = written(session, run)
+    assert run.out.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [run.out]
+    facts = json.loads(files["incident.json"])
+    assert facts["incidents"][0]["class"].startswith("oom.")
+    (name,) = [name for name in files if name.endswith("rank_2.log")]
+    key = [line for line in files[name].splitlines() if line.startswith("> ")]
+    assert any("OutOfMemoryError" in line for line in key)
+    for text in files.values():
+        assert TOKEN not in text
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", text)
+    assert "[masked]" in files[name]
+    for name in files.keys() - {"index.md"}:
+        folder = name.partition("/")[0]
+        assert name in files["index.md"] or f"{folder}/" in files["index.md"]
+    assert json.loads(files[f"nodes/{safe_name(subject.nodes[0])}.json"])["name"] == subject.nodes[0]
+
+
+def test_whole_logs_go_on_where_an_earlier_run_ended(
+    session: Session, subject: EvidenceSubject, tmp_path: Path
+) -> None:
+    first = EvidenceRun(session, subject, tmp_path / "a.zip", whole_logs=True)
+    assert first.fetch.bytes > 400_000
+
+    def begun() -> bool:
+        first.update()
+        return first.fetch.fetched_bytes > 0
+
+    until(session, begun)
+    assert not first.fetch.over
+    first.close(keep=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip.part"]
+    with next((tmp_path / "a.zip.part").glob("*.txt")).open("a") as file:
+        file.write("written, but not in the journal")
+    second = EvidenceRun(session, subject, tmp_path / "a.zip", whole_logs=True)
+    assert 0 < second.resumed_bytes < second.fetch.bytes
+    files = written(session, second)
+    (text,) = [files[name] for name in files if name.endswith("rank_0.log")]
+    steps = re.findall(r" step (\d+) loss", text)
+    assert steps == [str(step) for step in range(STEPS)]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_what_was_fetched_of_another_source_is_not_used(tmp_path: Path) -> None:
+    Spool(tmp_path / "a.part", "one").folder.joinpath("left.txt").write_text("x")
+    assert (tmp_path / "a.part" / "left.txt").exists()
+    assert Spool(tmp_path / "a.part", "one").folder.joinpath("left.txt").exists()
+    assert not Spool(tmp_path / "a.part", "two").folder.joinpath("left.txt").exists()
+    assert (tmp_path / "a.part").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_full_disk_leaves_nothing_under_the_final_name(
+    session: Session, subject: EvidenceSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = EvidenceRun(session, subject, tmp_path / "a.zip")
+
+    def full(_number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="space"):
+        written(session, run)
+    run.close(keep=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip.part"]
+
+
+def test_an_incident_is_named_by_number_or_id_and_a_job_by_its_name(session: Session) -> None:
+    incidents = session.book.incidents
+    assert chosen_incident(incidents, str(incidents[0].number)) is incidents[0]
+    assert chosen_incident(incidents, incidents[0].id) is incidents[0]
+    with pytest.raises(UnknownSubjectError):
+        chosen_incident(incidents, "99")
+    with pytest.raises(UnknownSubjectError):
+        of_job("no-such-job", incidents, session.fleet, 0.0)
+
+
+async def test_the_key_writes_it_beside_the_screens(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = GpuwatchApp(Started(session))
+    app.evidence.begin = lambda incident, job, hang: begin_bundle(session, incident, job, hang)
+    async with app.run_test(size=(100, 30)) as pilot:
+        while app.view_state.snapshot.leading is None:
+            await pilot.pause(0.02)
+        await pilot.press("ctrl+s")
+        for _ in range(600):
+            await pilot.pause(0.05)
+            if list(tmp_path.glob("*.zip")):
+                break
+    (made,) = tmp_path.iterdir()
+    with zipfile.ZipFile(made) as archive:
+        assert "index.md" in archive.namelist()
+
+
+async def test_leaving_the_screens_leaves_no_half_bundle(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = GpuwatchApp(Started(session))
+    app.evidence.begin = lambda incident, job, hang: begin_bundle(session, incident, job, hang)
+    async with app.run_test(size=(100, 30)) as pilot:
+        while app.view_state.snapshot.leading is None:
+            await pilot.pause(0.02)
+        app.action_evidence()
+        assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/a/../b", "C:\\x", "a\x1b[31mb", ".." * 200, ""])
+def test_no_name_leads_out_of_the_bundle(path: str) -> None:
+    taken: set[str] = set()
+    first, second = log_name("..", path, taken), log_name("..", path, taken)
+    assert first != second
+    for name in (first, second):
+        assert name.count("/") == 2
+        assert not {"..", "."} & set(name.split("/"))
+        assert re.fullmatch(r"[A-Za-z0-9._=@+,/-]{1,400}", name)
