@@ -66,6 +66,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Serve Prometheus metrics of nodes, GPUs, ranks and alerts.",
     ),
     "runs": ("gpuwatch.cli.runs.reports", "runs", "List, compare and report training sessions."),
+    "record": ("gpuwatch.cli.monitor.record", "record", "Record a cluster into a file, without a screen."),
+    "open": ("gpuwatch.cli.monitor.open", "open_past", "Open the screens over a recording."),
     "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
     "config": (
@@ -81,6 +83,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """Command -> module, attribute and the line in --help: help is printed without importing any of them."""
 
+ALIASES = {"replay": "open"}
+"""Other names of commands, which help does not list."""
 DEFAULT_COMMAND = "watch"
 
 EXAMPLES = """\
@@ -110,6 +114,7 @@ class CommandLine(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's
         """Import the module of one command."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
@@ -122,7 +127,7 @@ class CommandLine(click.Group):
             return super().parse_args(ctx, args)  # a shell asks what may come next
         if not args:
             args = [DEFAULT_COMMAND, "--local"]
-        if args and args[0] not in COMMANDS and args[0] not in {"-h", "--help", "--version"}:
+        if args[0] not in COMMANDS.keys() | ALIASES.keys() | {"-h", "--help", "--version"}:
             if not ctx.resilient_parsing:
                 refuse_misspelt_command(ctx, args[0])
             args = [DEFAULT_COMMAND, *args]

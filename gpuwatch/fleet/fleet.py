@@ -104,6 +104,15 @@ class Fleet:
         self.identities = SharedIdentities()
         self.version = 0
 
+    def after(self, earlier: Fleet) -> Fleet:
+        """This fleet, in the place of an earlier one: its versions go on from there."""
+        self.version, self.progress.version = earlier.version + 1, earlier.progress.version + 1
+        self.findings_version = earlier.findings_version + 1
+        self.logs_version = earlier.logs_version + 1
+        for name, node in self.nodes.items():
+            node.version = earlier.nodes[name].version + 1
+        return self
+
     def apply(self, arrival: Arrival) -> None:
         """Take one arrival in; one of an unknown node is ignored."""
         node = self.nodes.get(arrival.node)

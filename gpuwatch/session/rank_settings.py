@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.pending_request import Asked
@@ -25,6 +26,11 @@ class SettingsRequests(Protocol):
         """The nodes and their processes."""
         ...
 
+    @property
+    def clock(self) -> SessionClock:
+        """By which the nodes are live."""
+        ...
+
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
@@ -41,7 +47,7 @@ class SettingsQuery:
     def __init__(self, session: SettingsRequests, nodes: Collection[str] | None = None) -> None:
         """`nodes`: only these; None: all. The session is started, its first reports are there."""
         fleet = session.fleet
-        live = [node for node in fleet.nodes.values() if node.state(time.monotonic()) == "live"]
+        live = [node for node in fleet.nodes.values() if node.state(session.clock.monotonic()) == "live"]
         self.asked = [_asked(session, node) for node in live if nodes is None or node.name in nodes]
 
     @property

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import monotonic
-from time import time as wall
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.opening import open_links
-from gpuwatch.link.stream.inbox import Inbox, LinkStatus
+from gpuwatch.link.opening import Links, open_links
+from gpuwatch.link.recording.tee import StreamTee
+from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.own_folders import config_folder
 from gpuwatch.rules.load import load_packs, own_packs
 from gpuwatch.session.containment import Containment
 from gpuwatch.session.hang.hang_queries import HangQueries
 from gpuwatch.session.line_queries import LineQueries
+from gpuwatch.session.recording.book_records import BookRecorder
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.session.shared_file_owners import SharedFileOwners
@@ -59,12 +60,18 @@ class ProbeRunsError(Exception):
 class Session:
     """Start it, call `poll` at any pace, close it. Also a context manager."""
 
+    recorded = False
+    """Whether it replays a recording, in which nothing more comes to a moment."""
+
     def __init__(
         self,
         plan: Plan,
         options: LinkOptions | None = None,
         ask: Ask | None = None,
         py_spy: Program | None = None,
+        *,
+        clock: SessionClock = SYSTEM,
+        links: Callable[[Inbox], Links] | None = None,
     ) -> None:
         """Make the links; nothing is dialled before `start`.
 
@@ -73,6 +80,8 @@ class Session:
             options: How links are opened.
             ask: For a passphrase.
             py_spy: Lent to nodes that have none, when ranks are asked for their stacks.
+            clock: Everything is judged by it.
+            links: Makes them, where they are others than those of the plan.
 
         Raises:
             RulesError: a rule pack of the person's own is not usable.
@@ -80,6 +89,7 @@ class Session:
         """
         self.plan = plan
         self.py_spy = py_spy
+        self.clock = clock
         self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
         self.book = self._new_book()
         self._silences = SilenceFile(config_folder() / "silences.json")
@@ -87,17 +97,31 @@ class Session:
         self.inbox = Inbox()
         self.fleet = Fleet(plan)
         self._asked = 0
-        self._hang_queries = HangQueries(self, lambda: self.book) if plan.hang_query == "auto" else None
-        self.line_queries = LineQueries(self, lambda: self.book)
+        auto = plan.hang_query == "auto"
+        self._hang_queries = HangQueries(self, lambda: self.book, clock) if auto else None
+        self.line_queries = LineQueries(self, lambda: self.book, clock.monotonic)
         self._sharing = SharedFileOwners()
         self._options = options or LinkOptions()
         self._followed = FollowedFolders(config_folder() / "followed.json")
-        self._links = open_links(plan, self.inbox, self._options, ask, self._followed.read())
+        self._links = (
+            links(self.inbox)
+            if links is not None
+            else open_links(plan, self.inbox, self._options, ask, self._followed.read())
+        )
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults
         """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
         self.probes: list[Conductor] = []
         """Of this session, the newest last."""
+        self.tee: StreamTee | None = None
+        """What recordings are made from, once `keep_stream` was called."""
+
+    def keep_stream(self) -> StreamTee:
+        """Keep the recent past of the session, from now on: before `start`, it is all of it."""
+        if self.tee is None:
+            names = [spec.name for spec in self.plan.nodes]
+            self.tee = StreamTee(names, BookRecorder(lambda: self.book), self.clock)
+        return self.tee
 
     def start(self) -> None:
         """Start every link; returns at once."""
@@ -106,6 +130,19 @@ class Session:
     def poll(self) -> bool:
         """Move all that has arrived into the fleet; True when anything had."""
         arrivals = self.inbox.drain()
+        self._take(arrivals)
+        now = self.clock.monotonic()
+        self._followed.note(self.fleet)
+        self._followed.write_sometimes(now)
+        self.book = self._containment.judge(self.book, self._new_book, now, self.clock.wall())
+        if self._hang_queries is not None:
+            self._hang_queries.update()
+        self.line_queries.update()
+        if self.tee is not None:
+            self.tee.take(arrivals, now)
+        return bool(arrivals)
+
+    def _take(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
             self._containment.apply(arrival)
             if isinstance(arrival.what, LinkStatus):
@@ -114,14 +151,6 @@ class Session:
             if stream.broken:
                 self._resume(stream)
         self._sharing.update(self.fleet, self._report)
-        now = monotonic()
-        self._followed.note(self.fleet)
-        self._followed.write_sometimes(now)
-        self.book = self._containment.judge(self.book, self._new_book, now, wall())
-        if self._hang_queries is not None:
-            self._hang_queries.update()
-        self.line_queries.update()
-        return bool(arrivals)
 
     def _new_book(self) -> AlertBook:
         return AlertBook(self.packs, self.plan.thresholds)
@@ -155,7 +184,7 @@ class Session:
         return self._keep_silences()
 
     def _keep_silences(self) -> str | None:
-        self.book.restore(self._silences.write(self.book.silences, wall()))
+        self.book.restore(self._silences.write(self.book.silences, self.clock.wall()))
         return self._silences.trouble
 
     def retry(self, node: str | None = None) -> None:
@@ -254,7 +283,7 @@ class Session:
         """Start a hang query to all ranks and NCCL; call its `update` after every poll."""
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when it is asked for
 
-        return HangQuery(self)
+        return HangQuery(self, clock=self.clock)
 
     def hang_report(self, job: str | None) -> HangReport | None:
         """What the ranks of a job answered to the hang query of this session; None: nothing yet."""
@@ -301,7 +330,10 @@ class Session:
             stream.fail("the node is not connected, or has no agent that reads files")
 
     def _report(self, node: str, request: AnyRequest) -> bool:
-        return self._links.send(node, request)
+        sent = self._links.send(node, request)
+        if sent and self.tee is not None:
+            self.tee.asked(node, request)
+        return sent
 
     def _number(self) -> int:
         self._asked += 1

@@ -113,6 +113,7 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
             unasked = wait_for_processes(session, chosen, wait_s, report)
             query = HangQuery(
                 session,
+                clock=session.clock,
                 nodes=chosen,
                 py_spy=None if no_py_spy else py_spy,
                 ras=not no_ras,
@@ -132,7 +133,7 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
         if as_json:
             sys.stdout.write(f"{stacks_json(hang_report, unasked, seen)}\n")
         else:
-            print_stacks(hang_report, unasked, sys.stdout, seen)
+            print_stacks(hang_report, unasked, sys.stdout, seen, session.clock.wall())
     wrong = hang_report.verdict is not None and hang_report.verdict.wrong
     return exit_codes.UNHEALTHY if wrong else exit_codes.HEALTHY
 
@@ -188,10 +189,10 @@ def wait_for_processes(
     nodes = [node for node in session.fleet.nodes.values() if node.name in chosen]
     while True:
         session.poll()
-        now = time.monotonic()
         missing = [node for node in nodes if node.processes_at is None]
+        now = session.clock.monotonic()
         open_ones = [node for node in missing if node.state(now) != "lost"]
-        if not open_ones or now >= deadline:
+        if not open_ones or session.recorded or time.monotonic() >= deadline:
             break
         report(f"waiting for {len(open_ones)} of {len(nodes)} nodes")
         time.sleep(POLL_S)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -55,7 +54,7 @@ def check(source: Source, as_json: bool, wait_s: float | None, deep: bool) -> in
             wait_for_first_report(session, wait_s, progress)
         reported = ask_all(session)
         book = session.book
-        now, wall = time.monotonic(), time.time()
+        now, wall = session.clock.monotonic(), session.clock.wall()
         checks = checklist(session.fleet, reported, book.alerts.values(), book.incidents, now, wall)
         stopped = False
         if deep:

@@ -19,6 +19,7 @@ from gpuwatch.cli.shared.source import Source, source_options
 if TYPE_CHECKING:
     from gpuwatch.report.dmon.stream import DmonStream
     from gpuwatch.session import Session
+    from gpuwatch.session.replay_session import ReplaySession
 
 POLL_S = 0.1
 
@@ -59,10 +60,17 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
     except GroupError as error:
         raise click.BadParameter(f"{error}.", param_hint="-s") from error
     layout = Layout(chosen, max(len("node"), *(len(node.name) for node in source.plan.nodes)), stamps)
-    with leaving_politely(), source.session() as session:
-        stream = DmonStream(layout, count)
-        ended = copy_out(follow(session, stream))
-        bad = stream.unanswered(session.fleet) or stream.trouble(session.fleet, time.monotonic())
+    stream = DmonStream(layout, count)
+    if source.recording is not None:
+        replay = source.replay(source.recording, from_start=True)
+        opened: Session = replay
+        batches = replayed(replay, stream)
+    else:
+        opened = source.session()
+        batches = follow(opened, stream)
+    with leaving_politely(), opened as session:
+        ended = copy_out(batches)
+        bad = stream.unanswered(session.fleet) or stream.trouble(session.fleet, session.clock.monotonic())
         return exit_codes.UNHEALTHY if ended and bad else exit_codes.HEALTHY
 
 
@@ -70,11 +78,21 @@ def follow(session: Session, stream: DmonStream) -> Iterator[list[str]]:
     """Poll a started session and yield the lines that are due, until the stream is done."""
     while True:
         session.poll()
-        now = time.monotonic()
-        yield stream.lines(session.fleet, now, time.time())
+        now = session.clock.monotonic()
+        yield stream.lines(session.fleet, now, session.clock.wall())
         if stream.done(session.fleet, now):
             return
         time.sleep(POLL_S)
+
+
+def replayed(session: ReplaySession, stream: DmonStream) -> Iterator[list[str]]:
+    """The lines of a recording from the moment that was asked for to its end, without waiting."""
+    while True:
+        now = session.clock.monotonic()
+        yield stream.lines(session.fleet, now, session.clock.wall())
+        if stream.done(session.fleet, now) or session.player.at_end:
+            return
+        session.step(POLL_S)
 
 
 def copy_out(batches: Iterator[list[str]]) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
     with leaving_politely(), source.session() as session:
         with waiting_line() as progress:
             wait_for_first_report(session, wait_s, progress, cold_s=cold_s)
-        fleet, now, unix = session.fleet, time.monotonic(), time.time()
+        fleet, now, unix = session.fleet, session.clock.monotonic(), session.clock.wall()
         found, stands = placed_conditions(fleet, now), standing(session.book, fleet, now, unix)
         print_as(form, fleet, found, now, unix, stands)
     well = healthy(fleet, found, now, stands.incidents, stands.alerts)

@@ -10,9 +10,10 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,29 +30,46 @@ if TYPE_CHECKING:
     from gpuwatch.tui.app import GpuwatchApp
 
 
+SCREEN = (
+    click.option(
+        "--hz",
+        type=click.FloatRange(MIN_HZ, MAX_HZ),
+        help="Maximum repaints per second. [default: 8, or refresh of the settings]",
+    ),
+    click.option("--theme", metavar="NAME", help="Theme: gpuwatch, gpuwatch-light, or any Textual theme."),
+    click.option(
+        "--ascii", "ascii_only", is_flag=True, default=None, help="Use ASCII instead of symbols and braille."
+    ),
+    click.option("--no-color", is_flag=True, help="Use no colors (same as NO_COLOR=1)."),
+    click.option("--bell", is_flag=True, default=None, help="Ring the terminal bell on each new incident."),
+    click.option("--no-mouse", is_flag=True, help="Do not capture the mouse."),
+)
+
+
+def screen_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of the screens, which `show` takes."""
+    for decorate in reversed(SCREEN):
+        command = decorate(command)
+    return command
+
+
 @click.command()
 @source_options
 @lend_option
-@click.option(
-    "--hz",
-    type=click.FloatRange(MIN_HZ, MAX_HZ),
-    help="Maximum repaints per second. [default: 8, or refresh of the settings]",
-)
-@click.option("--theme", metavar="NAME", help="Theme: gpuwatch, gpuwatch-light, or any Textual theme.")
-@click.option(
-    "--ascii", "ascii_only", is_flag=True, default=None, help="Use ASCII instead of symbols and braille."
-)
-@click.option("--no-color", is_flag=True, help="Use no colors (same as NO_COLOR=1).")
-@click.option("--bell", is_flag=True, default=None, help="Ring the terminal bell on each new incident.")
-@click.option("--no-mouse", is_flag=True, help="Do not capture the mouse.")
-def watch(
-    source: Source, hz: float | None, theme: str | None, ascii_only: bool | None, no_color: bool,
-    no_mouse: bool, bell: bool | None,
-) -> int:  # fmt: skip
+@screen_options
+def watch(source: Source, **look: Any) -> int:  # noqa: ANN401 - what click parsed
     """Open the screens: a heat map of all GPUs, a table of all nodes; `?` lists the keys.
 
     Without a terminal it prints the report of `gpuwatch once` and exits.
     """
+    return show(source, **look)
+
+
+def show(
+    source: Source, *, hz: float | None, theme: str | None, ascii_only: bool | None, no_color: bool,
+    no_mouse: bool, bell: bool | None,
+) -> int:  # fmt: skip
+    """Show the screens of a source, or print a report where there is no terminal."""
     if not can_draw():
         from gpuwatch.cli.monitor.once import report_once
 
@@ -65,10 +83,12 @@ def watch(
     preferred = loaded().values
     if bell is not None:
         preferred = replace(preferred, bell=bell)
-    session = source.session()
+    session = opened(source)
     try:
         app = GpuwatchApp(
             session,
+            clock=session.clock.monotonic,
+            wall=session.clock.wall,
             hz=hz,
             ascii_only=ascii_only,
             no_color=no_color,
@@ -91,6 +111,17 @@ def begin_evidence(
 
     known = session.hang_report(job if incident is None else incident.job)
     return begin_bundle(session, incident, job, hang or known)
+
+
+def opened(source: Source) -> Session:
+    """The session of the screens: live, with its recent past kept, or a recording that plays."""
+    if source.recording is None:
+        session = source.session()
+        session.keep_stream()
+        return session
+    replay = source.replay(source.recording, from_start=True)
+    replay.player.play()
+    return replay
 
 
 def can_draw() -> bool:

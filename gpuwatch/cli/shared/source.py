@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gpuwatch.link.stream.options import Ask, LinkOptions
     from gpuwatch.session import Session
     from gpuwatch.session.hang.py_spy_upload import Program
+    from gpuwatch.session.replay_session import ReplaySession
 
 Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
@@ -37,6 +39,10 @@ class Source:
     """How to ask for a passphrase; None without a terminal."""
     py_spy: Program | None = None
     """To lend to nodes that have none."""
+    recording: Path | None = None
+    """Instead of nodes: the plan is the one that was recorded."""
+    at: str | None = None
+    """The moment of the recording that was asked for, as it was typed."""
 
     def session(self) -> Session:
         """A session over the plan, not yet started. Passphrases are asked for here, before any screen.
@@ -44,6 +50,8 @@ class Source:
         Raises:
             click.ClickException: when something that was asked for cannot be used.
         """
+        if self.recording is not None:
+            return self.replay(self.recording)
         from gpuwatch.link.stream.carrier import CarrierError
         from gpuwatch.rules.model.errors import RulesError
         from gpuwatch.session import Session
@@ -54,6 +62,31 @@ class Source:
             raise Refusal([str(error)]) from error
         except RulesError as error:
             raise Refusal(list(error.problems)) from error
+
+    def replay(self, recording: Path, *, from_start: bool = False) -> ReplaySession:
+        """A session over the recording, standing still at the moment that was asked for, or at its end.
+
+        Args:
+            recording: Its file.
+            from_start: At its beginning where no moment was asked for.
+
+        Raises:
+            Refusal: the recording cannot be read, or the moment is none.
+        """
+        from gpuwatch.cli.shared.moment import moment_typed
+        from gpuwatch.link.recording.schema import RecordingError
+        from gpuwatch.session.replay_session import ReplaySession
+
+        try:
+            session = ReplaySession(recording)
+        except RecordingError as error:
+            raise Refusal([str(error)]) from error
+        session.player.pause()
+        if self.at is not None:
+            session.go_to(moment_typed(self.at, session.recording))
+        elif not from_start:
+            session.go_to(session.recording.last / 1e6)
+        return session
 
 
 class Refusal(click.ClickException):
@@ -71,7 +104,7 @@ class Refusal(click.ClickException):
 
 def source_options(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command that watches all source options; it receives them as one parameter `source: Source`."""
-    return _with_source(command, (*NODES, *WATCHING, *LOGIN))
+    return _with_source(command, (*NODES, *WATCHING, at_option, *LOGIN))
 
 
 def node_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -99,6 +132,12 @@ WATCHING: tuple[Decorator, ...] = (
         help="Also follow these log files on the nodes; the path may contain {rank}, {host} and {date}.",
     ),
 )
+at_option = click.option(
+    "--at",
+    metavar="TIME",
+    help="Of a recording: the moment to look at, such as 12:03:11, '3m ago' (before its end) or +90s "
+    "(default: its end).",
+)
 LOGIN: tuple[Decorator, ...] = (
     click.option(
         "-F",
@@ -110,7 +149,7 @@ LOGIN: tuple[Decorator, ...] = (
     click.option(
         "--accept-new-host-keys",
         is_flag=True,
-        help="Record the keys of unknown hosts; a changed key is still refused.",
+        help="StreamRecord the keys of unknown hosts; a changed key is still refused.",
     ),
 )
 lend_option = click.option(
@@ -131,6 +170,7 @@ SOURCE_PARAMETERS = (
     "interval",
     "ssh_config",
     "logs",
+    "at",
 )
 """Parameters of `read_source`."""
 
@@ -149,7 +189,7 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
     return made
 
 
-def read_source(
+def read_source(  # noqa: PLR0913 - the options of the command line
     *,
     named: str | None,
     local: bool,
@@ -159,6 +199,7 @@ def read_source(
     ssh_config: Path | None,
     interval: float | None = None,
     logs: tuple[str, ...] = (),
+    at: str | None = None,
 ) -> Source:
     """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.
 
@@ -168,6 +209,10 @@ def read_source(
     """
     if sum((named is not None, local, demo)) != 1:
         raise click.UsageError("give exactly one of SOURCE (a hosts file or node range), --local, --demo.")
+    if named is not None and is_file_of_recording(named):
+        return recorded_source(Path(named), at, live=interval is not None or bool(logs))
+    if at is not None:
+        raise click.UsageError("--at needs a recording as SOURCE.")
     if ssh_config is not None and not ssh_config.is_file():
         raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
     if ask_password and not sys.stdin.isatty():
@@ -185,6 +230,35 @@ def read_source(
     if ssh_config is not None:
         options = dataclasses.replace(options, ssh_config=str(ssh_config))
     return Source(plan, options, ask if sys.stdin.isatty() else None)
+
+
+def is_file_of_recording(named: str) -> bool:
+    """Whether SOURCE is a recording."""
+    if not Path(named[:4096]).is_file():
+        return False
+    from gpuwatch.link.recording.schema import is_recording
+
+    return is_recording(Path(named))
+
+
+def recorded_source(path: Path, at: str | None, *, live: bool = False) -> Source:
+    """A recording as source.
+
+    Raises:
+        click.UsageError: `live`: options were given that need living nodes.
+        Refusal: it cannot be read.
+    """
+    if live:
+        raise click.UsageError("-d and --log cannot be used with a recording.")
+    from gpuwatch.link.recording.reader import Recording
+    from gpuwatch.link.recording.schema import RecordingError
+    from gpuwatch.link.stream.options import LinkOptions
+
+    try:
+        with contextlib.closing(Recording(path)) as recording:
+            return Source(recording.plan, LinkOptions(), None, recording=path, at=at)
+    except RecordingError as error:
+        raise Refusal([str(error)]) from error
 
 
 def program(path: Path | None) -> Program | None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from gpuwatch.link.stream.login_facts import LoginFacts
 from gpuwatch.wire import AnyFrame, Sample
-
-if TYPE_CHECKING:
-    from gpuwatch.link.stream.login_facts import LoginFacts
 
 Phase: TypeAlias = Literal["connecting", "live", "lost"]
 

@@ -31,18 +31,25 @@ from gpuwatch.report.output.report_line import ReportLine
 
 
 def print_stacks(
-    hang_check: HangReport, unasked: Mapping[str, str], out: TextIO, seen: Sequence[SeenProcess] = ()
+    hang_check: HangReport,
+    unasked: Mapping[str, str],
+    out: TextIO,
+    seen: Sequence[SeenProcess] = (),
+    wall: float | None = None,
 ) -> None:
-    """Write the report; colours follow the terminal."""
+    """Write the report as of `wall` (unix seconds; None: now); colours follow the terminal."""
     with console_on(out) as console:
-        for line in stacks_lines(hang_check, unasked, seen):
+        for line in stacks_lines(hang_check, unasked, seen, wall):
             show(console, line)
 
 
 def stacks_lines(
-    hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()
+    hang_check: HangReport,
+    unasked: Mapping[str, str],
+    seen: Sequence[SeenProcess] = (),
+    wall: float | None = None,
 ) -> Iterator[ReportLine]:
-    """The sentence, then every job's ranks by place, the fewest first."""
+    """The sentence, then every job's ranks by place, the fewest first; `wall`: unix seconds, None: now."""
     if hang_check.verdict is None:
         yield ReportLine(NO_RANK_SEEN, "plain" if seen else "warning")
     else:
@@ -53,7 +60,7 @@ def stacks_lines(
         yield from job_lines(job, alone=len(hang_check.jobs) == 1)
     if hang_check.dumps is not None:
         yield ReportLine("")
-        yield from dumps_lines(hang_check.dumps)
+        yield from dumps_lines(hang_check.dumps, time.time() if wall is None else wall)
     if seen:
         yield ReportLine("")
         yield from process_lines(seen)
@@ -69,12 +76,11 @@ def command_lines(hang_check: HangReport) -> list[ReportLine]:
     return steps("what to do", [f"{what}: {command}" for what, command in hang_check.do])
 
 
-def dumps_lines(dumps: FlightEvidence) -> Iterator[ReportLine]:
+def dumps_lines(dumps: FlightEvidence, wall: float) -> Iterator[ReportLine]:
     """What was read of each job's flight recorders, and of which ranks nothing."""
-    now = time.time()
     for job in dumps.jobs:
         named = f"job {job.job}: " if job.job else ""
-        yield ReportLine(plain(f"{named}{dumps_text(job, now)}"))
+        yield ReportLine(plain(f"{named}{dumps_text(job, wall)}"))
         for line in reasons_text(job.without):
             yield ReportLine(plain(f"{INDENT}{line}"), "warning")
     if dumps.places and not any(job.read for job in dumps.jobs):

@@ -112,6 +112,9 @@ def wait_for_first_report(
         clock: Monotonic seconds.
         pause: Sleeps.
     """
+    if session.recorded:
+        session.poll()
+        return
     began = since = clock()
     first = FirstReport(began + longest_s if longest_s >= PATIENT_S else 0.0)
     while True:

@@ -6,12 +6,11 @@ that stay the same show that a rank does not move, and one reading cannot.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import time as wall
 from typing import TYPE_CHECKING
 
+from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.hang.answer import HangAnswer, answer_of, confirmed
 from gpuwatch.diagnose.hang.hang_watch import CODE
@@ -57,14 +56,14 @@ class HangQueries:
         self,
         session: NodeRequests,
         book: Callable[[], AlertBook],
-        clock: Callable[[], float] = time.monotonic,
+        clock: SessionClock = SYSTEM,
     ) -> None:
         """Send no request yet.
 
         Args:
             session: Sends the requests.
             book: Gives the book in force: it states which jobs hang, and takes the answers.
-            clock: Monotonic seconds.
+            clock: Of the session.
         """
         self._session = session
         self._book = book
@@ -80,12 +79,12 @@ class HangQueries:
         for job in [job for job in self._queries if job not in suspected]:
             del self._queries[job]  # it moved on: its next silence is another hang
         for job in suspected - self._queries.keys():
-            self._queries[job] = AutomaticQuery(self._inquiry(job), wall())
+            self._queries[job] = AutomaticQuery(self._inquiry(job), self._clock.wall())
         for job, query in self._queries.items():
             if not query.over:
                 self._take(job, query)
-            elif not query.settled and wall() >= query.at + AGAIN_S:
-                query.query, query.at, query.over = self._inquiry(job), wall(), False
+            elif not query.settled and self._clock.wall() >= query.at + AGAIN_S:
+                query.query, query.at, query.over = self._inquiry(job), self._clock.wall(), False
                 query.readings += 1
             if query.answer is not None and not query.kept:
                 query.kept = self._keep(job, query.answer)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from msgspec import structs
 
+from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.hang.combined_verdict import HangReport, analyze
 from gpuwatch.diagnose.hang.flight_recorder.job_dumps import outlived
 from gpuwatch.diagnose.hang.ras.model import Ras, RasError
@@ -49,7 +49,7 @@ class HangQuery:
         dumps: bool = True,
         silent_job: str | None = None,
         longest_s: float = MAX_QUERY_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: SessionClock = SYSTEM,
     ) -> None:
         """Ask.
 
@@ -62,10 +62,10 @@ class HangQuery:
             silent_job: Only the ranks of this job, for no key was pressed: no dumps, no py-spy is lent, and
                 no debug socket of a rank is used. None: of all jobs.
             longest_s: A node that has not answered by then is given up.
-            clock: Monotonic seconds.
+            clock: Of the session.
         """
-        self._clock = clock
-        self._deadline = clock() + longest_s
+        self._clock, self._wall = clock.monotonic, clock.wall
+        self._deadline = self._clock() + longest_s
         self._longest_s = longest_s
         self.stacks: dict[tuple[str, int], RankStack] = {}
         """By node and pid; `missing` states why one has no stack (yet)."""
@@ -88,7 +88,14 @@ class HangQuery:
             self._ras.append(session.ask_ras(name, pids))
         known = self._whole and all(node.processes_at is not None for node in chosen)
         self.dumps = (
-            DumpCollection(session, self._seats(chosen), whole=known, longest_s=longest_s, clock=clock)
+            DumpCollection(
+                session,
+                self._seats(chosen),
+                whole=known,
+                longest_s=longest_s,
+                clock=clock.monotonic,
+                wall=clock.wall,
+            )
             if dumps and silent_job is None
             else None
         )
@@ -216,7 +223,7 @@ class HangQuery:
             jobs = {each.job for each in own if writer.rank in (None, each.rank)}
             if step is None or not step.sure or len(jobs) != 1:
                 continue
-            at = time.time() - (self._clock() - step.at)
+            at = self._wall() - (self._clock() - step.at)
             (job,) = jobs
             found[job] = max(found.get(job, at), at)
         return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.model.incident import HangCheck
 from gpuwatch.fleet.pending_request import Asked
@@ -77,7 +78,7 @@ def test_only_a_hang_that_one_reading_does_not_settle_is_read_a_second_time(
     monkeypatch.setattr(hang_queries, "answer_of", lambda *_: answer)
     monkeypatch.setattr(hang_queries, "AGAIN_S", 0.0)
     now = 0.0
-    queries = HangQueries(session, lambda: session.book, lambda: now)
+    queries = HangQueries(session, lambda: session.book, SessionClock(lambda: now))
     session.hanging = {"b"}
     for _ in range(9):
         now += MAX_READING_S  # a reading is over by then

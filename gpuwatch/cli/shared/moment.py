@@ -1,0 +1,42 @@
+"""A moment of a recording as a person types it: `12:03:11`, `3m ago`, `+90s`, `2026-03-01 12:03:11`."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpuwatch.link.recording.reader import Recording
+
+_AGO = re.compile(r"(\d+(?:\.\d+)?\s*[smhd]?)\s+ago")
+
+
+def moment_typed(text: str, recording: Recording) -> float:
+    """Recorded time in unix seconds.
+
+    `3m ago` and `-3m` count back from the end of the recording, `+90s` on from its beginning.
+
+    Raises:
+        click.BadParameter: not understood, or outside of the recording.
+    """
+    from gpuwatch.link.recording.reader import seconds
+    from gpuwatch.tui.logs.workspace.time_input import TimeError, clock_text, time_typed
+
+    first, last = seconds(recording.first), seconds(recording.last)
+    text = text.strip()
+    if match := _AGO.fullmatch(text):
+        text = "-" + match[1].replace(" ", "")
+    try:
+        at = time_typed(text, first if text.startswith("+") else last, last)
+    except TimeError as error:
+        raise click.BadParameter(f"{error}, or '3m ago'", param_hint="--at") from error
+    if not first - 1 <= at <= last + 1:
+        raise click.BadParameter(
+            f"{text} is outside of the recording, which goes from {clock_text(first)} to {clock_text(last)}",
+            param_hint="--at",
+        )
+    return at

@@ -1,0 +1,125 @@
+"""What a key frame is made of: of everything that nodes reported, the records that still count."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpuwatch.link.recording.records import StreamRecord
+from gpuwatch.link.stream.inbox import Content, LinkStatus
+from gpuwatch.wire import Event, Finding, Progress, Sample
+
+KEPT_EVENTS = 200
+"""Of a node, as many as the fleet keeps."""
+KEPT_FINDINGS = 2_000
+"""Of a node, the newest."""
+KEPT_PROGRESS = 12
+"""Of one writer of one file: enough for a step time and the end of a curve."""
+MAX_WRITERS = 4_096
+"""Of a node."""
+REPLACED = frozenset(("link", "clock", "refused", "hello", "ranks", "logs", "bye"))
+"""Kinds of which the newest record replaces the one before."""
+
+
+@dataclass
+class _NodeRecords:
+    """The records of one node."""
+
+    newest: dict[str, StreamRecord] = field(default_factory=dict)
+    """By kind."""
+    tiers: dict[tuple[str, str], StreamRecord] = field(default_factory=dict)
+    """GPU and tier (host: "" and "") -> the last sample that had it."""
+    events: deque[StreamRecord] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    findings: dict[tuple[int, int], StreamRecord] = field(default_factory=dict)
+    """By the life of the agent and the finding's id."""
+    lives: dict[int, StreamRecord] = field(default_factory=dict)
+    """Life -> the link's record that began it, as long as findings of it are kept."""
+    life: int = 0
+    progress: dict[tuple[object, ...], deque[StreamRecord]] = field(default_factory=dict)
+    past: dict[tuple[object, ...], StreamRecord] = field(default_factory=dict)
+
+    def take(self, one: StreamRecord, what: Content) -> None:
+        """Take a record in."""
+        if one.kind in REPLACED:
+            self.newest[one.kind] = one
+            if isinstance(what, LinkStatus) and what.phase == "live":
+                self.life += 1
+                self.lives[self.life] = one
+        match what:
+            case Sample():
+                self._take_sample(one, what)
+            case Event():
+                self.events.append(one)
+            case Finding():
+                self._take_finding(one, what)
+            case Progress():
+                self._take_progress(one, what)
+            case _:
+                pass
+
+    def _take_sample(self, one: StreamRecord, sample: Sample) -> None:
+        self.tiers["", "sample"] = one
+        if sample.host is not None:
+            self.tiers["", "host"] = one
+        if sample.agent is not None:
+            self.tiers["", "agent"] = one
+        for gpu in sample.gpus:
+            self.tiers[gpu.uuid, "state"] = one
+            if gpu.fast is not None:
+                self.tiers[gpu.uuid, "fast"] = one
+            if gpu.medium is not None:
+                self.tiers[gpu.uuid, "medium"] = one
+            if gpu.slow is not None:
+                self.tiers[gpu.uuid, "slow"] = one
+            if gpu.missing is not None:
+                self.tiers[gpu.uuid, "missing"] = one
+
+    def _take_finding(self, one: StreamRecord, finding: Finding) -> None:
+        self.findings.pop((self.life, finding.id), None)
+        self.findings[self.life, finding.id] = one
+        if len(self.findings) > KEPT_FINDINGS:
+            life, _ = oldest = next(iter(self.findings))
+            del self.findings[oldest]
+            if life != self.life and not any(key[0] == life for key in self.findings):
+                self.lives.pop(life, None)
+
+    def _take_progress(self, one: StreamRecord, progress: Progress) -> None:
+        writer = (progress.file, progress.rank, progress.local_rank, progress.pid, progress.host)
+        if progress.past:
+            self.past[writer] = one
+            return
+        self.progress.setdefault(writer, deque(maxlen=KEPT_PROGRESS)).append(one)
+        if len(self.progress) > MAX_WRITERS:
+            del self.progress[next(iter(self.progress))]
+
+    def records(self) -> Iterator[StreamRecord]:
+        """All that counts, in no order."""
+        yield from self.newest.values()
+        yield from {id(one): one for one in self.tiers.values()}.values()
+        yield from self.events
+        yield from self.findings.values()
+        with_findings = {life for life, _ in self.findings}
+        yield from (one for life, one in self.lives.items() if life in with_findings or life == self.life)
+        for steps in self.progress.values():
+            yield from steps
+        yield from self.past.values()
+
+
+class LatestRecords:
+    """Of all nodes. Give it every record, in order."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, _NodeRecords] = {}
+
+    def take(self, one: StreamRecord, what: Content) -> None:
+        """Take a record in."""
+        node = self._nodes.get(one.node)
+        if node is None:
+            node = self._nodes[one.node] = _NodeRecords()
+        node.take(one, what)
+
+    def records(self) -> list[StreamRecord]:
+        """What a reader must be given to know what is known now, oldest first."""
+        found = {id(one): one for node in self._nodes.values() for one in node.records()}
+        return sorted(found.values(), key=lambda one: one.at)

@@ -1,0 +1,100 @@
+"""Who writes a recording: one at a time. Its heartbeat stands in the file, for outside checks."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sqlite3
+import time
+from pathlib import Path
+
+import msgspec
+
+from gpuwatch.link.recording.schema import RecordingError
+from gpuwatch.plain import plain
+
+STALE_S = 15.0
+"""A recorder whose heartbeat is older is dead, also where its process cannot be looked at."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """The recorder of a file."""
+
+    token: str
+    host: str
+    pid: int
+    started: float
+    """When its process started (clock ticks since the boot), which tells it from a later one of that pid."""
+    beat: float
+    """Unix seconds of its last commit."""
+
+    @property
+    def words(self) -> str:
+        """`process 4711 on gpu-login`."""
+        return plain(f"process {self.pid} on {self.host}")
+
+    def alive(self, now: float) -> bool:
+        """Whether it writes, as far as can be known."""
+        if self.host == socket.gethostname() and process_start(self.pid) != self.started:
+            return False
+        return now - self.beat < STALE_S
+
+
+class Lease:
+    """Held by a recorder as long as it writes."""
+
+    def __init__(self, file: sqlite3.Connection, path: Path) -> None:
+        """Take it.
+
+        Raises:
+            RecordingError: another recorder has it.
+        """
+        self._file = file
+        pid = os.getpid()
+        self._own = Holder(secrets.token_hex(8), socket.gethostname(), pid, process_start(pid), time.time())
+        file.execute("BEGIN IMMEDIATE")
+        try:
+            other = holder(file)
+            if other is not None and other.alive(time.time()):
+                raise RecordingError(f"{path}: {other.words} records into this file; name another with -o")  # noqa: TRY301
+            self.beat()
+        except BaseException:
+            file.execute("ROLLBACK")
+            raise
+        file.execute("COMMIT")
+
+    def beat(self) -> None:
+        """State that this recorder lives; inside of a transaction.
+
+        Raises:
+            RecordingError: another recorder took the file meanwhile, as after a suspended machine.
+        """
+        other = holder(self._file)
+        if other is not None and other.token != self._own.token and other.alive(time.time()):
+            raise RecordingError(f"{other.words} took the file over")
+        self._own = msgspec.structs.replace(self._own, beat=time.time())
+        value = msgspec.json.encode(self._own).decode()
+        self._file.execute("INSERT OR REPLACE INTO meta VALUES ('recorder', ?)", (value,))
+
+    def release(self) -> None:
+        """Let another recorder have it."""
+        self._file.execute("DELETE FROM meta WHERE name = 'recorder'")
+
+
+def holder(file: sqlite3.Connection) -> Holder | None:
+    """Who holds the lease, alive or not."""
+    row = file.execute("SELECT value FROM meta WHERE name = 'recorder'").fetchone()
+    try:
+        return None if row is None else msgspec.json.decode(row[0], type=Holder)
+    except msgspec.DecodeError:
+        return None
+
+
+def process_start(pid: int) -> float:
+    """When a process of this machine started (clock ticks since the boot); 0.0: not known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return 0.0
+    return float(stat.rpartition(")")[2].split()[19])

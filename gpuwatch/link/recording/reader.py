@@ -1,0 +1,172 @@
+"""Reads a recording: what it covers, key frames and blocks, requests and answers, incidents, density."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.recording.records import StreamRecord, records_of
+from gpuwatch.link.recording.schema import RecordingError, open_for_reading
+from gpuwatch.link.recording.tee import MICRO, IncidentMark
+
+MAX_BLOCK_BYTES = 256 << 20
+"""A block that claims to inflate to more is damaged."""
+BLOCKS_AT_ONCE = 64
+MAX_REQUESTS = 500
+"""Of one kind to one node, that are compared with one that is asked of the recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlock:
+    """A block as it stands in the file. Times are microseconds of recorded time."""
+
+    id: int
+    first: int
+    last: int
+    wall: int
+    data: bytes
+
+
+class Recording:
+    """An open recording. It may still be written; `last` is asked for anew each time."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it.
+
+        Raises:
+            RecordingError: it is none, of a newer version, or damaged.
+        """
+        self.path = path
+        self._file = open_for_reading(path)
+        self._inflate = zstandard.ZstdDecompressor()
+        self.damaged = 0
+        """Blocks that could not be read."""
+        try:
+            self.facts = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
+            self.nodes: dict[int, str] = dict(
+                self._file.execute("SELECT id, name FROM node ORDER BY id").fetchall()
+            )
+            self.plan = self._plan()
+        except (sqlite3.Error, msgspec.DecodeError) as error:
+            raise RecordingError(f"{path}: damaged: {error}") from error
+        if self.extent() is None:
+            raise RecordingError(f"{path}: nothing is recorded in it yet")
+
+    def _plan(self) -> Plan:
+        plan = msgspec.json.decode(self.facts.get("plan", "{}"), type=Plan)
+        known = {spec.name for spec in plan.nodes}
+        if missing := set(self.nodes.values()) - known:
+            raise RecordingError(f"{self.path}: damaged: its plan lacks the node {min(missing)}")
+        return replace(plan, rules=(), source=str(self.path))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def extent(self) -> tuple[int, int] | None:
+        """The first and the last moment (microseconds of recorded time); None: nothing was recorded."""
+        first, last = self._one("SELECT min(first), max(last) FROM block") or (None, None)
+        key = (self._one("SELECT min(at) FROM key_frame") or (None,))[0]
+        starts = [each for each in (first, key) if each is not None]
+        return (min(starts), max(each for each in (last, key) if each is not None)) if starts else None
+
+    @property
+    def first(self) -> int:
+        """The first moment of it."""
+        return (self.extent() or (0, 0))[0]
+
+    @property
+    def last(self) -> int:
+        """The last one, as of now."""
+        return (self.extent() or (0, 0))[1]
+
+    def key_frame(self, at: int) -> tuple[int, int, list[StreamRecord]]:
+        """The newest key frame at or before a moment: its moment, the block before it, its records.
+
+        Of a moment before all key frames it is an empty one before the first block.
+        """
+        row = self._one("SELECT at, block, data FROM key_frame WHERE at <= ? ORDER BY at DESC LIMIT 1", at)
+        if row is None:
+            return self.first, 0, []
+        return row[0], row[1], list(records_of(self._inflated(row[2]), row[0]))
+
+    def blocks(self, after: int) -> Iterator[ReadBlock]:
+        """The blocks behind one, in the order in which they were written, as far as there are by now."""
+        while True:
+            rows = self._all(
+                "SELECT id, first, last, wall, data FROM block WHERE id > ? ORDER BY id LIMIT ?",
+                after,
+                BLOCKS_AT_ONCE,
+            )
+            for row in rows:
+                after = row[0]
+                yield ReadBlock(*row)
+            if len(rows) < BLOCKS_AT_ONCE:
+                return
+
+    def records(self, block: ReadBlock) -> Iterator[StreamRecord]:
+        """The records of a block; none of one that is damaged."""
+        return records_of(self._inflated(block.data), block.first)
+
+    def wall_shift(self, at: int) -> int:
+        """What the wall clock showed more than recorded time at a moment (microseconds)."""
+        row = self._one("SELECT wall FROM block WHERE last >= ? ORDER BY last LIMIT 1", at)
+        row = row or self._one("SELECT wall FROM block ORDER BY id DESC LIMIT 1")
+        return 0 if row is None else int(row[0])
+
+    def requests(self, node: int, kind: str, until: int) -> Iterator[tuple[int, int, bytes]]:
+        """Requests of a kind to a node, the newest first: moment, number, body."""
+        sql = "SELECT at, number, body FROM request WHERE node = ? AND kind = ? AND at <= ?"
+        yield from self._all(f"{sql} ORDER BY at DESC LIMIT {MAX_REQUESTS}", node, kind, until)
+
+    def answers(self, node: int, number: int, since: int) -> list[tuple[int, bytes]]:
+        """The answers to a request that was made at `since`: moment and frame (JSON)."""
+        end = self._one(
+            "SELECT min(at) FROM request WHERE node = ? AND number = ? AND at > ?", node, number, since
+        )  # a later session numbers anew
+        until = end[0] if end is not None and end[0] is not None else 1 << 62
+        sql = "SELECT at, data FROM answer WHERE node = ? AND number = ? AND at >= ? AND at < ? ORDER BY at"
+        return [(row[0], self._inflated(row[1])) for row in self._all(sql, node, number, since, until)]
+
+    def incidents(self) -> list[IncidentMark]:
+        """All incidents that were seen, in the order in which they were."""
+        rows = self._all("SELECT id, number, at, first, severity, headline FROM incident ORDER BY at, number")
+        return [IncidentMark(*row) for row in rows]
+
+    def density(self, columns: int) -> Sequence[int]:
+        """How many findings and events came in each of so many equal parts of the time."""
+        first, last = self.extent() or (0, 1)
+        width = max(1, (last - first) // columns + 1)
+        rows = self._all("SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1", first, width)
+        found = {min(max(0, part), columns - 1): count for part, count in rows}
+        return [found.get(part, 0) for part in range(columns)]
+
+    def _inflated(self, data: bytes) -> bytes:
+        try:
+            return self._inflate.decompress(data, max_output_size=MAX_BLOCK_BYTES)
+        except zstandard.ZstdError:
+            self.damaged += 1
+            return b""
+
+    def _one(self, sql: str, *values: object) -> tuple | None:  # type: ignore[type-arg]
+        return next(iter(self._all(sql, *values)), None)
+
+    def _all(self, sql: str, *values: object) -> list[tuple]:  # type: ignore[type-arg]
+        """The rows, as far as they can be read."""
+        found: list[tuple] = []  # type: ignore[type-arg]
+        try:
+            found.extend(self._file.execute(sql, values))
+        except sqlite3.DatabaseError:  # a cut file: what stands before the cut is shown
+            self.damaged += 1
+        return found
+
+
+def seconds(at: int) -> float:
+    """Microseconds of recorded time as seconds."""
+    return at / MICRO

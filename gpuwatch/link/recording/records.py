@@ -1,0 +1,81 @@
+"""What stands in the blocks of a recording: one line a record, `MICROSECONDS NODE KIND JSON`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import msgspec
+
+from gpuwatch.link.stream.inbox import ClockReading, Content, LinkStatus, Refused
+from gpuwatch.wire import AnyFrame, FrameError, decode
+
+SESSION = 0
+"""The node number of records that are about the whole session."""
+BOOK = "book"
+"""The kind of a record of the alerts and incidents."""
+
+_json = msgspec.json.Encoder()
+_STATES: dict[str, type[LinkStatus | ClockReading | Refused]] = {
+    "link": LinkStatus,
+    "clock": ClockReading,
+    "refused": Refused,
+}
+_NAMES = {what: name for name, what in _STATES.items()}
+_decoders = {name: msgspec.json.Decoder(what) for name, what in _STATES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """One line, not decoded yet."""
+
+    at: int
+    """Microseconds of recorded time."""
+    node: int
+    kind: str
+    body: bytes
+
+    def line(self, since: int) -> bytes:
+        """As it stands in a block that began at `since`."""
+        return b"%d %d %s %s\n" % (self.at - since, self.node, self.kind.encode(), self.body)
+
+
+Stamped: TypeAlias = tuple[StreamRecord, Content]
+
+
+def records_of(data: bytes, since: int) -> Iterator[StreamRecord]:
+    """The records of a block that began at `since`; lines that are none are left out."""
+    for line in data.splitlines():
+        parts = line.split(b" ", 3)
+        if len(parts) == 4 and parts[1].isdigit() and parts[0].lstrip(b"-").isdigit():
+            yield StreamRecord(
+                since + int(parts[0]), int(parts[1]), parts[2].decode("ascii", "replace"), parts[3]
+            )
+
+
+def record(at: int, node: int, what: Content, shift_s: float) -> StreamRecord:
+    """Of something that arrived; `shift_s` leads from the session's monotonic clock to recorded time."""
+    if isinstance(what, LinkStatus):
+        if what.retry_at is not None:
+            what = replace(what, retry_at=what.retry_at + shift_s)
+        return StreamRecord(at, node, "link", _json.encode(what))
+    if isinstance(what, ClockReading | Refused):
+        return StreamRecord(at, node, _NAMES[type(what)], _json.encode(what))
+    return StreamRecord(at, node, str(what.__struct_config__.tag), _json.encode(what))
+
+
+def content(one: StreamRecord) -> Content:
+    """What arrived.
+
+    Raises:
+        FrameError: the record is damaged, or of a kind that this gpuwatch does not know.
+    """
+    decoder = _decoders.get(one.kind)
+    if decoder is None:
+        frame: AnyFrame = decode(one.body)
+        return frame
+    try:
+        return decoder.decode(one.body)
+    except msgspec.DecodeError as error:
+        raise FrameError(str(error)) from error

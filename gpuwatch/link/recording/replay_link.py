@@ -1,0 +1,101 @@
+"""The link of a node in a recording: it answers a request with what was answered when the same was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.recording.player import Player
+from gpuwatch.link.recording.tee import MICRO
+from gpuwatch.link.stream.inbox import Arrival, Inbox
+from gpuwatch.wire import AnyFrame, AnyRequest, FrameError, Lines, ReadLines, Reply, Search, Tail, decode
+from gpuwatch.wire.codec import encode_request
+
+ABSENT = "not in this recording"
+SAME = {
+    "stacks": ("pids",),
+    "ras": (),
+    "dumps": ("pids",),
+    "dump_files": ("pids",),
+    "dump_piece": ("prefix", "name", "offset"),
+    "particulars": (),
+    "tail": ("file",),
+    "read": ("file", "offset", "time", "before", "after"),
+    "search": ("pattern", "files", "ignore_case"),
+}
+"""Kind of request -> its fields that must agree for its answer to be the one that is wanted."""
+SOON_S = 1.0
+"""A request that was made so shortly afterwards is the same one."""
+
+
+class ReplayLink:
+    """Delivers nothing by itself: the records come from the player. Requests are answered at once."""
+
+    def __init__(self, spec: NodeSpec, number: int, player: Player, inbox: Inbox) -> None:
+        self.node = spec.name
+        self._number = number
+        self._player = player
+        self._inbox = inbox
+
+    def start(self) -> None:
+        """Nothing: the states of the real link stand in the recording."""
+
+    def retry(self) -> None:
+        """Nothing: there is no node."""
+
+    def hang_up(self, reason: str) -> None:
+        """Nothing: there is no connection."""
+
+    def close(self) -> None:
+        """Nothing: the session closes the recording."""
+
+    def send(self, request: AnyRequest) -> bool:
+        """Answer as the node did when the same was asked before this moment, else that it was not asked."""
+        kind = str(request.__struct_config__.tag)
+        if kind not in SAME:
+            return True
+        found = self._answers(kind, request)
+        for frame in found or [refusal(request)]:
+            self._inbox.put(Arrival(self.node, self._player.clock.monotonic(), frame))
+        return True
+
+    def _answers(self, kind: str, request: AnyRequest) -> list[AnyFrame]:
+        recording, until = self._player.recording, self._player.position
+        wanted = fields_of(encode_request(request), SAME[kind])
+        for at, number, body in recording.requests(self._number, kind, until + round(SOON_S * MICRO)):
+            if fields_of(body, SAME[kind]) != wanted:
+                continue
+            frames = list(decoded(recording.answers(self._number, number, at), request.id))
+            if frames:
+                return frames
+        return []
+
+
+def fields_of(body: bytes, names: Iterable[str]) -> dict[str, object]:
+    """The values of these fields of a request."""
+    try:
+        values = json.loads(body)
+    except ValueError:
+        return {}
+    return {name: values.get(name) for name in names} if isinstance(values, dict) else {}
+
+
+def decoded(answers: Iterable[tuple[int, bytes]], number: int) -> Iterable[AnyFrame]:
+    """The frames of recorded answers, under another number; damaged ones are left out."""
+    for _, body in answers:
+        try:
+            frame = decode(body)
+        except FrameError:
+            continue
+        if isinstance(frame, Lines | Reply):
+            yield structs.replace(frame, id=number)
+
+
+def refusal(request: AnyRequest) -> AnyFrame:
+    """The answer to what was not asked when the recording was made."""
+    if isinstance(request, Tail | ReadLines | Search):
+        return Lines(t=0.0, seq=0, id=request.id, done=True, error=ABSENT)
+    return Reply(t=0.0, seq=0, id=request.id, error=ABSENT)

@@ -1,0 +1,56 @@
+"""How much of a recording is kept, by age and by size: the oldest stretches between key frames go first."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+
+from gpuwatch.link.recording.tee import MICRO
+
+EVERY_COMMITS = 30
+PAGES_AT_ONCE = 2_000
+"""Free pages given back to the file system at a time."""
+
+
+@dataclass
+class Retention:
+    """Applied by the recorder after its commits."""
+
+    age_s: float | None = None
+    size_bytes: int | None = None
+    _commits: int = field(default=0, repr=False)
+
+    def apply(self, file: sqlite3.Connection) -> None:
+        """Let go of what is too old or too much, now and then."""
+        self._commits += 1
+        if self._commits % EVERY_COMMITS == 0 and (self.age_s is not None or self.size_bytes is not None):
+            self.trim(file)
+
+    def trim(self, file: sqlite3.Connection) -> None:
+        """Let go of what is too old or too much; the newest key frame and what follows always stay."""
+        keys = [row[0] for row in file.execute("SELECT at FROM key_frame ORDER BY at")]
+        newest = file.execute("SELECT max(last) FROM block").fetchone()[0] or 0
+        for at in keys[1:]:
+            too_old = self.age_s is not None and at < newest - self.age_s * MICRO
+            too_large = self.size_bytes is not None and used_bytes(file) > self.size_bytes
+            if not (too_old or too_large):
+                break
+            _drop_before(file, at)
+        file.execute(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})").fetchall()
+
+
+def used_bytes(file: sqlite3.Connection) -> int:
+    """Bytes of the pages that hold anything."""
+    pages, free, size = (
+        file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _drop_before(file: sqlite3.Connection, at: int) -> None:
+    file.execute("BEGIN IMMEDIATE")
+    file.execute("DELETE FROM block WHERE id <= (SELECT block FROM key_frame WHERE at = ?)", (at,))
+    for table, column in (("key_frame", "at"), ("request", "at"), ("answer", "at"), ("gap", "last")):
+        file.execute(f"DELETE FROM {table} WHERE {column} < ?", (at,))  # noqa: S608 - names of our own
+    file.execute("DELETE FROM incident WHERE at < ?", (at,))
+    file.execute("COMMIT")

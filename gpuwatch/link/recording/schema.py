@@ -1,0 +1,146 @@
+"""The file of a recording: SQLite in WAL mode, its tables and versions, and how it is opened."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+SCHEMA_VERSION = 1
+"""Raised whenever an older gpuwatch could not read the file; `UPGRADES` opens what is older."""
+APPLICATION_ID = 0x47505557
+"""`GPUW`, in the header of the file: tells a recording from any other SQLite file."""
+_HEADER_BYTES = 100
+BUSY_S = 5.0
+"""A reader waits at most so long for a writer's commit, and the other way round."""
+
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE node (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE dictionary (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE block (
+    id INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, wall INTEGER NOT NULL,
+    frames INTEGER NOT NULL, findings INTEGER NOT NULL, dictionary INTEGER, data BLOB NOT NULL
+);
+CREATE INDEX block_last ON block (last);
+CREATE TABLE key_frame (
+    at INTEGER PRIMARY KEY, block INTEGER NOT NULL, dictionary INTEGER, data BLOB NOT NULL
+);
+CREATE TABLE request (
+    id INTEGER PRIMARY KEY, at INTEGER NOT NULL, node INTEGER NOT NULL, number INTEGER NOT NULL,
+    kind TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX request_node ON request (node, kind, at);
+CREATE TABLE answer (
+    id INTEGER PRIMARY KEY, at INTEGER NOT NULL, node INTEGER NOT NULL, number INTEGER NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE INDEX answer_request ON answer (node, number, at);
+CREATE TABLE incident (
+    id TEXT PRIMARY KEY, number INTEGER NOT NULL, at INTEGER NOT NULL, first REAL NOT NULL,
+    severity TEXT NOT NULL, headline TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE gap (first INTEGER NOT NULL, last INTEGER NOT NULL, reason TEXT NOT NULL);
+"""
+"""Times are microseconds of recorded time; `block.wall` is what the wall clock showed more at its end."""
+
+
+class RecordingError(Exception):
+    """A recording that cannot be made or opened; the message names the file and the remedy."""
+
+
+def is_recording(path: Path) -> bool:
+    """Whether this is the file of a recording, whole or not; False where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return False
+    return header[:15] == b"SQLite format 3" and header[68:72] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def create(path: Path) -> sqlite3.Connection:
+    """Make a recording, readable for its owner alone.
+
+    Raises:
+        RecordingError: there is a file of that name, or it cannot be written.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError as error:
+        raise RecordingError(f"{path}: there is a file of that name") from error
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from error
+    try:
+        file = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        file.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        file.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _for_writing(file)
+        file.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+    except sqlite3.Error as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise RecordingError(f"{path}: {error}") from error
+    return file
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open a recording to go on with it.
+
+    Raises:
+        RecordingError: it is none, of a newer version, or cannot be written.
+    """
+    if not is_recording(path):
+        raise RecordingError(f"{path}: not a recording; name another file with -o")
+    try:
+        file = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        check_version(file, path)
+        _for_writing(file)
+    except sqlite3.Error as error:
+        raise RecordingError(f"{path}: {error}") from error
+    return file
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a recording, also one that is being written, or that stands in a folder without write permission.
+
+    Raises:
+        RecordingError: it is none, of a newer version, or damaged.
+    """
+    if not is_recording(path):
+        why = "not a recording" if path.is_file() else "no such file"
+        raise RecordingError(f"{path}: {why}")
+    problem: sqlite3.Error | None = None
+    for options in ("mode=ro", "mode=ro&immutable=1"):
+        name = f"{path.absolute().as_uri()}?{options}"
+        try:
+            file = sqlite3.connect(
+                name, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            check_version(file, path)
+        except sqlite3.Error as error:
+            problem = error
+        else:
+            return file
+    raise RecordingError(f"{path}: cannot be read as a recording: {problem}") from problem
+
+
+def check_version(file: sqlite3.Connection, path: Path) -> int:
+    """The version of the file.
+
+    Raises:
+        RecordingError: it is newer than this gpuwatch reads.
+    """
+    version = int(file.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA_VERSION:
+        raise RecordingError(
+            f"{path}: format {version} of a newer gpuwatch; this one reads up to {SCHEMA_VERSION}: upgrade it"
+        )
+    return version
+
+
+def _for_writing(file: sqlite3.Connection) -> None:
+    file.execute("PRAGMA journal_mode = WAL")
+    file.execute("PRAGMA synchronous = FULL")
+    file.execute("PRAGMA journal_size_limit = 16777216")

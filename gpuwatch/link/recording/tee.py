@@ -1,0 +1,260 @@
+"""The tee on a session's inbox: what arrives becomes blocks and key frames, for recordings and for a ring."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import msgspec
+import zstandard
+
+from gpuwatch.clock import SYSTEM, SessionClock
+from gpuwatch.link.recording.latest_records import LatestRecords
+from gpuwatch.link.recording.records import BOOK, SESSION, StreamRecord, record
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.wire import AnyRequest, Event, Finding, Lines, Ping, Reply
+
+BLOCK_S = 1.0
+"""A block is closed after so long: what a kill -9 can lose."""
+BLOCK_BYTES = 4 << 20
+"""Or when it is so large, before compression."""
+KEY_EVERY_S = 60.0
+"""Between two key frames."""
+KEY_SHARE = 0.1
+"""Of what is written a key frame may be so much: a large one waits for longer."""
+BLOCK_LEVEL, KEY_LEVEL = 3, 1
+RING_BYTES, RING_S = 32 << 20, 900.0
+"""The ring keeps so much of the past of a running session."""
+MICRO = 1_000_000
+_json = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBlock:
+    """Records of about a second, compressed. Times are microseconds of recorded time."""
+
+    first: int
+    last: int
+    wall: int
+    """What the wall clock showed more than recorded time, at the end."""
+    frames: int
+    findings: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFrame:
+    """The records that still count at a moment, compressed, and the state of the book."""
+
+    at: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RequestItem:
+    """A request to a node."""
+
+    at: int
+    node: int
+    number: int
+    kind: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerItem:
+    """A frame that answers one; `data` is compressed."""
+
+    at: int
+    node: int
+    number: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentMark:
+    """An incident that is new, for the timeline. `at`: microseconds of recorded time."""
+
+    id: str
+    number: int
+    at: int
+    first: float
+    severity: str
+    headline: str
+
+
+Item: TypeAlias = RecordBlock | KeyFrame | RequestItem | AnswerItem | IncidentMark
+
+
+class Sink(Protocol):
+    """Where the items go, besides the ring."""
+
+    def put(self, item: Item) -> None:
+        """Take one; returns at once."""
+        ...
+
+
+class BookRecords(Protocol):
+    """The state of the alerts and incidents as bytes."""
+
+    def change(self) -> bytes | None:
+        """What changed since the last call; None: nothing."""
+        ...
+
+    def whole(self) -> bytes:
+        """All of it."""
+        ...
+
+    def new_incidents(self, at: int) -> Iterable[IncidentMark]:
+        """Incidents that are new, or whose sentence changed; `at`: now, in microseconds of recorded time."""
+        ...
+
+
+class StreamTee:
+    """Give it what each poll of the session took from the inbox; in the session's thread."""
+
+    def __init__(self, nodes: Sequence[str], book: BookRecords, clock: SessionClock = SYSTEM) -> None:
+        """Record nothing yet.
+
+        Args:
+            nodes: Their names, in the order of the plan.
+            book: The alerts and incidents.
+            clock: Of the session.
+        """
+        self.nodes = {name: number for number, name in enumerate(nodes, SESSION + 1)}
+        self._clock = clock
+        self._shift_s = clock.wall() - clock.monotonic()
+        """From the monotonic clock to recorded time, which begins as the wall clock's."""
+        self._book = book
+        self._latest = LatestRecords()
+        self._lines: list[StreamRecord] = []
+        self._bytes = self._frames = self._findings = 0
+        self._since_key = 0
+        """Compressed bytes since the last key frame."""
+        self._key_bytes = 0
+        self._key_at = 0
+        self._compress = zstandard.ZstdCompressor(level=BLOCK_LEVEL).compress
+        self._compress_key = zstandard.ZstdCompressor(level=KEY_LEVEL).compress
+        self._ring: deque[Item] = deque()
+        self._ring_bytes = 0
+        self._sinks: list[Sink] = []
+
+    def micros(self, monotonic_s: float) -> int:
+        """A moment of the session's monotonic clock in recorded time."""
+        return round((monotonic_s + self._shift_s) * MICRO)
+
+    def take(self, arrivals: Iterable[Arrival], now: float) -> None:
+        """What a poll took from the inbox, and what the book made of it, at `now` (monotonic seconds)."""
+        for arrival in arrivals:
+            self._take(arrival)
+        at = self.micros(now)
+        change = self._book.change()
+        if change is not None:
+            self._append(StreamRecord(at, SESSION, BOOK, change))
+            for mark in self._book.new_incidents(at):
+                self._emit(mark)
+        if not self._lines:
+            return
+        if at - self._lines[0].at >= BLOCK_S * MICRO or self._bytes >= BLOCK_BYTES:
+            self.flush(now)
+
+    def _take(self, arrival: Arrival) -> None:
+        node = self.nodes.get(arrival.node)
+        if node is None:
+            return
+        what = arrival.what
+        one = record(self.micros(arrival.at), node, what, self._shift_s)
+        if isinstance(what, Lines | Reply):
+            self._emit(AnswerItem(one.at, node, what.id, self._compress(one.body)))
+            return
+        self._append(one)
+        self._frames += 1
+        self._findings += isinstance(what, Finding | Event)
+        self._latest.take(one, what)
+
+    def _append(self, one: StreamRecord) -> None:
+        self._lines.append(one)
+        self._bytes += len(one.body)
+
+    def asked(self, node: str, request: AnyRequest) -> None:
+        """Note a request that is sent to a node."""
+        number = self.nodes.get(node)
+        if number is not None and not isinstance(request, Ping):
+            at, kind = self.micros(self._clock.monotonic()), str(request.__struct_config__.tag)
+            self._emit(RequestItem(at, number, request.id, kind, _json.encode(request)))
+
+    def flush(self, now: float) -> None:
+        """Close the block that is open, and make a key frame where one is due."""
+        if not self._lines:
+            return
+        since = self._lines[0].at
+        data = self._compress(b"".join([one.line(since) for one in self._lines]))
+        last = max(since, self.micros(now))
+        self._emit(RecordBlock(since, last, self._wall(), self._frames, self._findings, data))
+        self._lines = []
+        self._bytes = self._frames = self._findings = 0
+        self._since_key += len(data)
+        late = last - self._key_at >= KEY_EVERY_S * MICRO
+        if not self._key_at or (late and self._since_key * KEY_SHARE >= self._key_bytes):
+            self._emit(self._key_frame(last))
+
+    def _wall(self) -> int:
+        return round((self._clock.wall() - self._clock.monotonic() - self._shift_s) * MICRO)
+
+    def _key_frame(self, at: int) -> KeyFrame:
+        records = [*self._latest.records(), StreamRecord(at, SESSION, BOOK, self._book.whole())]
+        data = self._compress_key(b"".join([one.line(at) for one in records]))
+        self._key_at, self._key_bytes, self._since_key = at, len(data), 0
+        return KeyFrame(at, data)
+
+    def _emit(self, item: Item) -> None:
+        for sink in self._sinks:
+            sink.put(item)
+        self._ring.append(item)
+        self._ring_bytes += size_of(item)
+        if isinstance(item, KeyFrame):
+            self._trim(item.at)
+
+    def _trim(self, now: int) -> None:
+        """Let go of what lies before the second oldest key frame, while the ring is too large or too old."""
+        keys = [(index, item.at) for index, item in enumerate(self._ring) if isinstance(item, KeyFrame)]
+        gone = 0
+        for index, at in keys[1:]:
+            if at >= now - RING_S * MICRO and self._ring_bytes <= RING_BYTES:
+                return
+            for _ in range(index - gone):
+                self._ring_bytes -= size_of(self._ring.popleft())
+            gone = index
+
+    def ring(self, first: float | None = None) -> list[Item]:
+        """The past of this session from a moment (recorded time, seconds) on, beginning with a key frame."""
+        self.flush(self._clock.monotonic())
+        kept, start = list(self._ring), 0
+        if first is not None:
+            keys = ((index, item.at) for index, item in enumerate(kept) if isinstance(item, KeyFrame))
+            start = max((index for index, at in keys if at <= first * MICRO), default=0)
+        return kept[start:]
+
+    def attach(self, sink: Sink, past: bool = True) -> Callable[[], None]:
+        """Hand items to a sink from now on, those of the ring first; what is returned ends it."""
+        self.flush(self._clock.monotonic())
+        for item in self._ring if past else ():
+            sink.put(item)
+        if not past:
+            sink.put(self._key_frame(self.micros(self._clock.monotonic())))
+        self._sinks.append(sink)
+
+        def detach() -> None:
+            self.flush(self._clock.monotonic())
+            self._sinks.remove(sink)
+
+        return detach
+
+
+def size_of(item: Item) -> int:
+    """Bytes that an item takes."""
+    if isinstance(item, IncidentMark):
+        return len(item.headline) + 100
+    return len(item.body if isinstance(item, RequestItem) else item.data) + 100

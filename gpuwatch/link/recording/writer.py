@@ -1,0 +1,196 @@
+"""Writes a recording: a thread of its own commits once a second, and goes on after a full disk."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from gpuwatch import __version__
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.recording.lease import Lease
+from gpuwatch.link.recording.retention import Retention
+from gpuwatch.link.recording.schema import RecordingError, create, open_for_writing
+from gpuwatch.link.recording.tee import (
+    AnswerItem,
+    IncidentMark,
+    Item,
+    KeyFrame,
+    RecordBlock,
+    RequestItem,
+    size_of,
+)
+
+COMMIT_S = 1.0
+WAITING_BYTES = 64 << 20
+"""While the disk is full or slow so much is kept in memory; then the oldest goes, and the gap is recorded."""
+CLOSE_S = 10.0
+
+
+@dataclass(frozen=True)
+class RecorderState:
+    """How a recording does; replaced as a whole by the writer's thread."""
+
+    path: Path
+    frames: int = 0
+    written_bytes: int = 0
+    """Of compressed blocks."""
+    waiting_bytes: int = 0
+    lost_items: int = 0
+    committed_at: float | None = None
+    """When the last commit was made (unix seconds)."""
+    trouble: str = ""
+    """Why nothing can be written at present; empty: all is well."""
+
+
+class RecordingWriter:
+    """A sink of the tee. Make it, `put` items, `close` it."""
+
+    def __init__(
+        self, path: Path, plan: Plan, nodes: Mapping[str, int], retention: Retention | None = None
+    ) -> None:
+        """Open the file, or go on with one of the same nodes.
+
+        Raises:
+            RecordingError: it cannot be written, is of other nodes, or another recorder writes it.
+        """
+        self._items: deque[Item] = deque()
+        self._waiting_bytes = 0
+        self._lost = 0
+        self._changed = threading.Condition()
+        self._closing = False
+        self._retention = retention or Retention()
+        self.state = RecorderState(path)
+        new = not path.exists()
+        self._file = create(path) if new else open_for_writing(path)
+        try:
+            self._lease = Lease(self._file, path)
+            self._describe(plan, nodes, new=new)
+        except (RecordingError, sqlite3.Error) as error:
+            self._file.close()
+            if isinstance(error, sqlite3.Error):
+                raise RecordingError(f"{path}: {error}") from error
+            raise
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    def _describe(self, plan: Plan, nodes: Mapping[str, int], *, new: bool) -> None:
+        facts = {
+            "gpuwatch": __version__,
+            "host": socket.gethostname(),
+            "plan": msgspec.json.encode(recorded_plan(plan)).decode(),
+        }
+        if new:
+            facts["began"] = repr(time.time())
+        self._file.execute("BEGIN IMMEDIATE")
+        self._file.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
+        known = dict(self._file.execute("SELECT name, id FROM node").fetchall())
+        if known and known != dict(nodes):
+            self._file.execute("ROLLBACK")
+            raise RecordingError(f"{self.state.path}: holds other nodes; name another file with -o")
+        if not known:
+            self._file.executemany("INSERT INTO node (name, id) VALUES (?, ?)", nodes.items())
+        self._file.execute("COMMIT")
+
+    def put(self, item: Item) -> None:
+        """Take an item; it is on the disk about a second later."""
+        with self._changed:
+            self._items.append(item)
+            self._waiting_bytes += size_of(item)
+            while self._waiting_bytes > WAITING_BYTES and len(self._items) > 1:
+                gone = self._items.popleft()
+                self._waiting_bytes -= size_of(gone)
+                self._lost += 1
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing, COMMIT_S)
+                closing = self._closing
+                items, waiting = list(self._items), self._waiting_bytes
+            self._commit(items, waiting)
+            if closing:
+                break
+        with contextlib.suppress(sqlite3.Error):
+            self._lease.release()
+        with contextlib.suppress(sqlite3.Error):
+            self._file.close()
+
+    def _commit(self, items: Sequence[Item], waiting: int) -> None:
+        try:
+            self._file.execute("BEGIN IMMEDIATE")
+            self._write(items)
+            self._lease.beat()
+            self._file.execute("COMMIT")
+        except (sqlite3.Error, RecordingError) as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._file.execute("ROLLBACK")
+            self.state = replace(self.state, trouble=str(error), waiting_bytes=waiting, lost_items=self._lost)
+            return
+        with self._changed:
+            written = {id(item) for item in items}
+            while self._items and id(self._items[0]) in written:
+                gone = self._items.popleft()
+                self._waiting_bytes -= size_of(gone)
+        self.state = RecorderState(
+            self.state.path,
+            self.state.frames + sum(item.frames for item in items if isinstance(item, RecordBlock)),
+            self.state.written_bytes + sum(map(size_of, items)),
+            self._waiting_bytes,
+            self._lost,
+            time.time(),
+        )
+        self._retention.apply(self._file)
+
+    def _write(self, items: Sequence[Item]) -> None:
+        write = self._file.execute
+        for item in items:
+            match item:
+                case RecordBlock():
+                    write(
+                        "INSERT INTO block (first, last, wall, frames, findings, data)"
+                        " VALUES (?, ?, ?, ?, ?, ?)",
+                        (item.first, item.last, item.wall, item.frames, item.findings, item.data),
+                    )
+                case KeyFrame():
+                    write(
+                        "INSERT OR REPLACE INTO key_frame (at, block, data)"
+                        " VALUES (?, (SELECT coalesce(max(id), 0) FROM block), ?)",
+                        (item.at, item.data),
+                    )
+                case RequestItem():
+                    write(
+                        "INSERT INTO request (at, node, number, kind, body) VALUES (?, ?, ?, ?, ?)",
+                        (item.at, item.node, item.number, item.kind, item.body),
+                    )
+                case AnswerItem():
+                    write(
+                        "INSERT INTO answer (at, node, number, data) VALUES (?, ?, ?, ?)",
+                        (item.at, item.node, item.number, item.data),
+                    )
+                case IncidentMark():
+                    write(
+                        "INSERT OR REPLACE INTO incident VALUES (?, ?, ?, ?, ?, ?)",
+                        (item.id, item.number, item.at, item.first, item.severity, item.headline),
+                    )
+
+
+def recorded_plan(plan: Plan) -> Plan:
+    """The plan without the ways to the nodes: users, keys and commands stay at home."""
+    nodes = tuple(NodeSpec(spec.name, spec.link, labels=spec.labels, slots=spec.slots) for spec in plan.nodes)
+    return replace(plan, nodes=nodes, rules=())

@@ -1,0 +1,1 @@
+"""The alerts and incidents in a recording."""

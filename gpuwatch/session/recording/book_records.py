@@ -1,0 +1,132 @@
+"""The alerts and incidents as records of a recording: what changed since the last record, or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+from msgspec import structs
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.past_jobs.jobs import EndedJob
+from gpuwatch.link.recording.tee import IncidentMark
+from gpuwatch.wire.codec import decode_strictly
+
+MAX_MOMENT = 1.0e11
+"""Unix seconds up to the year 5138, as in frames."""
+
+
+class RecordedIncident(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An incident whose alerts are named; those that differ from the book's alert of that id are given."""
+
+    incident: Incident
+    alerts: tuple[str, ...] = ()
+    own: dict[str, Alert] = {}
+
+
+class BookChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What changed since the record before; `whole`: everything, the book was empty before it."""
+
+    whole: bool = False
+    alerts: tuple[Alert, ...] = ()
+    """New ones and those that changed."""
+    gone: tuple[str, ...] = ()
+    incidents: tuple[RecordedIncident, ...] = ()
+    order: tuple[str, ...] = ()
+    """The ids of all incidents, in their order."""
+    alert_order: tuple[str, ...] | None = None
+    """The ids of all alerts, where their order is another than that of their coming."""
+    checkpoints: tuple[tuple[str | None, Checkpoint], ...] | None = None
+    ended: tuple[EndedJob, ...] | None = None
+
+
+class BookRecorder:
+    """Notes what changes in the book that is in force."""
+
+    def __init__(self, book: Callable[[], AlertBook]) -> None:
+        self._book = book
+        self._version = -1
+        self._alerts: dict[str, Alert] = {}
+        self._incidents: dict[str, Incident] = {}
+        self._checkpoints: dict[str | None, Checkpoint] = {}
+        self._ended: tuple[EndedJob, ...] = ()
+        self._marked: dict[str, tuple[str, str]] = {}
+
+    def change(self) -> bytes | None:
+        """What changed since the last call; None: nothing."""
+        book = self._book()
+        version = book.version
+        if version == self._version and tuple(book.ended_jobs) == self._ended:
+            return None
+        self._version = version
+        alerts = tuple(one for one in book.alerts.values() if self._alerts.get(one.id) != one)
+        gone = tuple(name for name in self._alerts if name not in book.alerts)
+        incidents = [one for one in book.incidents if self._incidents.get(one.id) != one]
+        checkpoints = tuple(book.checkpoints.items()) if book.checkpoints != self._checkpoints else None
+        ended = tuple(book.ended_jobs)
+        order = tuple(one.id for one in book.incidents)
+        same = not (alerts or gone or incidents or order != tuple(self._incidents) or checkpoints is not None)
+        if same and ended == self._ended:
+            return None
+        made = BookChange(
+            alerts=alerts,
+            gone=gone,
+            incidents=tuple(recorded(one, book.alerts) for one in incidents),
+            order=order,
+            alert_order=tuple(book.alerts) if alerts or gone else None,
+            checkpoints=checkpoints,
+            ended=ended if ended != self._ended else None,
+        )
+        self._alerts = dict(book.alerts)
+        self._incidents = {one.id: one for one in book.incidents}
+        self._checkpoints, self._ended = dict(book.checkpoints), ended
+        return msgspec.json.encode(made)
+
+    def whole(self) -> bytes:
+        """All of it, as of the last `change`."""
+        made = BookChange(
+            whole=True,
+            alerts=tuple(self._alerts.values()),
+            incidents=tuple(recorded(one, self._alerts) for one in self._incidents.values()),
+            order=tuple(self._incidents),
+            checkpoints=tuple(self._checkpoints.items()),
+            ended=self._ended,
+        )
+        return msgspec.json.encode(made)
+
+    def new_incidents(self, at: int) -> Iterable[IncidentMark]:
+        """Incidents that are new, or whose headline or severity changed; the first moment stays."""
+        for one in self._incidents.values():
+            state = one.headline, one.severity
+            if self._marked.get(one.id) != state:
+                self._marked[one.id] = state
+                yield IncidentMark(one.id, one.number, at, one.first, one.severity, one.headline)
+
+
+def recorded(incident: Incident, alerts: dict[str, Alert]) -> RecordedIncident:
+    """An incident with its alerts by name."""
+    own = {one.id: one for one in incident.alerts if alerts.get(one.id) != one}
+    names = tuple(one.id for one in incident.alerts)
+    return RecordedIncident(structs.replace(incident, alerts=()), names, own)
+
+
+_decoder: msgspec.json.Decoder[BookChange] = msgspec.json.Decoder(BookChange)
+
+
+def read_change(body: bytes) -> BookChange:
+    """Decode a record; its strings come out harmless.
+
+    Raises:
+        ValueError: it is none, or states a time that no clock shows.
+    """
+    change = decode_strictly(body, _decoder, ValueError)
+    alerts = [*change.alerts, *(alert for one in change.incidents for alert in one.own.values())]
+    times = [at for alert in alerts for at in (alert.first, alert.last)]
+    times += [at for one in change.incidents for at in (one.incident.first, one.incident.last)]
+    times += [proof.at for alert in alerts for proof in alert.proof if proof.at is not None]
+    if not all(0.0 <= at <= MAX_MOMENT for at in times):
+        raise ValueError("a time that no clock shows")
+    return change

@@ -1,0 +1,63 @@
+"""The demo's incident, recorded without waiting: session, tee and file are real, the clock is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gpuwatch.clock import SessionClock
+from gpuwatch.hosts.builtin import demo_plan
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.demo.links import EPOCH
+from gpuwatch.link.opening import Links
+from gpuwatch.link.recording.writer import RecordingWriter
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.session import Session
+from tests.link.demo.story import told_until
+
+BEGAN = 5_000.0
+"""Of the monotonic clock when the recording begins."""
+STEP_S = 0.5
+
+
+class PlayedSession(Session):
+    """A session whose arrivals come from a list, at the pace of a clock that the test moves."""
+
+    def __init__(self, plan: Plan, story: list[Arrival]) -> None:
+        self.now = BEGAN
+        super().__init__(
+            plan,
+            clock=SessionClock(lambda: self.now, lambda: EPOCH + self.now - BEGAN),
+            links=lambda _: Links([]),
+        )
+        self._hang_queries = None
+        self._story = story
+
+    def run(self, until: float, step_s: float = STEP_S) -> None:
+        """Poll every half second up to a second of the story."""
+        while self.now < BEGAN + until:
+            self.now += step_s
+            while self._story and self._story[0].at <= self.now:
+                self.inbox.put(self._story.pop(0))
+            self.poll()
+
+
+def demo_story(seconds: float) -> list[Arrival]:
+    return list(told_until(seconds, BEGAN + seconds))
+
+
+def record_demo(
+    path: Path, seconds: float = 60.0, watch: Callable[[PlayedSession], None] = lambda _: None
+) -> PlayedSession:
+    """Record so many seconds; `watch` is called after every five of them."""
+    session = PlayedSession(demo_plan(), demo_story(seconds))
+    tee = session.keep_stream()
+    writer = RecordingWriter(path, session.plan, tee.nodes)
+    detach = tee.attach(writer)
+    for second in range(5, int(seconds) + 1, 5):
+        session.run(second)
+        watch(session)
+    detach()
+    writer.close()
+    assert not writer.state.trouble
+    return session
