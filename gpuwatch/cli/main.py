@@ -55,6 +55,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "trace",
         "Show where the time of a profiled training went.",
     ),
+    "memory": (
+        "gpuwatch.cli.analysis.memory",
+        "memory",
+        "Show what the ranks of a job hold in GPU memory.",
+    ),
     "check": (
         "gpuwatch.cli.monitor.check",
         "check",

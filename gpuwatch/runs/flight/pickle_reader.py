@@ -1,4 +1,4 @@
-"""A flight recorder's dump as plain data, whoever wrote it: nothing in a pickle is ever called."""
+"""A pickle or JSON text of torch as plain data, whoever wrote it: nothing in a pickle is ever called."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ MAX_BYTES = 256 << 20
 MAX_DEPTH = 64
 """Brackets open in JSON: a dump needs 6, and a deeper one would only exhaust the parser's stack."""
 PICKLE_BEGINS = b"\x80"
+FLIGHT_DUMP = "a flight recorder's dump"
 
 
 class NoDumpError(ValueError):
@@ -30,7 +31,7 @@ class _Plain(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse: whatever a pickle names could be called."""
-        raise UnreadableDumpError(f"names {module}.{name}, which no flight recorder writes: refused")
+        raise UnreadableDumpError(f"names {module}.{name}, which torch does not write into it: refused")
 
     def persistent_load(self, _pid: object) -> NoReturn:
         """Refuse: there are no objects kept elsewhere."""
@@ -40,22 +41,24 @@ class _Plain(pickle.Unpickler):
 _Kind = TypeVar("_Kind")
 
 
-def read_as(data: bytes, kind: type[_Kind]) -> _Kind:
+def read_as(data: bytes, kind: type[_Kind], what: str = FLIGHT_DUMP, most: int = MAX_BYTES) -> _Kind:
     """What a pickle or a JSON text holds, as `kind`; fields that it does not have are left out.
+
+    `what` names the kind in messages, `most` is the limit of its bytes.
 
     JSON is read into `kind` at once: as lists and dictionaries it would take ten times the memory.
 
     Raises:
         NoDumpError: it is neither, is cut off, too big or of another kind, or names something to be called.
     """
-    if len(data) > MAX_BYTES:
-        raise UnreadableDumpError(f"{len(data) >> 20} MB, more than the {MAX_BYTES >> 20} MB that are read")
+    if len(data) > most:
+        raise UnreadableDumpError(f"{len(data) >> 20} MB, more than the {most >> 20} MB that are read")
     if not data:
         raise NoDumpError("empty: the rank was ended before it could write its dump")
     if data.startswith(PICKLE_BEGINS):
-        return _converted(_unpickled(data), kind)
+        return _converted(_unpickled(data), kind, what)
     if data.lstrip()[:1] == b"{":
-        return _parsed(data, kind)
+        return _parsed(data, kind, what)
     raise NoDumpError("neither a pickle nor JSON")
 
 
@@ -72,24 +75,24 @@ def _unpickled(data: bytes) -> Any:  # noqa: ANN401
         raise NoDumpError("ends in the middle: the rank was ended while it wrote") from error
 
 
-def _converted(held: object, kind: type[_Kind]) -> _Kind:
+def _converted(held: object, kind: type[_Kind], what: str) -> _Kind:
     try:
         return msgspec.convert(held, kind, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise _of_another_kind(error) from error
+        raise _of_another_kind(error, what) from error
 
 
-def _of_another_kind(error: Exception) -> UnreadableDumpError:
-    return UnreadableDumpError(f"not a flight recorder's dump: {plain(str(error))[:160]}")
+def _of_another_kind(error: Exception, what: str) -> UnreadableDumpError:
+    return UnreadableDumpError(f"not {what}: {plain(str(error))[:160]}")
 
 
-def _parsed(data: bytes, kind: type[_Kind]) -> _Kind:
+def _parsed(data: bytes, kind: type[_Kind], what: str) -> _Kind:
     if _depth(data) > MAX_DEPTH:
         raise UnreadableDumpError("JSON nested deeper than any dump")
     try:
         return msgspec.json.decode(data, type=kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _of_another_kind(error) from error
+        raise _of_another_kind(error, what) from error
     except (ValueError, RecursionError) as error:
         if data.rstrip()[-1:] == b"}":
             raise UnreadableDumpError(f"damaged JSON: {error}") from error

@@ -1,0 +1,100 @@
+"""What the memory of ranks shows: unequal peaks, fragmentation, requests that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from gpuwatch.runs.memory.rank_memory import RankMemory
+
+MAX_PEAK_IMBALANCE = 0.2
+"""(max - min) / mean of the peaks of ranks: the limit of the usual guides to distributed training."""
+MAX_FRAGMENTATION = 0.2
+"""Of the reserved memory that cannot be used: above it a request may fail although enough is free."""
+GB = 1e9
+LESS_MEMORY = (
+    "Reduce the micro-batch size or the sequence length; keep the global batch by gradient accumulation.",
+    "Use bf16 mixed precision and activation checkpointing.",
+    "Shard parameters and optimizer state (FSDP, ZeRO); offload the optimizer state to the CPU.",
+)
+DEFRAGMENT = (
+    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the program starts.",
+    "Keep shapes equal from step to step (pad sequences to a few lengths).",
+    "Call torch.cuda.empty_cache() between phases of the program, not in each step.",
+)
+BALANCE = (
+    "Compare the partitioning: pipeline stages, embeddings and experts of each rank.",
+    "Compare the batches: sequence lengths of each rank.",
+    "Look for tensors that only one rank keeps (checkpoints on rank 0, logged losses with their graph).",
+)
+
+
+@dataclass(frozen=True)
+class MemoryFlag:
+    """Something that is not well."""
+
+    code: str
+    rank: int | None
+    text: str
+    value: float
+    limit: float | None
+    actions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MemoryVerdict:
+    """The flags, and how far the peaks lie apart."""
+
+    flags: tuple[MemoryFlag, ...]
+    imbalance: float | None
+    """(max - min) / mean of the peaks; None: fewer than two ranks state one."""
+
+
+def label_of(memory: RankMemory) -> str:
+    """`rank 3`, `rank 3 GPU 1`, or the name of the file."""
+    who = f"rank {memory.rank}" if memory.rank is not None else memory.file
+    return who if not memory.device else f"{who} GPU {memory.device}"
+
+
+def judge_memory(ranks: Sequence[RankMemory]) -> MemoryVerdict:
+    """Judge the memory of the ranks of one job."""
+    flags = [flag for each in ranks for flag in _of_one(each)]
+    peaks = [each for each in ranks if each.peak is not None]
+    values = [each.peak or 0 for each in peaks]
+    middle = mean(values) if len(values) > 1 else 0.0
+    imbalance = (max(values) - min(values)) / middle if middle else None
+    if imbalance is not None and imbalance > MAX_PEAK_IMBALANCE:
+        most = max(peaks, key=lambda each: each.peak or 0)
+        text = (
+            f"the peaks of the ranks lie {100 * imbalance:.0f} % apart: {label_of(most)} has the highest,"
+            f" {(most.peak or 0) / GB:.2f} GB, the mean is {middle / GB:.2f} GB"
+        )
+        flags.insert(
+            0, MemoryFlag("memory.imbalance", most.rank, text, imbalance, MAX_PEAK_IMBALANCE, BALANCE)
+        )
+    return MemoryVerdict(tuple(flags), imbalance)
+
+
+def _of_one(memory: RankMemory) -> list[MemoryFlag]:
+    found = []
+    who = label_of(memory)
+    if memory.out_of_memory:
+        request = (
+            "" if memory.failed_request is None else f", the last for {memory.failed_request / GB:.2f} GB"
+        )
+        text = f"{who}: {memory.out_of_memory} requests for memory failed{request}"
+        found.append(
+            MemoryFlag("memory.out_of_memory", memory.rank, text, memory.out_of_memory, 0, LESS_MEMORY)
+        )
+    share = memory.fragmentation
+    if share is not None and share > MAX_FRAGMENTATION:
+        text = (
+            f"{who}: {100 * share:.0f} % of the reserved memory is fragmented"
+            f" ({(memory.unusable or 0) / GB:.2f} GB free inside of segments in use)"
+        )
+        found.append(MemoryFlag("memory.fragmented", memory.rank, text, share, MAX_FRAGMENTATION, DEFRAGMENT))
+    elif memory.retries:
+        text = f"{who}: the allocator emptied its cache {memory.retries} times to serve a request"
+        found.append(MemoryFlag("memory.retries", memory.rank, text, memory.retries, 0, DEFRAGMENT))
+    return found

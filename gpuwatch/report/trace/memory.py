@@ -1,0 +1,143 @@
+"""The memory of ranks as text and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TextIO
+
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.traces.memory_verdict import MemoryVerdict, label_of
+from gpuwatch.plain import plain
+from gpuwatch.report.once.json_output import Facts
+from gpuwatch.report.output.console import console_on, show
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.runs.memory.memory_files import FoundMemory
+from gpuwatch.runs.memory.rank_memory import RankMemory
+
+GB = 1e9
+MAX_SHOWN_RANKS = 256
+MAX_SHOWN_FLAGS = 4
+
+
+def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
+    """The report as JSON text; `docs/json.md` documents every key."""
+    facts: Facts = {
+        "gpuwatch": __version__,
+        "ranks": [memory_facts(each) for each in found.ranks],
+        "peak_imbalance": None if verdict.imbalance is None else round(verdict.imbalance, 4),
+        "flags": [{**asdict(flag), "actions": list(flag.actions)} for flag in verdict.flags],
+        "skipped": [{"name": each.name, "why": plain(each.why)} for each in found.skipped],
+    }
+    return json.dumps(facts, indent=2, ensure_ascii=False)
+
+
+def memory_facts(memory: RankMemory) -> Facts:
+    """One rank."""
+    share = memory.fragmentation
+    return {
+        "rank": memory.rank,
+        "device": memory.device,
+        "file": memory.file,
+        "source": memory.source,
+        "allocated_gb": _gb(memory.allocated),
+        "reserved_gb": _gb(memory.reserved),
+        "peak_gb": _gb(memory.peak),
+        "peak_reserved_gb": _gb(memory.peak_reserved),
+        "requested_gb": _gb(memory.requested),
+        "unusable_gb": _gb(memory.unusable),
+        "largest_free_gb": _gb(memory.largest_free),
+        "fragmentation_pct": None if share is None else round(100 * share, 2),
+        "out_of_memory": memory.out_of_memory,
+        "failed_request_gb": _gb(memory.failed_request),
+        "retries": memory.retries,
+        "peak_at": memory.peak_at,
+        "whole_history": memory.is_whole_history,
+        "holders": [
+            {"where": each.where, "size_gb": _gb(each.size), "blocks": each.blocks} for each in memory.holders
+        ],
+        "host_used_gb": _gb(memory.host_used),
+        "zero": list(memory.zero),
+    }
+
+
+def print_memory(found: FoundMemory, verdict: MemoryVerdict, out: TextIO) -> None:
+    """Write the report; colours follow the terminal."""
+    with console_on(out) as console:
+        for line in _flag_lines(verdict):
+            show(console, line)
+        console.print(memory_table(found.ranks))
+        for line in _lines(found, verdict):
+            show(console, line)
+
+
+def memory_table(ranks: Sequence[RankMemory]) -> Table:
+    """Rank, allocated, reserved, peak in GB (10^9 bytes)."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("rank", no_wrap=True, overflow="ellipsis", max_width=40)
+    for heading in ("allocated GB", "reserved GB", "peak GB", "peak reserved", "fragmented", "largest free"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("source", no_wrap=True)
+    for each in ranks[:MAX_SHOWN_RANKS]:
+        sizes = (each.allocated, each.reserved, each.peak, each.peak_reserved)
+        share = each.fragmentation
+        table.add_row(
+            Text(plain(label_of(each))),
+            *map(_text, sizes),
+            "-" if share is None else f"{100 * share:.1f}%",
+            _text(each.largest_free),
+            each.source,
+        )
+    return table
+
+
+def _flag_lines(verdict: MemoryVerdict) -> Iterator[ReportLine]:
+    for code in dict.fromkeys(flag.code for flag in verdict.flags):
+        alike = [flag for flag in verdict.flags if flag.code == code]
+        for flag in alike[:MAX_SHOWN_FLAGS]:
+            limit = f" (limit {flag.limit:g})" if flag.limit else ""
+            yield ReportLine(plain(flag.text) + limit, "warning", hang=2)
+        if len(alike) > MAX_SHOWN_FLAGS:
+            yield ReportLine(f"{len(alike) - MAX_SHOWN_FLAGS} more ranks are flagged for the same", "warning")
+        for action in alike[0].actions:
+            yield ReportLine(f"  - {action}", hang=4)
+    yield ReportLine("" if verdict.flags else "no problems detected", "plain" if verdict.flags else "ok")
+
+
+def _lines(found: FoundMemory, verdict: MemoryVerdict) -> Iterator[ReportLine]:
+    """The imbalance, who holds the highest peak, what ZeRO states, and what was not read."""
+    if verdict.imbalance is not None:
+        yield ReportLine(f"imbalance of the peaks: {100 * verdict.imbalance:.1f} %")
+    held = [each for each in found.ranks if each.holders]
+    if held:
+        highest = max(held, key=lambda each: each.peak or 0)
+        at = "" if highest.peak_at is None else f", at {highest.peak_at}"
+        yield ReportLine("")
+        yield ReportLine(f"What holds the peak of {plain(label_of(highest))} ({_text(highest.peak)} GB{at})")
+        for holder in highest.holders:
+            blocks = plural(holder.blocks, "block")
+            yield ReportLine(plain(f"  {holder.size / GB:9.3f} GB  {blocks:>12}  {holder.where}"), hang=27)
+        if not highest.is_whole_history:
+            yield ReportLine(
+                "The recorded history begins later: the peak may have been higher before.", "old"
+            )
+    for each in found.ranks:
+        if each.peak_at is not None and not each.holders:
+            yield ReportLine(plain(f"peak of {label_of(each)}: {each.peak_at}"), "old")
+    for text in dict.fromkeys(line for each in found.ranks for line in each.zero):
+        yield ReportLine(plain(f"ZeRO: {text}"), hang=6)
+    for skipped in found.skipped:
+        yield ReportLine(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "old")
+
+
+def _gb(size: int | None) -> float | None:
+    return None if size is None else round(size / GB, 4)
+
+
+def _text(size: int | None) -> str:
+    return "-" if size is None else f"{size / GB:,.2f}"

@@ -1,0 +1,88 @@
+"""The memory of ranks under the given paths: snapshots and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.files.encodings import HEAD_BYTES
+from gpuwatch.runs.files.files import Skipped, reason, walked
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import Contents, packing_of
+from gpuwatch.runs.flight.pickle_reader import PICKLE_BEGINS, NoDumpError
+from gpuwatch.runs.memory.log_lines import MAX_LINE_CHARACTERS, MemoryLines
+from gpuwatch.runs.memory.rank_memory import RankMemory
+from gpuwatch.runs.memory.snapshot import MAX_SNAPSHOT_BYTES, read_snapshot
+from gpuwatch.runs.traces.trace_files import rank_of_path
+
+MAX_REPORTS = 4096
+
+
+@dataclass
+class FoundMemory:
+    """The memory of the ranks, and the files that tell of none."""
+
+    ranks: list[RankMemory] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def gather_memory(paths: Sequence[Path]) -> FoundMemory:
+    """Read every snapshot and every log under the paths."""
+    found = FoundMemory()
+    for path, root in walked(paths, found.skipped, set()):
+        name = plain(str(path))
+        if len(found.ranks) >= MAX_REPORTS:
+            found.skipped.append(Skipped(name, "too many files at once", unreadable=True))
+            break
+        try:
+            here = _read(path, name)
+        except NoDumpError as error:
+            found.skipped.append(Skipped(name, str(error), unreadable=True))
+        except OSError as error:
+            found.skipped.append(Skipped(name, reason(error), unreadable=True))
+        else:
+            found.ranks += here
+            if not here:
+                found.skipped.append(Skipped(name, "tells of no memory", unreadable=root is None))
+    last = 1 << 31
+    found.ranks.sort(key=lambda each: (last if each.rank is None else each.rank, each.device or 0, each.file))
+    return found
+
+
+def _read(path: Path, name: str) -> list[RankMemory]:
+    rank = rank_of_path(path)
+    with open_file(path) as file:
+        contents = Contents(path, packing_of(file.read(HEAD_BYTES)))
+    pieces = contents.pieces()
+    first = next(pieces, b"")
+    if first.startswith(PICKLE_BEGINS):
+        return read_snapshot(_whole(first, pieces), name, rank)
+    lines = MemoryLines(name, rank)
+    lines.read(_lines(first, pieces))
+    return lines.found
+
+
+def _whole(first: bytes, pieces: Iterator[bytes]) -> bytes:
+    parts, size = [first], len(first)
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size > MAX_SNAPSHOT_BYTES:
+            break
+    return b"".join(parts)
+
+
+def _lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[str]:
+    """Lines of a log; of one without an end only the beginning is kept."""
+    held = first
+    while True:
+        *whole, held = held.replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+        piece = next(pieces, None)
+        if piece is None:
+            break
+        held = held[:MAX_LINE_CHARACTERS] + piece
+    yield held.decode("utf-8", "replace")

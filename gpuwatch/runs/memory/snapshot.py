@@ -1,0 +1,195 @@
+"""A memory snapshot of torch (`torch.cuda.memory._dump_snapshot`): allocations of now, and of the peak.
+
+The format is torch's `Snapshot` (torch/cuda/memory.py): segments of the caching allocator with their blocks,
+and a ring of the last actions for each device (`_record_memory_history`). Without history the peak is now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.flight.pickle_reader import UnreadableDumpError, read_as
+from gpuwatch.runs.memory.rank_memory import MemoryHolder, RankMemory
+
+MAX_SNAPSHOT_BYTES = 512 << 20
+"""A ring of 100,000 actions with stacks is about 100 MB; its objects take ten times as much."""
+MAX_HOLDERS = 10
+LIBRARY_PARTS = ("/torch/", "site-packages", "dist-packages", "??", "<string>", "<frozen")
+"""Frames of libraries; a holder is named by the program's own frame where one is known."""
+UNKNOWN_PLACE = "allocated before the recorded history"
+ACTIVE = "active_allocated"
+
+
+class SnapshotFrame(msgspec.Struct, gc=False):
+    """A frame of the stack that allocated."""
+
+    filename: str = ""
+    line: int = 0
+    name: str = ""
+
+
+class SnapshotBlock(msgspec.Struct, gc=False):
+    """A piece of a segment."""
+
+    size: int = 0
+    state: str = ""
+    requested_size: int | None = None
+    address: int | None = None
+    frames: list[SnapshotFrame] = []
+
+
+class SnapshotSegment(msgspec.Struct, gc=False):
+    """A piece of memory that the allocator took from the driver."""
+
+    device: int = 0
+    address: int = 0
+    total_size: int = 0
+    segment_type: str | None = None
+    """None: torch's profiler made it of its events (on a CPU too); its segments are no memory of a device."""
+    blocks: list[SnapshotBlock] = []
+
+
+class AllocatorAction(msgspec.Struct, gc=False):
+    """An entry of the ring."""
+
+    action: str = ""
+    addr: int | None = None
+    size: int = 0
+    frames: list[SnapshotFrame] = []
+    category: str | None = None
+
+
+class Snapshot(msgspec.Struct):
+    """The whole file; older versions of torch write the list of segments alone."""
+
+    segments: list[SnapshotSegment]
+    device_traces: list[list[AllocatorAction]] = []
+
+
+def read_snapshot(data: bytes, file: str, rank: int | None) -> list[RankMemory]:
+    """The memory of each device that a snapshot has segments of.
+
+    Raises:
+        NoDumpError: it is no snapshot; nothing in a pickle is executed.
+    """
+    what = "a memory snapshot of torch"
+    try:
+        snapshot = read_as(data, Snapshot, what, MAX_SNAPSHOT_BYTES)
+    except UnreadableDumpError:
+        snapshot = Snapshot(read_as(data, list[SnapshotSegment], what, MAX_SNAPSHOT_BYTES))
+    devices = sorted({segment.device for segment in snapshot.segments})
+    if not devices:
+        raise UnreadableDumpError(
+            "a memory snapshot without segments: nothing is allocated, or no GPU was used"
+        )
+    found = []
+    for device in devices:
+        actions = snapshot.device_traces[device] if device < len(snapshot.device_traces) else []
+        found.append(_of_device(snapshot, device, actions, RankMemory(file, "snapshot", rank, device)))
+    return found
+
+
+def _of_device(
+    snapshot: Snapshot, device: int, actions: list[AllocatorAction], memory: RankMemory
+) -> RankMemory:
+    segments = [segment for segment in snapshot.segments if segment.device == device]
+    blocks = _placed(segments)
+    active = {address: block for address, block in blocks if block.state == ACTIVE}
+    memory.allocated = sum(block.size for block in active.values())
+    memory.requested = sum(
+        block.size if block.requested_size is None else block.requested_size for block in active.values()
+    )
+    failed = [each for each in actions if each.action == "oom"]
+    memory.out_of_memory, memory.failed_request = len(failed), failed[-1].size if failed else None
+    if all(segment.segment_type is not None for segment in segments):
+        _add_reserved(memory, segments)
+    _find_peak(memory, actions, active)
+    return memory
+
+
+def _add_reserved(memory: RankMemory, segments: list[SnapshotSegment]) -> None:
+    memory.reserved = sum(segment.total_size for segment in segments)
+    free = [(segment, block) for segment in segments for block in segment.blocks if block.state == "inactive"]
+    used = {id(segment) for segment in segments if any(block.state != "inactive" for block in segment.blocks)}
+    memory.unusable = sum(block.size for segment, block in free if id(segment) in used)
+    memory.largest_free = max((block.size for _, block in free), default=0)
+
+
+def _placed(segments: list[SnapshotSegment]) -> list[tuple[int, SnapshotBlock]]:
+    """Each block with its address; older versions of torch state only that of the segment."""
+    found = []
+    for segment in segments:
+        address = segment.address
+        for block in segment.blocks:
+            found.append((address if block.address is None else block.address, block))
+            address += block.size
+    return found
+
+
+def _find_peak(memory: RankMemory, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]) -> None:
+    """The most that was allocated in the history, and what held it then."""
+    changes = [_change(each) for each in actions]
+    level = (memory.allocated or 0) - sum(changes)
+    memory.is_whole_history = level <= 0
+    peak, at = level, -1
+    for index, change in enumerate(changes):
+        level += change
+        if level > peak:
+            peak, at = level, index
+    memory.peak = peak
+    memory.peak_at = f"action {at + 1} of {len(actions)}" if actions else None
+    held: Counter[str] = Counter()
+    blocks: Counter[str] = Counter()
+    for place, size in _held_at(at, actions, active):
+        held[place] += size
+        blocks[place] += 1
+    memory.holders = [
+        MemoryHolder(place, size, blocks[place]) for place, size in held.most_common(MAX_HOLDERS)
+    ]
+
+
+def _change(action: AllocatorAction) -> int:
+    if action.action == "alloc":
+        return action.size
+    return -action.size if action.action == "free_completed" else 0
+
+
+def _held_at(
+    at: int, actions: list[AllocatorAction], active: dict[int, SnapshotBlock]
+) -> list[tuple[str, int]]:
+    """Place and size of each allocation that was alive after an action."""
+    alive: dict[int | None, tuple[str, int]] = {}
+    for action in actions[: at + 1]:
+        if action.action == "alloc":
+            alive[action.addr] = _place(action.frames, action.category), action.size
+        elif action.action == "free_completed":
+            alive.pop(action.addr, None)
+    allocated_in_history = {each.addr for each in actions if each.action == "alloc"}
+    for address, block in active.items():
+        if address not in allocated_in_history:
+            alive[address] = _place(block.frames, None), block.size
+    seen: set[int | None] = set()
+    for action in actions[at + 1 :]:
+        if action.action == "free_completed" and action.addr not in seen and action.addr not in alive:
+            alive[action.addr] = UNKNOWN_PLACE, action.size
+        if action.action in ("alloc", "free_completed"):
+            seen.add(action.addr)
+    return list(alive.values())
+
+
+def _place(frames: list[SnapshotFrame], category: str | None) -> str:
+    """The frame of the program itself, else the first one."""
+    named = [each for each in frames if each.name or each.filename]
+    own = [each for each in named if not any(part in each.filename for part in LIBRARY_PARTS)]
+    chosen = next(iter(own or named), None)
+    if chosen is None:
+        return category or UNKNOWN_PLACE
+    file = (
+        ""
+        if chosen.filename in ("", "none", "??")
+        else f"{chosen.filename.rsplit('/', 1)[-1]}:{chosen.line} "
+    )
+    return plain(f"{file}{chosen.name}")[:160]
