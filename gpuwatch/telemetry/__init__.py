@@ -6,12 +6,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .base.settings import TelemetrySettings as TelemetrySettings
     from .logs.rank_logging import log_process_group as log_process_group
     from .logs.rank_logging import setup_distributed_logging as setup_distributed_logging
     from .logs.rank_logging import setup_rank_logging as setup_rank_logging
+    from .tracker.tracker import TelemetryTracker as TelemetryTracker
+    from .training.model_facts import model_memory_mb as model_memory_mb
+    from .training.model_facts import parameter_table as parameter_table
 
 _HOMES = {
+    "TelemetrySettings": "base.settings",
+    "TelemetryTracker": "tracker.tracker",
     "log_process_group": "logs.rank_logging",
+    "model_memory_mb": "training.model_facts",
+    "parameter_table": "training.model_facts",
     "setup_distributed_logging": "logs.rank_logging",
     "setup_rank_logging": "logs.rank_logging",
 }

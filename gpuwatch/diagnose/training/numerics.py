@@ -14,6 +14,7 @@ from statistics import median
 
 from gpuwatch.diagnose.training.symptom import Sign
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
+from gpuwatch.telemetry.training.gradients import EXPLOSION_FACTOR, VANISHED_GRADIENT
 
 WINDOW_STEPS = 64
 MIN_STEPS = 16
@@ -23,8 +24,6 @@ SPIKE, SPIKE_SPREADS = 1.5, 6.0
 logarithm) above it: small batches and diffusion jump by factors."""
 COMES_AND_GOES = 3
 """A loss that rose so high, or a norm that was so low, this often before is made so: several tasks, state."""
-EXPLOSION_FACTOR = 10.0
-VANISHED_GRADIENT = 1e-7
 IN_A_ROW = 3
 LASTING_STEPS = 32
 """NaN for so many reported steps is no overflow that passes."""

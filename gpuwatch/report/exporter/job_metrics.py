@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, RankRow
-from gpuwatch.diagnose.training.job_view.peak_flops import TERA
 from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.prometheus.series import job as series
 from gpuwatch.report.exporter.page import MetricsPage, label, labels
+from gpuwatch.telemetry.training.flops import TERA
 
 MAX_JOBS_SHOWN = 64
 """Of a page; the running ones and the largest first."""

@@ -102,6 +102,10 @@ class SessionLogs:
         text = f"Multi-GPU Step {step} | Processes: {processes} | {where}"
         self._worker("multigpu", "INFO", text)
 
+    def note(self, text: str) -> None:
+        """Write a line to the main log."""
+        self._main("INFO", text)
+
     def evaluation(self, results: Mapping[str, float]) -> None:
         """Write the results of an evaluation."""
         self._plain(lines.evaluation_block(results))

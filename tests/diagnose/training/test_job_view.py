@@ -12,11 +12,11 @@ from gpuwatch import wire
 from gpuwatch.diagnose.training.job_view.build import Received, jobs_of, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, spread, step_times
 from gpuwatch.diagnose.training.job_view.mfu import flops_per_token, mfu, scope_of
-from gpuwatch.diagnose.training.job_view.peak_flops import PEAKS, peak_flops
 from gpuwatch.diagnose.training.job_view.rank_placement import MAX_JOBS, RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Model, NodeSpec, Plan
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
+from gpuwatch.telemetry.training.flops import PEAKS, peak_flops
 from tests.sentences import Sentences
 
 WALL = 1_800_000_000.0

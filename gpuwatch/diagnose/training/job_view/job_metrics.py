@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuwatch.diagnose.training.job_view.facts import RECENT_STEPS, Fact, JobFacts, Share
 from gpuwatch.diagnose.training.job_view.mfu import TFLOPS_PER_GPU, mfu, scope_of
-from gpuwatch.diagnose.training.job_view.peak_flops import TERA, peak_flops
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, Writer
 from gpuwatch.diagnose.training.throughput import COMMUNICATION, LOADING, WAITING_SHARE, share_of, step_s
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.hosts.plan import Model
+from gpuwatch.telemetry.training.flops import TERA, peak_flops
 
 
 def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from gpuwatch.hosts.plan import Model
+from gpuwatch.telemetry.training.flops import transformer_flops_per_token
 
 Scope: TypeAlias = Literal["gpu", "job"]
 """Whose tokens a second a log reports: of one GPU, or of the whole job."""
@@ -22,15 +23,8 @@ TFLOPS_PER_GPU = frozenset((
 
 
 def flops_per_token(model: Model) -> float:
-    """Floating point operations of forward and backward for one token of a dense transformer.
-
-    6 a parameter, and where the shape is known 12 x layers x hidden x sequence length for attention
-    (Chowdhery et al., PaLM, appendix B; Kaplan et al., 2020). Recomputed activations do not count.
-    """
-    attention = 0.0
-    if model.layers and model.hidden and model.seq_len:
-        attention = 12.0 * model.layers * model.hidden * model.seq_len
-    return 6.0 * model.params + attention
+    """Floating point operations for one token; recomputed activations do not count."""
+    return transformer_flops_per_token(model.params, model.layers, model.hidden, model.seq_len)
 
 
 def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> float:

@@ -1,4 +1,4 @@
-"""What a GPU could compute at most: dense bf16 FLOP/s of its tensor cores by name, as NVIDIA states it.
+"""What a token costs, and what a GPU could compute at most: dense bf16 FLOP/s by name, as NVIDIA states it.
 
 Data sheets often print the figure with 2:4 sparsity, which training does not use: that one is halved. Where a
 number comes from stands beside it, and in docs/training.md. What no public data sheet reports (H20, A10G) is
@@ -40,3 +40,18 @@ D models of a GeForce are other GPUs."""
 def peak_flops(name: str) -> float | None:
     """Dense bf16 FLOP/s of a GPU by its name as the driver gives it; None: not in the table."""
     return next((tera * TERA for pattern, tera, _ in PEAKS if re.search(pattern, name)), None)
+
+
+def transformer_flops_per_token(
+    parameters: float,
+    layers: int | None = None,
+    hidden: int | None = None,
+    sequence_length: int | None = None,
+) -> float:
+    """Floating point operations of forward and backward for one token of a dense transformer.
+
+    6 a parameter, and where the shape is known 12 x layers x hidden x sequence length for attention
+    (Chowdhery et al., PaLM, appendix B).
+    """
+    attention = 12.0 * layers * hidden * sequence_length if layers and hidden and sequence_length else 0.0
+    return 6.0 * parameters + attention

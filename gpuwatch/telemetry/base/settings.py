@@ -1,0 +1,102 @@
+"""The settings of the library under the names that training configurations use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+STRATEGIES = ("steps", "epoch", "no")
+SECTIONS = ("training", "telemetry", "profiler")
+"""Of a configuration file, whose keys are looked for below them, too."""
+
+
+@dataclass
+class TelemetrySettings:
+    """What is collected, and how often it is logged; steps are optimizer steps.
+
+    Raises:
+        ValueError: a value is not possible; the message names the setting.
+    """
+
+    logging_steps: int | None = None
+    """As `log_interval_steps`, and goes before it."""
+    logging_strategy: str = "steps"
+    """`steps`; `epoch`: at the end of an epoch; `no`."""
+    logging_first_step: bool = False
+    log_level: str | int = "info"
+    dep_log_level: str | int = "warning"
+    log_interval_steps: int = 50
+    performance_log_steps: int = 100
+    gpu_snapshot_interval: float = 10.0
+    """Seconds between two readings of the GPUs; 0: none."""
+    detailed_communication_logs: bool = True
+    include_performance_metrics: bool = False
+    """Add throughput and MFU to the metrics of callbacks."""
+    include_timer_metrics: bool = False
+    """Add the timers to the metrics of callbacks: `rank000_steps_mean`."""
+    log_model_summary: bool = False
+    collect_telemetry_for_all_ranks: bool = False
+    track_gpu_temperature: bool = False
+    world_process_zero_only: bool | None = None
+    """Collect on rank 0 only; by default the opposite of `collect_telemetry_for_all_ranks`."""
+    skip_first_steps: int = 1
+    """First steps left out of the timers of callbacks: they compile and warm up."""
+    output_dir: str | None = None
+    """Where the `telemetry_callback_*` files go; None: nowhere."""
+    run_name: str | None = None
+    enable_wandb: bool = False
+    enable_tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("logging_steps", "log_interval_steps", "performance_log_steps"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} is a number of steps from 1 on, not {value!r}")
+        if self.logging_strategy not in STRATEGIES:
+            raise ValueError(
+                f"logging_strategy is one of {', '.join(STRATEGIES)}, not {self.logging_strategy!r}"
+            )
+        if self.gpu_snapshot_interval < 0:
+            raise ValueError(
+                f"gpu_snapshot_interval is in seconds from 0 on, not {self.gpu_snapshot_interval!r}"
+            )
+
+    @classmethod
+    def from_mapping(cls, configuration: Mapping[str, Any]) -> TelemetrySettings:
+        """Take the known names out of a training configuration and its sections."""
+        names = {field.name for field in fields(cls)}
+        found: dict[str, Any] = {name: configuration[name] for name in names & set(configuration)}
+        for section in SECTIONS:
+            inner = configuration.get(section)
+            if isinstance(inner, Mapping):
+                found.update(_present(cls.from_mapping(inner)))
+        return cls(**found)
+
+    @property
+    def interval(self) -> int:
+        """Steps between two logged ones."""
+        return self.logging_steps or self.log_interval_steps
+
+    @property
+    def is_rank_0_only(self) -> bool:
+        """Whether other ranks collect nothing."""
+        if self.world_process_zero_only is not None:
+            return self.world_process_zero_only
+        return not self.collect_telemetry_for_all_ranks
+
+    def is_logged(self, step: int) -> bool:
+        """Whether a step is logged by its number."""
+        if self.logging_strategy != "steps":
+            return False
+        return step % self.interval == 0 or (step == 1 and self.logging_first_step)
+
+
+def _present(settings: TelemetrySettings) -> dict[str, Any]:
+    """The settings that differ from the defaults."""
+    default = TelemetrySettings()
+    return {
+        field.name: getattr(settings, field.name)
+        for field in fields(settings)
+        if getattr(settings, field.name) != getattr(default, field.name)
+    }

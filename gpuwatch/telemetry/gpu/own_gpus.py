@@ -1,0 +1,114 @@
+"""The GPUs of this rank, and what is read of them; a thread reads them while the training runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.ranks import RankFacts, loaded_torch
+from .nvml import NvmlLibrary, open_nvml
+
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True)
+class OwnGpu:
+    """A GPU that a rank uses."""
+
+    library: NvmlLibrary
+    handle: Any
+    identity: Mapping[str, Any]
+    """`index` (the driver's), `uuid`, `name`."""
+
+    def reading(self) -> dict[str, Any]:
+        """Identity and values of now."""
+        return {**self.identity, **self.library.reading(self.handle)}
+
+
+def own_gpu(facts: RankFacts, env: Mapping[str, str] | None = None) -> OwnGpu | None:
+    """The GPU that this rank computes on; None: the script uses none, or there is no driver."""
+    torch = loaded_torch()
+    if torch is not None and not torch.cuda.is_available():
+        return None
+    library = open_nvml()
+    if library is None:
+        return None
+    handle = _handle_of_torch(library, torch) or _handle_of_place(
+        library, facts.local_rank, env or os.environ
+    )
+    return OwnGpu(library, handle, library.identity(handle)) if handle is not None else None
+
+
+def watched_gpus(facts: RankFacts, env: Mapping[str, str] | None = None) -> list[OwnGpu]:
+    """The GPUs that this rank reads: local rank 0 those of all ranks of its node, where it sees them.
+
+    Where each rank sees its own alone (Slurm, one CUDA_VISIBLE_DEVICES each), every rank reads its own.
+    """
+    env = os.environ if env is None else env
+    own = own_gpu(facts, env)
+    if own is None:
+        return []
+    local_ranks = int(env.get("LOCAL_WORLD_SIZE", "") or 1)
+    visible = _visible(own.library, env)
+    if len(visible) < local_ranks or local_ranks == 1:
+        return [own]
+    if facts.local_rank != 0:
+        return []
+    handles = [_handle_of_place(own.library, place, env) for place in range(local_ranks)]
+    return [OwnGpu(own.library, each, own.library.identity(each)) for each in handles if each is not None]
+
+
+def _visible(library: NvmlLibrary, env: Mapping[str, str]) -> list[str]:
+    tokens = env.get(VISIBLE_VARIABLE)
+    if tokens is None:
+        return [str(index) for index in range(library.count())]
+    return [token.strip() for token in tokens.split(",") if token.strip()]
+
+
+def _handle_of_place(library: NvmlLibrary, place: int, env: Mapping[str, str]) -> Any:
+    """The GPU at a place of CUDA_VISIBLE_DEVICES; of a single visible one each rank's is that."""
+    visible = _visible(library, env)
+    if not visible:
+        return None
+    token = visible[place] if place < len(visible) else visible[0]
+    return library.by_index(int(token)) if token.isdecimal() else library.by_uuid(token)
+
+
+def _handle_of_torch(library: NvmlLibrary, torch: Any) -> Any:
+    """The device that torch uses now, by the UUID that torch states (2.3 and later)."""
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+    return library.by_uuid(f"GPU-{uuid}") if uuid else None
+
+
+class GpuSampler:
+    """Reads GPUs at an interval in a thread of its own: a driver that hangs never delays the training."""
+
+    def __init__(
+        self, gpus: Sequence[OwnGpu], interval_s: float, take: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self._gpus = gpus
+        self._interval_s = interval_s
+        self._take = take
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Read now and at every interval; without GPUs nothing starts."""
+        if self._gpus and self._interval_s > 0 and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="gpuwatch-gpus", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Read no more; a thread that hangs in the driver is left behind."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            for gpu in self._gpus:
+                self._take(gpu.reading())
+            self._ended.wait(self._interval_s)

@@ -1,0 +1,104 @@
+"""Statistics of a stream of numbers in bounded memory, and of a short list."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Mapping, Sequence
+
+RESERVOIR_SIZE = 1024
+"""Numbers kept for the median and the percentiles: exact up to so many, else of a uniform sample of all."""
+
+
+class Distribution:
+    """Count, total, mean, standard deviation, extremes and percentiles of all numbers added; thread-safe."""
+
+    __slots__ = (
+        "_lock",
+        "_mean",
+        "_random",
+        "_sample",
+        "_size",
+        "_squares",
+        "count",
+        "largest",
+        "smallest",
+        "total",
+    )
+
+    def __init__(self, size: int = RESERVOIR_SIZE) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.smallest = math.inf
+        self.largest = -math.inf
+        self._mean = 0.0
+        self._squares = 0.0
+        self._size = size
+        self._sample: list[float] = []
+        self._random = random.Random(0)  # noqa: S311 - of its own: the training's seed stays as it is
+        self._lock = threading.Lock()
+
+    def add(self, value: float) -> None:
+        """Take a number in."""
+        with self._lock:
+            self.count += 1
+            self.total += value
+            change = value - self._mean
+            self._mean += change / self.count
+            self._squares += change * (value - self._mean)
+            self.smallest = min(self.smallest, value)
+            self.largest = max(self.largest, value)
+            if len(self._sample) < self._size:
+                self._sample.append(value)
+            else:
+                place = int(self._random.random() * self.count)
+                if place < self._size:
+                    self._sample[place] = value
+
+    @property
+    def mean(self) -> float | None:
+        """None: nothing was added."""
+        return self._mean if self.count else None
+
+    @property
+    def std_dev(self) -> float | None:
+        """Of a sample (n - 1); 0 for one number, None for none."""
+        if not self.count:
+            return None
+        return math.sqrt(max(self._squares, 0.0) / (self.count - 1)) if self.count > 1 else 0.0
+
+    def percentile(self, share: float) -> float | None:
+        """The number below which this share (0 to 1) lies, interpolated; None: nothing was added."""
+        with self._lock:
+            return percentile(sorted(self._sample), share)
+
+    def statistics(self) -> dict[str, float]:
+        """`count`, and with at least one number `mean`, `median`, `std_dev`, `min`, `max`."""
+        found: dict[str, float] = {"count": self.count}
+        mean, median, std_dev = self.mean, self.percentile(0.5), self.std_dev
+        if mean is not None and median is not None and std_dev is not None:
+            found.update(mean=mean, median=median, std_dev=std_dev, min=self.smallest, max=self.largest)
+        return found
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Of sorted numbers, interpolated between neighbours."""
+    if not ordered:
+        return None
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def statistics_over_ranks(values: Mapping[int, float]) -> dict[str, float]:
+    """Of one number a rank: its statistics, and `min_index`, `max_index`: the ranks of the extremes."""
+    numbers = Distribution(len(values) or 1)
+    for value in values.values():
+        numbers.add(value)
+    found = numbers.statistics()
+    if values:
+        found["min_index"] = min(values, key=lambda rank: (values[rank], rank))
+        found["max_index"] = max(values, key=lambda rank: (values[rank], -rank))
+    return found

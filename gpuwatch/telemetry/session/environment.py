@@ -1,0 +1,80 @@
+"""What a session's summary keeps of its surroundings: packages, system, the command."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from typing import Any
+
+from ..base.json_files import mask_arguments
+from ..base.ranks import loaded_torch
+from ..gpu.nvml import open_nvml
+
+MAX_PACKAGES = 2000
+MAX_ARGUMENTS = 200
+
+
+def packages() -> dict[str, str]:
+    """Installed packages by name, with their versions, and `python`."""
+    from importlib import metadata  # noqa: PLC0415 - 10 ms, at the start of a session only
+
+    found = {"python": platform.python_version()}
+    for number, each in enumerate(metadata.distributions()):
+        name = each.metadata["Name"]
+        if number >= MAX_PACKAGES:
+            break
+        if name:
+            found.setdefault(str(name).lower(), str(each.version))
+    return dict(sorted(found.items()))
+
+
+def system_facts() -> dict[str, Any]:
+    """The `system` object of a summary; what cannot be found out is None."""
+    torch = loaded_torch()
+    uses_cuda = torch is not None and torch.cuda.is_available()
+    library = open_nvml() if torch is None or uses_cuda else None
+    return {
+        "hostname": socket.gethostname(),
+        "os": _os_name(),
+        "kernel": platform.release() or None,
+        "cpu_model": _cpu_model(),
+        "cpu_count": os.cpu_count(),
+        "memory_bytes": _memory_bytes(),
+        "driver": library.driver_version() if library else None,
+        "cuda": getattr(getattr(torch, "version", None), "cuda", None),
+    }
+
+
+def command() -> list[str]:
+    """The program's arguments, secrets masked."""
+    return mask_arguments([*sys.argv][:MAX_ARGUMENTS])
+
+
+def _line_of(path: str, key: str) -> str | None:
+    """The value behind `key` in a file of `key: value` or `key=value` lines."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - /proc
+            for line in file:
+                name, separator, value = line.replace("=", ":", 1).partition(":")
+                if separator and name.strip() == key:
+                    return value.strip().strip('"') or None
+    except OSError:
+        pass
+    return None
+
+
+def _os_name() -> str:
+    return _line_of("/etc/os-release", "PRETTY_NAME") or platform.system()
+
+
+def _cpu_model() -> str | None:
+    return _line_of("/proc/cpuinfo", "model name") or platform.processor() or None
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None

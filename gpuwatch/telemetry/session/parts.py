@@ -1,0 +1,44 @@
+"""The parts of other ranks and nodes: read within bounds, and waited for at the end of a session."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from .folder import SessionFolder
+from .summary import PART_FORMAT
+
+MAX_PARTS, MAX_PART_BYTES = 20_000, 8 << 20
+WAIT_FOR_PARTS_S = 5.0
+POLL_S = 0.05
+
+
+def read_parts(folder: SessionFolder) -> dict[str, dict[str, Any]]:
+    """File name -> part, of all that are readable."""
+    found = {}
+    for path in sorted(folder.parts.glob("*.json"))[:MAX_PARTS]:
+        part = _read(path)
+        if part is not None:
+            found[path.name] = part
+    return found
+
+
+def wait_for_parts(folder: SessionFolder, count: int, most_s: float = WAIT_FOR_PARTS_S) -> None:
+    """Wait a moment for the last state of so many ranks, where ranks write parts at all."""
+    until = time.monotonic() + most_s
+    while count > 0 and time.monotonic() < until:
+        parts = read_parts(folder).values()
+        if not parts or sum(part.get("final") is True for part in parts) >= count:
+            return
+        time.sleep(POLL_S)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        with path.open("rb") as file:
+            part = json.loads(file.read(MAX_PART_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return part if isinstance(part, dict) and part.get("format") == PART_FORMAT else None

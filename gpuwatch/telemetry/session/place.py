@@ -1,0 +1,80 @@
+"""The folder that a rank writes into: that of `gpuwatch run`, a new one, or the one that rank 0 has made."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Callable
+from zlib import crc32
+
+from ..base.json_files import write_text_whole
+from ..base.ranks import RankFacts
+from .folder import SessionFolder, create_session_folder, named_folder
+
+JOB_VARIABLES = (
+    "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT",
+    "TORCHELASTIC_RESTART_COUNT",
+)  # fmt: skip
+MAX_START_GAP_S = 600.0
+"""Between the start of rank 0 and of another rank; an older pointer is of another run."""
+
+
+class SessionPlace:
+    """The session folder of this rank.
+
+    Without `gpuwatch run` rank 0 makes the folder and leaves a pointer beside it. The other ranks of the job
+    look for it when they have something to write; no rank waits.
+    """
+
+    def __init__(
+        self,
+        logs: Path | None,
+        facts: RankFacts,
+        env: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        env = os.environ if env is None else env
+        self._folder = named_folder(env)
+        self.is_of_gpuwatch_run = self._folder is not None
+        self._logs = logs
+        self._facts = facts
+        self._began = clock()
+        key = "|".join(env.get(name, "") for name in JOB_VARIABLES)
+        self._pointer = None if logs is None else logs / f".session_{crc32(key.encode()):08x}"
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether this rank writes into a session folder at all."""
+        return self.is_of_gpuwatch_run or self._logs is not None
+
+    def make(self) -> SessionFolder | None:
+        """The folder, made where this is rank 0 and none was given.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if self._folder is None and self._logs is not None and self._facts.rank == 0:
+            self._folder = create_session_folder(self._logs, self._began)
+            if self._facts.world_size > 1 and self._pointer is not None:
+                write_text_whole(self._pointer, self._folder.id)
+        return self._folder
+
+    def find(self) -> SessionFolder | None:
+        """The folder if it is known by now."""
+        if self._folder is None and self._pointer is not None and self._logs is not None:
+            try:
+                is_of_this_run = self._pointer.stat().st_mtime > self._began - MAX_START_GAP_S
+                name = self._pointer.read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError):
+                return None
+            path = self._logs / name
+            if (
+                is_of_this_run
+                and name.startswith("training_")
+                and path.parent == self._logs
+                and path.is_dir()
+            ):
+                self._folder = SessionFolder.existing(path)
+        return self._folder

@@ -1,0 +1,148 @@
+"""What one rank keeps of a session: its logs, and its share of the summary, renewed while it runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from ..base.json_files import mask_secrets
+from ..base.ranks import RankFacts, stated_environment
+from .counts import CommunicationCounts, GpuCounts, WarningCounts
+from .environment import command, packages, system_facts
+from .folder import RUN_VARIABLE, SessionFolder
+from .logs import SessionLogs
+from .parts import read_parts, wait_for_parts
+from .place import SessionPlace
+from .summary import merge_parts, write_part, write_summary
+
+_LOG = logging.getLogger("gpuwatch.telemetry")
+MAX_ERROR = 2000
+"""Characters of the error in a summary."""
+WRITE_EVERY_S = 15.0
+"""Of the summary or the part while steps arrive: a SIGKILL loses no more."""
+
+
+class SessionRecorder:
+    """The session of one rank.
+
+    Rank 0 writes the three logs, and the summary unless `gpuwatch run` does; every other rank a part.
+    A folder that cannot be written is logged once and never ends the training.
+    """
+
+    def __init__(
+        self, place: SessionPlace, facts: RankFacts, *, wall: Callable[[], float] = time.time
+    ) -> None:
+        self.logs: SessionLogs | None = None
+        self.communication = CommunicationCounts(facts.rank)
+        self.gpus = GpuCounts(facts.host)
+        self.warnings = WarningCounts(facts.rank, wall)
+        self._place = place
+        self._facts = facts
+        self._wall = wall
+        self._began = wall()
+        self._known: dict[str, Any] = {}
+        self._written = 0.0
+        self._has_failed = False
+
+    @property
+    def folder(self) -> SessionFolder | None:
+        """The session folder, if it is known by now."""
+        return self._place.find()
+
+    @property
+    def id(self) -> str | None:
+        """The session id, if it is known by now."""
+        folder = self.folder
+        return folder.id if folder else None
+
+    def start(self, known: Mapping[str, Any]) -> None:
+        """Open the session with what is known: keys of the summary."""
+        run_id = os.environ.get(RUN_VARIABLE) or None
+        self._known = {
+            "run_id": run_id,
+            **known,
+            "start": self._began,
+            "status": "running",
+            "command": command(),
+        }
+        self._known["environment"] = mask_secrets(stated_environment())
+        self._known["configuration"] = mask_secrets(self._known.get("configuration") or {})
+        if self._facts.rank == 0:
+            self._known.update(packages=packages(), system=system_facts())
+        if not self._place.is_wanted or self._facts.rank != 0:
+            return
+        try:
+            folder = self._place.make()
+            if folder is None:
+                return
+            logs = SessionLogs(folder, self._facts.rank)
+            is_restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") not in {"", "0"}
+            if logs.claim(is_restart=is_restart):
+                self.logs = logs
+                logs.started({**self._known, "id": folder.id})
+        except OSError as error:
+            self._report(error)
+
+    def update(self, known: Mapping[str, Any]) -> None:
+        """Add what became known: keys of the summary."""
+        self._known.update(known)
+
+    def is_due(self) -> bool:
+        """Whether the summary or part is to be written again."""
+        return self._wall() - self._written >= WRITE_EVERY_S
+
+    def write(self, known: Mapping[str, Any], *, is_final: bool = False) -> None:
+        """Write the summary or this rank's part, with what is known now."""
+        self._written = self._wall()
+        self._known.update(known)
+        folder = self._place.find()
+        if folder is None:
+            return
+        facts = {**self._known, "end": self._wall(), "writer": self._known.get("writer")}
+        facts["communication"] = self.communication.entries(facts.get("step_seconds"))
+        facts["warnings"], facts["gpus"] = (
+            self.warnings.entries(),
+            self.gpus.entries() or facts.get("gpus") or [],
+        )
+        facts.pop("step_seconds", None)
+        try:
+            if self._facts.rank == 0 and not self._place.is_of_gpuwatch_run:
+                self._write_summary(folder, facts, is_final=is_final)
+            else:
+                part = {"rank": self._facts.rank, "final": is_final, **facts}
+                write_part(folder.rank_part(self._facts.rank), part)
+        except OSError as error:
+            self._report(error)
+
+    def finish(self, status: str, known: Mapping[str, Any], error: str | None = None) -> None:
+        """Write the last state, and close the logs."""
+        self.write({**known, "status": status, "error": error}, is_final=True)
+        if self.logs is not None:
+            self.logs.ended(status)
+
+    def _write_summary(self, folder: SessionFolder, facts: Mapping[str, Any], *, is_final: bool) -> None:
+        if is_final and facts["status"] == "completed":
+            wait_for_parts(folder, self._facts.world_size - 1)
+        parts = read_parts(folder)
+        own = {**facts, "id": folder.id, "parts": sorted(parts)}
+        merged = merge_parts(own, list(parts.values()))
+        if merged["node_count"] is None:
+            merged["node_count"] = len({each.get("node") for each in merged["ranks"]}) or None
+        write_summary(folder, merged)
+
+    def _report(self, error: OSError) -> None:
+        if not self._has_failed:
+            _LOG.warning("the session folder cannot be written, the training goes on: %s", error)
+        self._has_failed = True
+
+
+def status_of(error: BaseException | None) -> tuple[str, str | None]:
+    """The status of a session that ends with this exception, and its text."""
+    if error is None or (isinstance(error, SystemExit) and error.code in {None, 0}):
+        return "completed", None
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", "KeyboardInterrupt"
+    return "failed", f"{type(error).__name__}: {error}"[:MAX_ERROR]

@@ -1,0 +1,1 @@
+"""`TelemetryTracker`: what a training loop calls."""

@@ -1,0 +1,96 @@
+"""What a script tells of its run at the start, as keys of the session's summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..base.json_files import as_mapping
+from ..base.ranks import RankFacts, loaded_torch, process_group
+from ..training.flops import peak_flops, transformer_flops_per_token
+from ..training.model_facts import model_facts
+from ..training.steps import Flops
+
+WRITER = "gpuwatch.telemetry 0.1.0"
+
+
+@dataclass
+class RunFacts:
+    """Facts of a run; what is left out is unknown."""
+
+    model: Any = None
+    """The torch module; its parameters are counted."""
+    total_steps: int | None = None
+    configuration: Any = None
+    """A mapping or an object with attributes: kept in the summary, secrets masked."""
+    model_name: str | None = None
+    mixed_precision: str | None = None
+    """`bf16`, `fp16` or `no`."""
+    global_batch_size: int | None = None
+    per_device_batch_size: int | None = None
+    gradient_accumulation_steps: int | None = None
+    sequence_length: int | None = None
+    parameters: int | None = None
+    """Parameters that work on a token, where the module does not show them (sharded, mixture of experts)."""
+    layers: int | None = None
+    hidden_size: int | None = None
+    flops_per_token: float | None = None
+    """Of forward and backward; by default from the parameters and the shape."""
+    peak_flops: float | None = None
+    """Dense FLOP/s of one GPU; by default from its name."""
+    data_parallel_size: int | None = None
+    """Ranks that read different samples; the world size by default."""
+    forced_single_gpu: bool | None = None
+
+    def known(self, facts: RankFacts, run_name: str | None) -> dict[str, Any]:
+        """The keys of the summary."""
+        group = process_group()
+        model = model_facts(self.model, self.model_name) if self.model is not None else {}
+        if self.model_name:
+            model["name"] = self.model_name
+        uses_gpu = uses_cuda()
+        return {
+            "writer": WRITER,
+            "name": run_name,
+            "mode": "multi" if facts.world_size > 1 else "single",
+            "forced_single_gpu": self.forced_single_gpu,
+            "world_size": facts.world_size,
+            "gpu_count": facts.world_size if uses_gpu else 0,
+            "backend": group.backend if group else None,
+            "mixed_precision": self.mixed_precision,
+            "model": model,
+            "batch": {
+                "global_size": self.global_batch_size,
+                "per_device_size": self.per_device_batch_size,
+                "gradient_accumulation_steps": self.gradient_accumulation_steps,
+                "sequence_length": self.sequence_length,
+            },
+            "total_steps": self.total_steps,
+            "configuration": as_mapping(self.configuration),
+        }
+
+    def flops(self, facts: RankFacts) -> Flops:
+        """What MFU is computed from."""
+        parameters: float | None = self.parameters
+        if parameters is None and self.model is not None:
+            parameters = sum(each.numel() for each in self.model.parameters())
+        per_token = self.flops_per_token
+        if per_token is None and parameters:
+            per_token = transformer_flops_per_token(
+                parameters, self.layers, self.hidden_size, self.sequence_length
+            )
+        return Flops(per_token, self.peak_flops or own_peak_flops(), facts.world_size)
+
+
+def uses_cuda() -> bool:
+    """Whether the script's torch computes on CUDA or ROCm devices."""
+    torch = loaded_torch()
+    return torch is not None and bool(torch.cuda.is_available())
+
+
+def own_peak_flops() -> float | None:
+    """The peak of this rank's GPU by its name; None: no GPU, or one that the table does not have."""
+    torch = loaded_torch()
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return peak_flops(torch.cuda.get_device_name())

@@ -1,0 +1,305 @@
+"""`TelemetryTracker`: timers and summaries of a rank, and the steps of its training in a session folder."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import sys
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Callable
+
+from ..base.json_files import as_number
+from ..base.ranks import identify, process_group
+from ..base.settings import TelemetrySettings
+from ..gpu.own_gpus import GpuSampler, watched_gpus
+from ..session.place import SessionPlace
+from ..session.recorder import SessionRecorder, status_of
+from ..training.steps import Flops, StepTotals, StepValues
+from .model_checks import ModelChecks
+from .rank_tracker import allocator_memory
+from .run_facts import RunFacts
+from .step_log import StepLog
+
+MAX_EVALUATIONS = 1000
+
+
+class TelemetryTracker(ModelChecks):
+    """Timers, memory and temperature of a rank; with `step` also its training, kept in a session folder.
+
+    Use it as a context manager, or call `finish` at the end: an exception then ends the session as failed.
+    What cannot be measured or written never ends the training.
+    """
+
+    def __init__(
+        self,
+        settings: TelemetrySettings | None = None,
+        *,
+        logs_dir: str | os.PathLike[str] | None = "logs",
+        output_dir: str | os.PathLike[str] | None = None,
+        logger: logging.Logger | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Make a tracker; nothing is written before `start` or the first `step`.
+
+        Args:
+            settings: What is collected and logged, and how often.
+            logs_dir: Where session folders are made; None: none, except in a run of `gpuwatch run`.
+            output_dir: Where the `telemetry_callback_*` files go.
+            logger: Takes the steps and summaries; by default that of `setup_rank_logging`, if it was called.
+            clock: Seconds.
+        """
+        super().__init__(settings, output_dir=output_dir, logger=logger, clock=clock)
+        self._logs_dir = None if logs_dir is None else Path(logs_dir)
+        self.totals = StepTotals()
+        self.flops = Flops()
+        self.total_steps: int | None = None
+        self.recorder = SessionRecorder(SessionPlace(None, self.facts, env={}), self.facts)
+        self._log: StepLog | None = None
+        self._sampler: GpuSampler | None = None
+        self._metrics: dict[str, Any] = {}
+        self._step_began = self._microstep_began = self._began
+        self._paused_s = 0.0
+        self._evaluations: list[dict[str, Any]] = []
+        self._is_finished = False
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session, once it has started on this rank."""
+        return self.recorder.id
+
+    def start(self, model: Any = None, **facts: Any) -> None:
+        """Open the session, after `init_process_group`; else the first `step` does it.
+
+        Args:
+            model: The torch module that is trained.
+            facts: The fields of `RunFacts`: `total_steps`, `configuration`, `model_name`, ...
+
+        Raises:
+            TypeError: a fact has no such name.
+        """
+        run = RunFacts(model=model, **facts)
+        if self._log is not None:
+            return
+        self.facts = identify()  # a process group may have come since
+        place = SessionPlace(self._logs_dir if self.is_collecting else None, self.facts)
+        self.recorder = SessionRecorder(place, self.facts)
+        self.totals = StepTotals(run.data_parallel_size or self.facts.world_size)
+        self.total_steps, self.flops = run.total_steps, run.flops(self.facts)
+        known = run.known(self.facts, self.settings.run_name)
+        gpus = (
+            watched_gpus(self.facts) if self.settings.gpu_snapshot_interval > 0 and self.is_collecting else []
+        )
+        known["gpus"] = [{"node": self.facts.host, **gpu.reading()} for gpu in gpus]
+        if self.is_collecting:
+            self.recorder.start(known)
+        self._log = StepLog(self.recorder, self.facts, self.settings, self._rank_logger())
+        self._log.opened(process_group())
+        self._sampler = GpuSampler(gpus, self.settings.gpu_snapshot_interval, self._log.gpu)
+        self._sampler.start()
+        _finish_at_exit(self)
+        if model is not None and self.settings.log_model_summary:
+            self._log.model(model)
+        self._write()
+        self._step_began = self._microstep_began = self._clock()
+
+    def step(
+        self,
+        step: int | None = None,
+        *,
+        loss: Any = None,
+        learning_rate: float | None = None,
+        grad_norm: Any = None,
+        samples: float | None = None,
+        tokens: float | None = None,
+        epoch: float | None = None,
+        **metrics: Any,
+    ) -> None:
+        """End an optimizer step, and log it where it is due.
+
+        Args:
+            step: Its number; counted from 1 where it is left out.
+            loss: A number, or a tensor, which is read only where the step is logged.
+            learning_rate: Of the step.
+            grad_norm: As the loss.
+            samples: That this rank has read for the step, of all its micro-steps.
+            tokens: As the samples.
+            epoch: Epochs done, with a fraction.
+            metrics: Further numbers, kept with the newest metrics.
+        """
+        if self._log is None:
+            self.start()
+        if self._log is None or not self.is_collecting:
+            return
+        now = self._clock()
+        duration = max(0.0, now - self._step_began - self._paused_s)
+        self._step_began, self._microstep_began, self._paused_s = now, now, 0.0
+        self._timers.add("steps", duration)
+        last = self.totals.last
+        number = (last.step + 1 if last else 1) if step is None else step
+        loss, grad_norm = _detached(loss), _detached(grad_norm)
+        values = StepValues(number, duration, loss, learning_rate, grad_norm, samples, tokens, epoch)
+        self.totals.add(values)
+        self._log.check(values)
+        if metrics:
+            self._metrics.update(metrics)
+        if self.settings.is_logged(number):
+            self.log_step()
+        if number % self.settings.performance_log_steps == 0:
+            self._log.performance(self.totals)
+            self._write()
+        elif self.recorder.is_due():
+            self._write()
+
+    def log_step(self) -> None:
+        """Log the newest step now, whatever the interval says."""
+        if self._log is None or self.totals.last is None:
+            return
+        line = self._log.step(self.totals, self.flops, self.total_steps)
+        self._metrics.update({name: value for name, value in line.items() if value is not None})
+        if self.settings.track_gpu_temperature:
+            self.record_gpu_temperature()
+
+    def microstep(self) -> None:
+        """End a micro-step of gradient accumulation: the timer `microsteps`."""
+        now = self._clock()
+        self._timers.add("microsteps", now - self._microstep_began)
+        self._microstep_began = now
+
+    @contextlib.contextmanager
+    def epoch(self) -> Iterator[None]:
+        """Time an epoch, and log its last step where `logging_strategy` is `epoch`."""
+        with self.timer("epochs"):
+            yield
+        if self.settings.logging_strategy == "epoch":
+            self.log_step()
+
+    @contextlib.contextmanager
+    def pause(self, name: str = "pause") -> Iterator[None]:
+        """Time what is no part of a step (`evaluation`, `checkpoint`): the step time does not count it."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            spent = self._clock() - began
+            self._paused_s += spent
+            self._timers.add(name, spent)
+
+    def evaluation(self, results: Mapping[str, Any], step: int | None = None) -> None:
+        """Log the results of an evaluation."""
+        numbers = {str(name): as_number(value) for name, value in results.items()}
+        known = {name: value for name, value in numbers.items() if value is not None}
+        if step is None and self.totals.last is not None:
+            step = self.totals.last.step
+        self._evaluations = [
+            *self._evaluations[1 - MAX_EVALUATIONS :], {"step": step, "time": time.time(), "results": known},
+        ]  # fmt: skip
+        self.recorder.update({"evaluation": known, "evaluations": self._evaluations})
+        if self._log is not None:
+            self._log.evaluation(known)
+
+    def communication(
+        self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
+    ) -> None:
+        """Count communication operations; the sums are logged with the next logged step."""
+        if self._log is not None:
+            self._log.communication(operation, size_bytes, duration_s, count)
+        else:
+            self.recorder.communication.add(operation, size_bytes, duration_s, count)
+
+    def warn(self, name: str, text: str) -> None:
+        """Count a warning by its class, and log it: the first of a class, others at most once a minute."""
+        if self._log is not None:
+            self._log.warn(name, text)
+        else:
+            self.recorder.warnings.add(name, text)
+
+    def finish(self, status: str = "completed", error: str | None = None, *, is_alone: bool = False) -> None:
+        """End the session; later calls do nothing.
+
+        Args:
+            status: `completed`, `failed` or `interrupted`.
+            error: What the session failed of.
+            is_alone: Other ranks may be gone: no collective for `collect_telemetry_for_all_ranks`.
+        """
+        if self._is_finished:
+            return
+        self._is_finished = True
+        if self._sampler is not None:
+            self._sampler.stop()
+        if self._log is not None:
+            self._log.flush_communication()
+            self.recorder.finish(status, self._known(), error)
+        self.save(self._metrics)
+        is_gathering = self.settings.collect_telemetry_for_all_ranks and self._files is not None
+        if is_gathering and status == "completed" and not is_alone:
+            self.save_all_ranks()
+
+    def __enter__(self) -> TelemetryTracker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.finish(*status_of(error))
+
+    def _rank_logger(self) -> logging.Logger | None:
+        if self._logger is None:
+            logger = logging.getLogger(f"rank_{self.facts.rank}")
+            self._logger = logger if logger.handlers else None
+        return self._logger
+
+    def _write(self) -> None:
+        self.recorder.write(self._known())
+        if self.totals.steps:
+            self.save(self._metrics)
+
+    def _known(self) -> dict[str, Any]:
+        """What the summary gets of this rank as of now."""
+        elapsed = self._clock() - self._began
+        known = self.totals.summary(elapsed, self.flops)
+        peak = (allocator_memory() or ({}, {}))[1].get("allocated")
+        summary = self.get_summary()
+        kinds = (("timers", "cpu"), ("cuda_timers", "cuda"))
+        keys = ("count", "mean", "total", "min", "max")
+        known["timers"] = {
+            name: {**{key: each.get(key) for key in keys}, "kind": kind}
+            for part, kind in kinds
+            for name, each in summary[part].items()
+        }
+        known["ranks"] = [{
+            "rank": self.facts.rank,
+            "local_rank": self.facts.local_rank,
+            "node": self.facts.host,
+            "pid": self.facts.pid,
+            "gpu_index": self._gpu.identity.get("index") if self._gpu else None,
+            "steps": self.totals.steps,
+            "step_time_mean_s": self.totals.times.mean,
+            "peak_memory_bytes": None if peak is None else round(peak * 2**20),
+            "exit_code": None,
+            "log": None,
+        }]  # fmt: skip
+        return {**known, "duration_s": elapsed, "step_seconds": self.totals.all.seconds}
+
+
+def _detached(value: Any) -> Any:
+    """A tensor without its graph, which would hold the activations."""
+    detach = getattr(value, "detach", None)
+    return detach() if callable(detach) else value
+
+
+def _finish_at_exit(tracker: Any) -> None:
+    """Have a tracker end its session with the interpreter, unless it has or is gone by then."""
+    atexit.register(_finish, weakref.ref(tracker))
+
+
+def _finish(reference: Any) -> None:
+    tracker = reference()
+    if tracker is not None:
+        error = getattr(sys, "last_value", None)  # the interpreter leaves an uncaught exception there
+        tracker.finish(*status_of(error), is_alone=True)

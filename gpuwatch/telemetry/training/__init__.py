@@ -1,0 +1,1 @@
+"""What a training loop tells: steps, gradients, model, data, and what is wrong with them."""

@@ -1,0 +1,92 @@
+"""What must be equal on all ranks, and what must not: parameters, gradients, samples. All are collectives."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..base.ranks import all_gather, loaded_torch
+
+MAX_NAMED_SAMPLES = 100
+CHUNK_NUMBERS = 1 << 22
+"""Of a tensor that are hashed at a time: 32 MB of weights beside it."""
+
+
+@dataclass(frozen=True)
+class RankDifference:
+    """A tensor that is not the same on all ranks."""
+
+    name: str
+    ranks: list[int]
+    """Those that differ from most; where no value is the most frequent, all but rank 0."""
+
+
+@dataclass(frozen=True)
+class ShardingReport:
+    """Which rank has read which samples."""
+
+    counts: list[int]
+    """Samples by rank, repetitions included."""
+    distinct: int
+    """Different samples of all ranks."""
+    overlaps: dict[str, list[int]]
+    """Samples that several ranks have read, and those ranks; at most 100 are named."""
+    overlap_count: int
+
+    @property
+    def is_disjoint(self) -> bool:
+        """No sample on two ranks. A sampler that pads the last batch repeats up to world size - 1."""
+        return self.overlap_count == 0
+
+
+def tensor_checksum(tensor: Any) -> int:
+    """A checksum of a tensor's bits, computed where it lies: equal bits give equal sums, also of NaN."""
+    torch = loaded_torch()
+    flat = tensor.detach().contiguous().view(-1)
+    flat = flat.to(torch.uint8) if flat.dtype == torch.bool else flat.view(torch.uint8)
+    total = 0
+    for start in range(0, flat.numel(), CHUNK_NUMBERS):
+        part = flat[start : start + CHUNK_NUMBERS].to(torch.int64)
+        places = torch.arange(1, part.numel() + 1, device=part.device, dtype=torch.int64)
+        weights = places * 2654435761 % 4294967291
+        total = (total * 1000003 + int((part * weights).sum()) + int(part.sum())) % (1 << 61)
+    return total
+
+
+def differences_across_ranks(
+    model: Any, kind: Literal["parameters", "gradients"] = "parameters"
+) -> list[RankDifference]:
+    """Parameters or gradients whose bits are not equal on all ranks, in the model's order.
+
+    Of replicas (DDP) none may differ after a step; sharded ones (FSDP, ZeRO-3, tensor parallel) always do.
+    """
+    tensors = ((name, each if kind == "parameters" else each.grad) for name, each in model.named_parameters())
+    own = {name: None if each is None else tensor_checksum(each) for name, each in tensors}
+    return different_sums(all_gather(own))
+
+
+def different_sums(by_rank: list[dict[str, int | None]]) -> list[RankDifference]:
+    """Names whose sums differ, and the ranks that differ from most."""
+    found = []
+    names = list(dict.fromkeys(name for sums in by_rank for name in sums))
+    for name in names:
+        sums = [each.get(name, "missing") for each in by_rank]
+        counts = Counter(sums).most_common(2)
+        if len(counts) > 1:
+            usual = sums[0] if counts[0][1] == counts[1][1] else counts[0][0]
+            found.append(RankDifference(name, [rank for rank, value in enumerate(sums) if value != usual]))
+    return found
+
+
+def check_sharding(sample_ids: Iterable[Any]) -> ShardingReport:
+    """Compare the ids of the samples that each rank has read, for example those of an epoch."""
+    by_rank = all_gather([str(each) for each in sample_ids])
+    readers: dict[str, set[int]] = defaultdict(set)
+    for rank, ids in enumerate(by_rank):
+        for each in ids:
+            readers[each].add(rank)
+    shared = [name for name, ranks in readers.items() if len(ranks) > 1]
+    overlaps = {name: sorted(readers[name]) for name in shared[:MAX_NAMED_SAMPLES]}
+    return ShardingReport([len(ids) for ids in by_rank], len(readers), overlaps, len(shared))

@@ -1,0 +1,121 @@
+"""The parameters of a model: table, counts, memory, summary. Needs a torch module, or what looks like one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BYTES_OF_DTYPE: Mapping[str, float] = {
+    "float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2,
+    "int8": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int4": 0.5, "nf4": 0.5,
+}  # fmt: skip
+SHORT_DTYPES = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+}
+MAX_TABLE_ROWS = 200
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """One parameter of a model."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    count: int
+    is_trainable: bool
+
+
+def parameter_table(model: Any) -> list[ParameterRow]:
+    """Name, shape, data type and count of every parameter, in the model's order."""
+    return [
+        ParameterRow(
+            name,
+            tuple(each.shape),
+            str(each.dtype).replace("torch.", ""),
+            each.numel(),
+            bool(each.requires_grad),
+        )
+        for name, each in model.named_parameters()
+    ]
+
+
+def parameter_table_text(model: Any, most: int = MAX_TABLE_ROWS) -> str:
+    """The table as aligned text with its totals; at most so many rows."""
+    rows = parameter_table(model)
+    shown = [
+        (
+            row.name,
+            "x".join(map(str, row.shape)) or "scalar",
+            row.dtype,
+            f"{row.count:,}",
+            "" if row.is_trainable else "frozen",
+        )
+        for row in rows[:most]
+    ]
+    widths = [max((len(row[column]) for row in shown), default=0) for column in range(4)]
+    lines = []
+    for name, shape, dtype, count, note in shown:
+        cells = (
+            f"{name:<{widths[0]}}",
+            f"{shape:>{widths[1]}}",
+            f"{dtype:<{widths[2]}}",
+            f"{count:>{widths[3]}}",
+        )
+        lines.append("  ".join((*cells, note)).rstrip())
+    if len(rows) > most:
+        lines.append(f"... {len(rows) - most} more parameters")
+    total = sum(row.count for row in rows)
+    trainable = sum(row.count for row in rows if row.is_trainable)
+    lines.append(f"{total:,} parameters, {trainable:,} trainable, {model_memory_mb(model):.1f} MB")
+    return "\n".join(lines)
+
+
+def dtype_bytes(dtype: Any) -> float:
+    """Bytes of one number of a data type, by its name (`float32`, `bf16`) or as torch's.
+
+    Raises:
+        ValueError: it is not known.
+    """
+    name = str(dtype).replace("torch.", "").lower()
+    name = SHORT_DTYPES.get(name, name)
+    if name not in BYTES_OF_DTYPE:
+        raise ValueError(f"no data type {dtype!r}: it is one of {', '.join(BYTES_OF_DTYPE)}")
+    return BYTES_OF_DTYPE[name]
+
+
+def model_memory_mb(model: Any, dtype: Any = None) -> float:
+    """Memory of the parameters in MB (10^6 bytes): as stored, or as all would be in one data type.
+
+    Raises:
+        ValueError: the data type is not known.
+    """
+    if dtype is not None:
+        return float(sum(each.numel() for each in model.parameters())) * dtype_bytes(dtype) / 1e6
+    return float(sum(each.numel() * each.element_size() for each in model.parameters())) / 1e6
+
+
+def model_facts(model: Any, name: str | None = None) -> dict[str, Any]:
+    """The `model` object of a session's summary."""
+    rows = parameter_table(model)
+    dtypes = sorted({row.dtype for row in rows})
+    return {
+        "name": name
+        or getattr(getattr(model, "config", None), "_name_or_path", None)
+        or type(model).__name__,
+        "parameters": sum(row.count for row in rows),
+        "trainable_parameters": sum(row.count for row in rows if row.is_trainable),
+        "dtype": ", ".join(dtypes) or None,
+        "memory_bytes": round(model_memory_mb(model) * 1e6),
+    }
+
+
+def model_summary(model: Any) -> str:
+    """The architecture as torch prints it, the table and the memory in other data types."""
+    sizes = ", ".join(f"{name} {model_memory_mb(model, name):.1f} MB" for name in ("fp32", "bf16", "int8"))
+    return f"{model}\n{parameter_table_text(model)}\nParameters alone would take: {sizes}"

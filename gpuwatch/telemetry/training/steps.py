@@ -1,0 +1,140 @@
+"""The steps of a training added up: times, rates, losses, MFU. Pure; the clock is the caller's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..measures.distribution import Distribution
+
+STEP_SAMPLE = 8192
+"""Step times kept for the percentiles."""
+
+
+@dataclass
+class StepValues:
+    """What a training loop tells of one optimizer step; samples and tokens are those of this rank."""
+
+    step: int
+    duration_s: float
+    loss: Any = None
+    """A number or a tensor, which is read only where the step is logged."""
+    learning_rate: float | None = None
+    grad_norm: Any = None
+    samples: float | None = None
+    tokens: float | None = None
+    epoch: float | None = None
+
+
+@dataclass
+class StepWindow:
+    """Sums since the last logged line."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    samples: float = 0.0
+    tokens: float = 0.0
+
+    def add(self, values: StepValues) -> None:
+        """Take a step in."""
+        self.steps += 1
+        self.seconds += values.duration_s
+        self.samples += values.samples or 0.0
+        self.tokens += values.tokens or 0.0
+
+    def rate(self, amount: float) -> float | None:
+        """Per second of step time; None where nothing was told."""
+        return amount / self.seconds if amount and self.seconds > 0 else None
+
+
+@dataclass
+class Flops:
+    """What MFU needs: the model's arithmetic and the GPUs' peak."""
+
+    per_token: float | None = None
+    peak_per_gpu: float | None = None
+    ranks: int = 1
+    """GPUs that share the tokens of all data-parallel ranks: the world size."""
+
+    def mfu(self, tokens_per_s: float | None) -> float | None:
+        """Share of the peak, 0 to 1, at so many tokens a second of the whole job; None: unknown."""
+        if not tokens_per_s or not self.per_token or not self.peak_per_gpu:
+            return None
+        return tokens_per_s * self.per_token / (self.ranks * self.peak_per_gpu)
+
+
+class StepTotals:
+    """All steps of a session, and the windows since the last step line and the last performance line."""
+
+    def __init__(self, data_parallel: int = 1) -> None:
+        self.data_parallel = data_parallel
+        """Ranks that read different samples: what one tells is multiplied by it."""
+        self.steps = 0
+        self.first_step: int | None = None
+        self.last: StepValues | None = None
+        self.times = Distribution(STEP_SAMPLE)
+        self.all = StepWindow()
+        self.since_line = StepWindow()
+        self.since_performance = StepWindow()
+        self.final_loss: float | None = None
+        self.best_loss: float | None = None
+        self.final_grad_norm: float | None = None
+
+    def add(self, values: StepValues) -> None:
+        """Take a step in."""
+        self.steps += 1
+        if self.first_step is None:
+            self.first_step = values.step
+        self.last = values
+        self.times.add(values.duration_s)
+        for window in (self.all, self.since_line, self.since_performance):
+            window.add(values)
+
+    def take_loss(self, loss: float | None) -> None:
+        """A loss that was read; NaN and Inf are no final and no best loss."""
+        if loss is not None and math.isfinite(loss):
+            self.final_loss = loss
+            self.best_loss = loss if self.best_loss is None else min(loss, self.best_loss)
+
+    def job_rate(self, window: StepWindow, amount: float) -> float | None:
+        """Per second, of all data-parallel ranks."""
+        rate = window.rate(amount)
+        return None if rate is None else rate * self.data_parallel
+
+    def eta_s(self, total_steps: int | None) -> float | None:
+        """Seconds until the last step at the pace of the window; None: the total is not known."""
+        if total_steps is None or self.last is None or not self.since_line.steps:
+            return None
+        left = max(0, total_steps - self.last.step)
+        return left * self.since_line.seconds / self.since_line.steps
+
+    def summary(self, elapsed_s: float, flops: Flops) -> dict[str, Any]:
+        """The keys of a summary that follow from steps; `elapsed_s` counts everything, also evaluation."""
+        last, times = self.last, self.times
+        statistics = times.statistics()
+        percentiles = {f"p{number}": times.percentile(number / 100) for number in (50, 95, 99)}
+        median = percentiles["p50"]
+
+        def overall(amount: float) -> float | None:
+            return amount * self.data_parallel / elapsed_s if amount and elapsed_s > 0 else None
+
+        return {
+            "steps": self.steps,
+            "last_step": last.step if last else None,
+            "epochs": last.epoch if last else None,
+            "steps_per_s": self.steps / elapsed_s if self.steps and elapsed_s > 0 else None,
+            "steady_steps_per_s": 1.0 / median if median else None,
+            "samples_per_s": overall(self.all.samples),
+            "tokens_per_s": overall(self.all.tokens),
+            "step_time_s": {
+                **{key: statistics.get(key) for key in ("count", "mean", "std_dev", "min", "max")},
+                **percentiles,
+            },
+            "mfu_step": flops.mfu(self.job_rate(self.all, self.all.tokens)),
+            "mfu_overall": flops.mfu(overall(self.all.tokens)),
+            "final_loss": self.final_loss,
+            "best_loss": self.best_loss,
+            "final_learning_rate": last.learning_rate if last else None,
+            "final_grad_norm": self.final_grad_norm,
+        }

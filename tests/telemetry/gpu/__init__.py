@@ -1,0 +1,1 @@
+"""NVML through ctypes, on the fake driver."""

@@ -1,0 +1,63 @@
+"""What `import gpuwatch.telemetry` brings into a training process."""
+
+from __future__ import annotations
+
+import ast
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.cluster import ROOT
+
+SOURCES = sorted((ROOT / "gpuwatch" / "telemetry").rglob("*.py"))
+USE = "from gpuwatch.telemetry import TelemetrySettings, TelemetryTracker, setup_rank_logging"
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = f"{USE}\nimport sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    found = {name.partition(".")[0] for name in done.stdout.split()}
+    assert (
+        found & {"torch", "textual", "rich", "paramiko", "numpy", "msgspec", "yaml", "click", "psutil"}
+        == set()
+    )
+    ours = {name for name in done.stdout.split() if name.startswith("gpuwatch.")}
+    assert {name for name in ours if not name.startswith("gpuwatch.telemetry")} == set()
+
+
+def test_every_public_name_is_there() -> None:
+    code = "import gpuwatch.telemetry as t\nfor name in t.__all__: getattr(t, name)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT / "gpuwatch")))
+def test_a_source_parses_as_python_3_8_and_imports_the_library_alone(file: Path) -> None:
+    tree = ast.parse(file.read_text(), feature_version=(3, 8))
+    absolute = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
+    named = {str(node.module).partition(".")[0] for node in absolute}
+    named |= {
+        alias.name.partition(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names
+    }
+    assert "gpuwatch" not in named, "the wheel of the library has no other part"
+
+
+def cpu_s(code: str) -> float:
+    """User and system seconds of a program, the best of some runs."""
+    best = float("inf")
+    for _ in range(9):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return best
+
+
+@pytest.mark.long
+def test_the_import_costs_little() -> None:
+    """torch imports the same modules of the standard library, and many more."""
+    nothing, standard = cpu_s("pass"), cpu_s("import ctypes, dataclasses, json, logging, socket, tempfile")
+    assert cpu_s("import gpuwatch.telemetry") - nothing <= 0.05
+    assert cpu_s(USE) - nothing <= 3 * (standard - nothing)
