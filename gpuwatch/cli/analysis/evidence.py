@@ -59,6 +59,11 @@ def _node_options(command: Callable[..., int]) -> Callable[..., int]:
     show_default=True,
     help="Lines around the evidence, or all lines of the job's logs.",
 )
+@click.option(
+    "--artifacts",
+    is_flag=True,
+    help="Also TensorBoard events, profiler traces, telemetry and configuration of the job's folders.",
+)
 @click.option("--no-stacks", is_flag=True, help="Do not sample the stacks of ranks that still run.")
 @click.option(
     "--wait",
@@ -72,6 +77,7 @@ def evidence(
     out: Path,
     job: str | None,
     extent: str,
+    artifacts: bool,
     no_stacks: bool,
     wait_s: float | None,
     **given: Any,  # noqa: ANN401 - the source options, as click parsed them
@@ -97,9 +103,16 @@ def evidence(
     if out.is_dir():
         raise Refusal([f"{out}: a folder; -o names the zip file"])
     with leaving_politely():
-        return bundle_session(
-            {"named": named, **given}, out, incident, job, extent, wait_s, stacks=not no_stacks
-        )
+        if named is not None and Path(named).is_dir():
+            from gpuwatch.cli.analysis.evidence_folder import bundle_folder
+
+            if job is not None:
+                raise click.UsageError("--job is for a live cluster; a folder holds one job.")
+            return bundle_folder(Path(named), out, incident, whole_logs=extent == "all", artifacts=artifacts)
+        if artifacts:
+            raise click.UsageError("--artifacts needs a folder of this machine as SOURCE.")
+        given["named"] = named
+        return bundle_session(given, out, incident, job, extent, wait_s, stacks=not no_stacks)
 
 
 def split_words(words: tuple[str, ...], *, with_source: bool) -> tuple[str | None, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,14 +10,14 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.incidents.markdown import as_markdown
-from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
-from gpuwatch.report.evidence.bundle_file import BundleEntry, log_name, one_line, safe_name
+from gpuwatch.report.evidence.bundle_file import BundleEntry, log_name, safe_name
 from gpuwatch.report.evidence.environment import environment_facts, environment_text, safe
 from gpuwatch.report.evidence.gpu_values import gpu_values
+from gpuwatch.report.evidence.index import cell
 from gpuwatch.report.hang.stacks import stacks_facts, stacks_lines
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts, outside
 from gpuwatch.report.once.health import placed_conditions
@@ -55,9 +54,9 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
     """All but the index. `now`: monotonic, `wall`: unix seconds of the same instant."""
     subject, fleet = found.subject, found.fleet
     if subject.incidents:
-        yield _text("summary.md", summary(subject), "the incident in Markdown, for a chat or a ticket")
+        yield text_entry("summary.md", summary(subject), "the incident in Markdown, for a chat or a ticket")
     facts = bundle_facts(found, now, wall)
-    yield _json("incident.json", facts, "the incidents and alerts, as in `gpuwatch once --json`")
+    yield json_entry("incident.json", facts, "the incidents and alerts, as in `gpuwatch once --json`")
     yield from _logs(found)
     if found.hang is not None:
         yield from _hang(found.hang)
@@ -70,10 +69,10 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
     )
     for name in subject.nodes:
         about = "" if name != subject.nodes[0] else "the nodes as they are now, as in `gpuwatch once --json`"
-        yield _json(f"nodes/{safe_name(name)}.json", node_facts(fleet.nodes[name], now), about)
+        yield json_entry(f"nodes/{safe_name(name)}.json", node_facts(fleet.nodes[name], now), about)
     environment = environment_facts(fleet, subject.nodes, found.settings, subject.job)
-    yield _json("environment.json", environment, "versions, environment, limits and commands of ranks")
-    yield _text("environment.md", environment_text(environment), "the same as tables")
+    yield json_entry("environment.json", environment, "versions, environment, limits and commands of ranks")
+    yield text_entry("environment.md", environment_text(environment), "the same as tables")
 
 
 def summary(subject: EvidenceSubject) -> str:
@@ -134,14 +133,14 @@ def _logs(found: BundleFacts) -> Iterator[BundleEntry]:
         )
         ranks = f", rank {part.ranks[0]}" if len(part.ranks) == 1 else ""
         named = part.places or first.intersection(part.ranks)
-        about = f"{what} {_cell(f'{part.node}:{part.file}')}{ranks}" if named else ""
+        about = f"{what} {cell(f'{part.node}:{part.file}')}{ranks}" if named else ""
         yield BundleEntry(log_name(part.node, part.file, taken), log.spooled.path, about)
 
 
 def _hang(hang: HangReport) -> Iterator[BundleEntry]:
     lines = "".join(f"{line.text}\n" for line in stacks_lines(hang, {}))
-    yield _text("hang/stacks.txt", lines, "what the ranks, NCCL RAS and the flight recorders answered")
-    yield _json("hang/stacks.json", stacks_facts(hang, {}), "the same as JSON, as `gpuwatch stacks`")
+    yield text_entry("hang/stacks.txt", lines, "what the ranks, NCCL RAS and the flight recorders answered")
+    yield json_entry("hang/stacks.json", stacks_facts(hang, {}), "the same as JSON, as `gpuwatch stacks`")
 
 
 def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[BundleEntry]:
@@ -149,57 +148,17 @@ def _probe(found: BundleFacts, results: Results, number: int) -> Iterator[Bundle
     began = datetime.fromtimestamp(results.started).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     lines = "".join(f"{line.text}\n" for line in result_lines(results, marks, None))
     facts = probe_facts(results, found.fleet.plan.source, demo=found.is_demo)
-    yield _text(f"probe/probe-{number}.txt", lines, f"the probe of {began}")
-    yield _json(f"probe/probe-{number}.json", facts, "the same as JSON, as `gpuwatch probe`")
+    yield text_entry(f"probe/probe-{number}.txt", lines, f"the probe of {began}")
+    yield json_entry(f"probe/probe-{number}.json", facts, "the same as JSON, as `gpuwatch probe`")
 
 
-def _text(name: str, text: str, about: str) -> BundleEntry:
+def text_entry(name: str, text: str, about: str) -> BundleEntry:
+    """A file of text, every line harmless and masked."""
     made = "".join(f"{safe(line)}\n" for line in text.split("\n")).removesuffix("\n")
     return BundleEntry(name, made, about)
 
 
-def _json(name: str, facts: Facts, about: str) -> BundleEntry:
+def json_entry(name: str, facts: Facts, about: str) -> BundleEntry:
+    """A file of JSON, every text harmless and masked."""
     made = safe(facts)
     return BundleEntry(name, f"{to_json(made)}\n", about)
-
-
-MAX_LISTED_LOGS = 20
-"""Of the index."""
-
-
-def index_text(found: BundleFacts, held: Sequence[BundleEntry], masked: int, wall: float) -> str:
-    """The page to begin with: what this is about, what each file holds, and what is not here."""
-    subject = found.subject
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(wall))
-    lines = [f"# Evidence: {_cell(subject.name)}", ""]
-    if found.is_demo:
-        lines += ["**DEMO: simulated; no machine, GPU or job behind it exists.**", ""]
-    lines += [f"> {_cell(incident.headline)}" for incident in subject.incidents]
-    lines += ["", f"Made by gpuwatch {__version__} on {stamp} from {_cell(found.fleet.plan.source)}.", ""]
-    lines += ["| file | what it holds |", "|---|---|"]
-    logs = [entry for entry in held if entry.name.startswith("logs/")]
-    shown = [entry for entry in logs if entry.about][:MAX_LISTED_LOGS]
-    for entry in held:
-        if entry.about and (entry in shown or entry not in logs):
-            lines.append(f"| [{entry.name}]({entry.name}) | {entry.about} |")
-    if left_out := len(logs) - len(shown):
-        lines.append(f"| logs/ | {plural(left_out, 'more log')} of the job and of its nodes' kernels |")
-    if logs and not all(log.part.whole for log in found.logs):
-        lines += [
-            "",
-            "In the logs `>` marks a line of evidence, and `--- byte N ---` stands behind a gap.",
-        ]
-    if found.missing:
-        lines += ["", "## Not in this bundle", ""]
-        lines += [f"- {_cell(what)}: {_cell(why)}" for what, why in found.missing]
-    lines += [
-        "",
-        f"{plural(masked, 'secret')} of known forms: shown as `[masked]`. What neither its form nor its name "
-        "shows as a secret is not masked; read the bundle before you share it.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return one_line(str(safe(text)))

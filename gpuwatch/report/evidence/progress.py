@@ -20,6 +20,19 @@ def size_text(size: int) -> str:
 
 
 @contextlib.contextmanager
+def written_bar(size: int) -> Iterator[Callable[[int], None]]:
+    """A bar over the bytes that are written, on stderr and only where that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _written: None
+        return
+    columns = (TextColumn("writing"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("writing", total=size or None)
+        yield lambda written: bar.update(task, completed=min(written, size))
+
+
+@contextlib.contextmanager
 def evidence_bar(run: EvidenceRun) -> Iterator[Callable[[], None]]:
     """A bar on stderr that is gone afterwards; call it after every update."""
     columns = (

@@ -14,7 +14,8 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.probe.results import Results
 from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile
-from gpuwatch.report.evidence.contents import BundleFacts, entries, index_text
+from gpuwatch.report.evidence.contents import BundleFacts, entries
+from gpuwatch.report.evidence.index import IndexHead, index_text
 from gpuwatch.session.evidence.log_fetch import LogFetch, TextReads
 from gpuwatch.session.evidence.log_parts import select_logs
 from gpuwatch.session.evidence.spool import Spool
@@ -188,7 +189,11 @@ class EvidenceRun:
         for entry in entries(found, self._clock(), self._wall()):
             held.append(entry)
             yield entry
-        yield BundleEntry("index.md", index_text(found, held, file.masked, self._wall()), "")
+        subject = self.subject
+        headlines = [incident.headline for incident in subject.incidents]
+        has_blocks = any(not log.part.whole for log in found.logs)
+        head = IndexHead(subject.name, headlines, session.plan.source, found.is_demo, has_blocks)
+        yield BundleEntry("index.md", index_text(head, held, missing, file.masked, self._wall()), "")
 
 
 def begin_bundle(

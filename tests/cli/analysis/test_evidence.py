@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +15,7 @@ import pytest
 
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.isolation import own_processes
-from tests.session.evidence.live import OOM
+from tests.session.evidence.live import OOM, TOKEN, write_logs
 
 LINE = "2026-11-26 12:00:00,000 [rank1] step {} loss 2.0 " + "x" * 180 + "\n"
 
@@ -35,6 +37,45 @@ def test_wrong_usage(arguments: tuple[str, ...], status: int, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_of_a_dead_job_with_its_artifacts(tmp_path: Path) -> None:
+    folder, out = tmp_path / "run", tmp_path / "a.zip"
+    (folder / "logs").mkdir(parents=True)
+    write_logs(folder / "logs")
+    (folder / "logs" / "rank_1.log.gz").write_bytes(gzip.compress(b"step 1 loss 2.0\n" * 700))
+    artifacts = {"tensorboard/events.out.tfevents.1", "profiler/rank_0.pt.trace.json"}
+    artifacts.add("telemetry/steps.jsonl")
+    for name in artifacts:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"\0\1")
+    (folder / "config.yaml").write_text(f"model:\n  hf_token: {TOKEN}\n")
+    (folder / "model.safetensors").write_bytes(b"\0" * 100)
+    private = tmp_path / "private"
+    private.write_text("root:secret\n")
+    private.chmod(0o600)
+    (folder / "logs" / "rank_9.log").symlink_to(private)
+    done = gpuwatch("evidence", str(folder), "--artifacts", "-o", str(out))
+    assert done.returncode == 0
+    assert out.stat().st_mode & 0o777 == 0o600
+    with zipfile.ZipFile(out) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    held = {name.removeprefix("artifacts/") for name in files if name.startswith("artifacts/")}
+    assert held == {*artifacts, "config.yaml"}
+    assert files["artifacts/config.yaml"] == b"model:\n  hf_token: [masked]\n"
+    assert not [name for name, data in files.items() if TOKEN.encode() in data or b"root:secret" in data]
+    assert json.loads(files["incident.json"])["incidents"][0]["rank"] == 2
+    assert json.loads(files["scan.json"])["found"]
+    (blocks,) = [data.decode() for name, data in files.items() if name.endswith("rank_2.log")]
+    assert [line for line in blocks.splitlines() if line.startswith("> ")][-1].endswith(OOM)
+    (packed,) = [data.decode() for name, data in files.items() if "rank_1.log.gz" in name]
+    assert 100 <= packed.count("step 1") <= 130
+    whole = gpuwatch("evidence", str(folder), "--logs", "all", "-o", str(out))
+    assert whole.returncode == 0
+    with zipfile.ZipFile(out) as archive:
+        (name,) = [name for name in archive.namelist() if "rank_1.log.gz" in name]
+        assert archive.read(name).count(b"step 1") == 700
+
+
+@pytest.mark.long
 def test_ctrl_c_leaves_no_half_bundle_and_the_same_command_goes_on(tmp_path: Path) -> None:
     log, out = tmp_path / "rank_1.log", tmp_path / "a.zip"
     log.write_text("".join(LINE.format(step) for step in range(20_000)) + f"{OOM}\n")

@@ -1,0 +1,91 @@
+"""`gpuwatch evidence FOLDER`: the bundle of a job that has ended, from the logs that it left."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.analysis.scan import load_rules, nothing_read, progress
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import OutputError
+from gpuwatch.cli.shared.signals import StopRequest
+from gpuwatch.cli.shared.source import Refusal
+from gpuwatch.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuwatch.diagnose.model.incident import Incident
+    from gpuwatch.report.scan.report import ScanReport
+
+
+def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: bool, artifacts: bool) -> int:
+    """Scan the folder, and write the bundle; the exit status."""
+    from gpuwatch.diagnose.model.text import plural
+    from gpuwatch.report.evidence.bundle_file import BundleFile
+    from gpuwatch.report.evidence.folder import FolderBundle, folder_artifacts
+    from gpuwatch.report.evidence.progress import size_text, written_bar
+
+    report = scanned(folder)
+    bundle = FolderBundle(folder, report, chosen(report, incident), whole_logs)
+    if artifacts:
+        bundle.artifacts, bundle.missing = folder_artifacts(folder)
+    counted = f"{plural(len(bundle.incidents), 'incident')}, {plural(len(report.scan.files), 'log')}"
+    more = f", {plural(len(bundle.artifacts), 'artifact')}" if artifacts else ""
+    click.echo(plain(f"{folder}: {counted}{more}, {size_text(bundle.bytes)}"), err=True)
+    try:
+        file = BundleFile(out.absolute())
+        try:
+            with written_bar(bundle.bytes) as written:
+                for size in bundle.steps(file):
+                    written(size)
+        finally:
+            file.discard()
+    except OSError as error:
+        raise OutputError(f"cannot write {out}: {error.strerror or error}") from error
+    for what, why in bundle.missing:
+        click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
+    click.echo(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md")
+    return exit_codes.HEALTHY
+
+
+def scanned(folder: Path) -> ScanReport:
+    """The judgement of `scan` over a folder.
+
+    Raises:
+        Refusal: no log is there.
+    """
+    from gpuwatch.report.scan.report import judged
+    from gpuwatch.runs.files.files import gather
+    from gpuwatch.runs.scan.scan import scan as scan_files
+
+    rules = load_rules(())
+    found = gather((folder,), rules.column_words)
+    if not found.files:
+        raise Refusal([nothing_read((folder,), found)])
+    began = time.monotonic()
+    with progress(sum(log.size for log in found.files), len(found.files), StopRequest()) as watch:
+        result = scan_files(found, rules.all, None, watch)
+    return judged(result, rules, time.time(), time.monotonic() - began)
+
+
+def chosen(report: ScanReport, incident: str | None) -> Sequence[Incident]:
+    """The incident with a number or id; nothing asked: all.
+
+    Raises:
+        Refusal: there is none of that number.
+    """
+    from gpuwatch.session.evidence.subject import UnknownSubjectError, chosen_incident
+
+    if incident is None:
+        return report.incidents
+    try:
+        one = chosen_incident(report.incidents, incident)
+    except UnknownSubjectError as error:
+        raise Refusal([plain(str(error))]) from error
+    return () if one is None else (one,)

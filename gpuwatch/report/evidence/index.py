@@ -1,0 +1,94 @@
+"""`index.md` of a bundle: what it is about, what each file holds, and what is not in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.report.evidence.bundle_file import BundleEntry, one_line
+from gpuwatch.report.evidence.environment import safe
+
+MAX_LISTED = 20
+"""Logs, and artifacts, that the index names; the folders have all."""
+FOLDERS = {
+    "logs/": "of the job and of its nodes' kernels",
+    "artifacts/": "of the job's folders",
+}
+
+
+@dataclass(frozen=True)
+class IndexHead:
+    """What a bundle is about."""
+
+    title: str
+    headlines: Sequence[str]
+    source: str
+    is_demo: bool = False
+    has_blocks: bool = True
+    """Whether logs are there in blocks around lines."""
+
+
+def index_text(
+    head: IndexHead,
+    held: Sequence[BundleEntry],
+    missing: Sequence[tuple[str, str]],
+    masked: int,
+    wall: float,
+) -> str:
+    """The page to begin with.
+
+    Args:
+        head: What the bundle is about.
+        held: Its files; those of folders that say nothing about themselves are counted.
+        missing: What is not in it, and why.
+        masked: How many secrets are shown as a mask.
+        wall: Unix seconds.
+    """
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(wall))
+    lines = [f"# Evidence: {cell(head.title)}", ""]
+    if head.is_demo:
+        lines += ["**DEMO: simulated; no machine, GPU or job behind it exists.**", ""]
+    lines += [f"> {cell(headline)}" for headline in head.headlines]
+    lines += ["", f"Made by gpuwatch {__version__} on {stamp} from {cell(head.source)}.", ""]
+    lines += ["| file | what it holds |", "|---|---|"]
+    lines += _rows(held)
+    if head.has_blocks:
+        lines += ["", "In the logs `>` marks a line of evidence, and `--- byte N ---` stands behind a gap."]
+    if missing:
+        lines += ["", "## Not in this bundle", ""]
+        lines += [f"- {cell(what)}: {cell(why)}" for what, why in missing]
+    lines += [
+        "",
+        f"{plural(masked, 'secret')} of known forms: shown as `[masked]`. What neither its form nor its name "
+        "shows as a secret is not masked, and neither is what binary artifacts hold; read the bundle before "
+        "you share it.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _rows(held: Sequence[BundleEntry]) -> list[str]:
+    """The files with a word about each, in their order; of a folder of many the first ones and a count."""
+    rows: list[str] = []
+    shown = dict.fromkeys(FOLDERS, 0)
+    left_out = dict.fromkeys(FOLDERS, 0)
+    for entry in held:
+        folder = next((each for each in FOLDERS if entry.name.startswith(each)), None)
+        if folder is not None and (not entry.about or shown[folder] >= MAX_LISTED):
+            left_out[folder] += 1
+        elif entry.about:
+            rows.append(f"| [{entry.name}]({entry.name}) | {entry.about} |")
+            if folder is not None:
+                shown[folder] += 1
+    for folder, count in left_out.items():
+        if count:
+            rows.append(f"| {folder} | {plural(count, 'more file')} {FOLDERS[folder]} |")
+    return rows
+
+
+def cell(text: str) -> str:
+    """Text of a log or a node in Markdown: harmless, masked, no markup, one line."""
+    return one_line(str(safe(text)))

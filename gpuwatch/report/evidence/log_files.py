@@ -1,0 +1,112 @@
+"""Log text of files on this machine for a bundle: whole, or the lines around places. Masked line by line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.agent.logs.files import pages
+from gpuwatch.agent.logs.files.regular_file import open_regular
+from gpuwatch.agent.logs.lines.splitter import Splitter
+from gpuwatch.plain import plain
+from gpuwatch.runs.files.packing import Contents
+from gpuwatch.session.evidence.log_fetch import ABOVE_LINES, AT_LINES, BELOW_LINES
+
+PIECE_LINES = 2000
+
+
+def whole_text(path: Path, packing: str | None) -> Iterator[str]:
+    """All lines, a few thousand at a time.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    splitter, at = Splitter(), 0
+    for piece in Contents(path, packing).pieces():
+        rows = splitter.feed(piece, at)
+        at += len(piece)
+        for begin in range(0, len(rows), PIECE_LINES):
+            yield "".join(f"{plain(row[2])}\n" for row in rows[begin : begin + PIECE_LINES])
+    tail = splitter.tail()
+    if tail is not None:
+        yield f"{plain(tail[2])}\n"
+
+
+def blocks_text(path: Path, packing: str | None, places: Sequence[int]) -> Iterator[str]:
+    """The lines around offsets of the unpacked text; without any the last lines of the file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    rows = _plain_rows(path, places) if packing is None else _packed_rows(path, packing, places)
+    end: int | None = None
+    for offset, following, text in rows:
+        gap = f"--- byte {offset:,} ---\n" if end != offset else ""
+        end = following
+        mark = ">" if any(offset <= place < max(following, offset + 1) for place in places) else " "
+        yield f"{gap}{mark} {plain(text)}\n"
+
+
+def _plain_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, int, str]]:
+    number = open_regular(os.fspath(path))
+    try:
+        size = os.fstat(number).st_size
+
+        def read_at(offset: int, count: int) -> bytes:
+            return os.pread(number, count, offset)
+
+        found: dict[int, tuple[int, int, str]] = {}
+        for place in places or (size,):
+            above, below = (ABOVE_LINES, BELOW_LINES) if places else (AT_LINES, 0)
+            for row in pages.around(read_at, size, place, above, below):
+                found[row[0]] = (row[0], row[1], row[2])
+        yield from (found[offset] for offset in sorted(found))
+    finally:
+        os.close(number)
+
+
+def _packed_rows(path: Path, packing: str, places: Sequence[int]) -> Iterator[tuple[int, int, str]]:
+    """The same of a file that is unpacked from its beginning."""
+    left = sorted(places)
+    recent: list[tuple[int, int, str]] = []
+    wanted = 0
+    for row in _rows(path, packing):
+        if left and row[0] <= left[0] < max(row[1], row[0] + 1):
+            while left and left[0] < max(row[1], row[0] + 1):
+                left.pop(0)
+            yield from recent
+            recent, wanted = [], BELOW_LINES
+        if wanted:
+            wanted -= 1
+            yield row
+        else:
+            recent = [*recent[-(ABOVE_LINES if places else AT_LINES) + 1 :], row]
+            if places and not left:
+                return
+    if not places:
+        yield from recent
+
+
+def _rows(path: Path, packing: str) -> Iterator[tuple[int, int, str]]:
+    splitter, at = Splitter(), 0
+    for piece in Contents(path, packing).pieces():
+        yield from splitter.feed(piece, at)
+        at += len(piece)
+    tail = splitter.tail()
+    if tail is not None:
+        yield tail
+
+
+def masked_text(path: Path) -> Iterator[str]:
+    """A text file that is no log, such as a configuration, line by line with its blanks.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(open_regular(os.fspath(path)), encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        for line in file:
+            body = line.rstrip("\r\n")
+            indent = body[: len(body) - len(body.lstrip(" \t"))]
+            yield f"{indent}{masked(plain(body[len(indent) :]))}\n"

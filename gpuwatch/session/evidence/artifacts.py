@@ -1,0 +1,108 @@
+"""Which files of a job's folders are artifacts: traces, event files, telemetry, configuration. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Literal, NamedTuple, TypeAlias
+
+ArtifactKind: TypeAlias = Literal["tensorboard", "profiler", "telemetry", "flight recorder", "configuration"]
+MAX_ARTIFACT_BYTES = 512 << 20
+MAX_TOTAL_BYTES = 4 << 30
+MAX_CONFIG_BYTES = 4 << 20
+MAX_ARTIFACTS = 4096
+_FOLDERS: dict[str, ArtifactKind] = {
+    "tensorboard": "tensorboard",
+    "lightning_logs": "tensorboard",
+    "tb": "tensorboard",
+    "profiler": "profiler",
+    "profile": "profiler",
+    "traces": "profiler",
+    "nsys": "profiler",
+    "telemetry": "telemetry",
+}
+"""Name of a folder -> what lies in it."""
+_TRACES = (".pt.trace.json", ".pt.trace.json.gz", ".nsys-rep", ".qdrep", ".ncu-rep")
+_CONFIGS = (".yaml", ".yml", ".toml", ".cfg", ".ini", ".json", ".sbatch", ".slurm")
+_WEIGHTS = (
+    ".pt",
+    ".pth",
+    ".bin",
+    ".safetensors",
+    ".ckpt",
+    ".distcp",
+    ".npz",
+    ".npy",
+    ".h5",
+    ".onnx",
+    ".gguf",
+)
+"""Endings of checkpoints and data, which are never handed over."""
+_CONFIG_FOLDERS = frozenset(("config", "configs", "conf", ".hydra", "hparams"))
+
+
+_TEXTS = (".jsonl", ".csv", ".tsv", ".txt", ".log", ".md", *_CONFIGS)
+
+
+class Artifact(NamedTuple):
+    """One file."""
+
+    path: str
+    """Below the job's folder."""
+    size: int
+    kind: ArtifactKind
+
+    @property
+    def is_text(self) -> bool:
+        """Whether secrets in it can be masked; a trace is left as its viewer needs it."""
+        return self.kind in ("configuration", "telemetry") and self.path.lower().endswith(_TEXTS)
+
+
+def artifact_kind(path: str, size: int) -> ArtifactKind | None:
+    """What a file is; None: no artifact, such as a log or a checkpoint.
+
+    Args:
+        path: Below the job's folder.
+        size: Bytes.
+    """
+    parts = PurePosixPath(path).parts
+    name = parts[-1].lower() if parts else ""
+    folders = [part.lower() for part in parts[:-1]]
+    if name.startswith("events.out.tfevents"):
+        return "tensorboard"
+    if name.endswith(_TRACES):
+        return "profiler"
+    if name.startswith(("nccl_trace_rank_", "comm_lib_trace_rank_")):
+        return "flight recorder"
+    if name.endswith(_WEIGHTS) and not {"profiler", "telemetry"}.intersection(folders):
+        return None
+    known = next((_FOLDERS[folder] for folder in reversed(folders) if folder in _FOLDERS), None)
+    if known is not None:
+        return known
+    is_config = name.endswith(_CONFIGS) and (len(folders) == 0 or folders[-1] in _CONFIG_FOLDERS)
+    return "configuration" if is_config and size <= MAX_CONFIG_BYTES else None
+
+
+def chosen_artifacts(files: Iterable[tuple[str, int]]) -> tuple[list[Artifact], list[tuple[str, str]]]:
+    """The artifacts among the files of a folder, and those that are too large, with the reason.
+
+    Args:
+        files: Path below the folder, and size (bytes).
+    """
+    chosen: list[Artifact] = []
+    left_out: list[tuple[str, str]] = []
+    total = 0
+    for path, size in sorted(files):
+        kind = artifact_kind(path, size)
+        if kind is None:
+            continue
+        if size > MAX_ARTIFACT_BYTES:
+            left_out.append(
+                (path, f"{size >> 20} MiB; an artifact of a bundle has {MAX_ARTIFACT_BYTES >> 20} at most")
+            )
+        elif total + size > MAX_TOTAL_BYTES or len(chosen) >= MAX_ARTIFACTS:
+            left_out.append((path, "the artifacts before it fill the bundle"))
+        else:
+            total += size
+            chosen.append(Artifact(path, size, kind))
+    return chosen, left_out
