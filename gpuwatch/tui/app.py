@@ -32,6 +32,7 @@ from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.navigation import Navigation
 from gpuwatch.tui.terminal_driver import TerminalDriver
 from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.cockpit import Delivering
 from gpuwatch.tui.toolkit.faults import FaultLog, fault_file
 from gpuwatch.tui.toolkit.live_screen import LiveScreen
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
@@ -62,6 +63,7 @@ class GpuwatchApp(FaultRecovery):
         super().__init__(driver_class=TerminalDriver)
         self.view_state = ViewState(session, clock, wall)
         self.state_folder: Path | None = None
+        self.delivery: Delivering | None = None
         self.overview = Overview()
         self.preferences = preferences or Preferences()
         self.pace = RefreshRate(hz or self.preferences.refresh)
@@ -152,6 +154,7 @@ class GpuwatchApp(FaultRecovery):
         if not self.screen_stack:  # closing
             return
         self.attempt("reading the nodes", self.view_state.session.poll)
+        self.attempt("delivering incidents", self._deliver)
         self.attempt("summing up the fleet", self._look_at_fleet)
         self.attempt("announcing incidents", self._announce)
         self.attempt("writing evidence", lambda: self.evidence.update(time.monotonic()))
@@ -159,6 +162,10 @@ class GpuwatchApp(FaultRecovery):
             self.screen.pull()
         if self.pace.frame(time.monotonic(), time.thread_time()):
             self._retime()
+
+    def _deliver(self) -> None:
+        if self.delivery is not None:
+            self.delivery.update(self.view_state.session.book.incidents)
 
     def _look_at_fleet(self) -> None:
         self.view_state.tick()

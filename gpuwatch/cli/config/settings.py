@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import subprocess
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 
 if TYPE_CHECKING:
+    from gpuwatch.hosts.receivers import ReceiverSpec
     from gpuwatch.tui.preferences.file import LoadedPreferences
 
 TEMPLATE = """\
@@ -100,6 +102,19 @@ def edit() -> int:
         raise click.UsageError(f"{command[0]} ended with status {status}; {file} was not checked")
     loaded()
     return exit_codes.HEALTHY
+
+
+def configured_receivers() -> Sequence[ReceiverSpec]:
+    """Where the settings file delivers incidents to.
+
+    Raises:
+        Refusal: with every problem of the settings file.
+    """
+    from gpuwatch.own_folders import config_folder
+
+    if not (config_folder() / "config.yaml").exists():
+        return ()  # to read one takes the tables of every screen
+    return loaded().values.alerts
 
 
 def loaded() -> LoadedPreferences:

@@ -12,10 +12,13 @@ import click
 
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
+from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 
 if TYPE_CHECKING:
+    from gpuwatch.report.delivery.delivery import Delivery
+    from gpuwatch.report.exporter.page import MetricsPage
     from gpuwatch.report.exporter.scrape import Scraper
     from gpuwatch.report.exporter.server import MetricsServer
     from gpuwatch.session import Session
@@ -50,6 +53,7 @@ DEFAULT_LISTEN = "127.0.0.1:9480"
     show_default=True,
     help="Samples of one page; what is over it is left out and counted.",
 )
+@alertmanager_option
 @click.option(
     "--print-rules", is_flag=True, help="Print alert rules for Prometheus from SOURCE's thresholds, and exit."
 )
@@ -60,6 +64,7 @@ def exporter(
     dcgm_names: bool,
     max_series: int,
     print_rules: bool,
+    alertmanagers: tuple[str, ...],
 ) -> int:
     """Serve Prometheus metrics of nodes, GPUs, ranks, jobs, alerts and incidents.
 
@@ -67,6 +72,7 @@ def exporter(
 
     Exit status: 0 ended by Ctrl-C or TERM, 2 wrong usage, or the address cannot be bound.
     """
+    from gpuwatch.cli.config.settings import configured_receivers
     from gpuwatch.report.exporter.alert_rules import rule_file
     from gpuwatch.report.exporter.scrape import Scraper
 
@@ -77,10 +83,14 @@ def exporter(
     server = open_server(listen, web_config)
     scraper = Scraper(max_series, dcgm_names)
     try:
-        with leaving_politely(), source.session() as session:
+        with (
+            leaving_politely(),
+            delivering(source, alertmanagers, configured_receivers()) as delivery,
+            source.session() as session,
+        ):
             server.start()
             click.echo(f"gpuwatch: metrics at {server.url}", err=True)
-            serve(session, server, scraper)
+            serve(session, server, scraper, delivery)
     except KeyboardInterrupt:
         return exit_codes.HEALTHY
     finally:
@@ -114,12 +124,22 @@ def open_server(listen: str, web_config: Path | None) -> MetricsServer:
     return server
 
 
-def serve(session: Session, server: MetricsServer, scraper: Scraper) -> None:
-    """Poll a started session and make pages, until interrupted."""
-    told = 0
+def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: Delivery | None) -> None:
+    """Poll a started session, make pages and deliver incidents, until interrupted."""
+    told, trouble = 0, ""
+
+    def make() -> MetricsPage:
+        receivers = () if delivery is None else delivery.status()
+        return scraper.page(session.fleet, session.book, time.monotonic(), time.time(), receivers)
+
     while True:
         session.poll()
-        server.answer(lambda: scraper.page(session.fleet, session.book, time.monotonic(), time.time()))
+        server.answer(make)
+        if delivery is not None:
+            delivery.update(session.book.incidents)
+            before, trouble = trouble, delivery.trouble
+            if trouble.partition(",")[0] != before.partition(",")[0]:
+                click.echo(f"gpuwatch: {trouble or 'alerts are delivered again'}", err=True)
         if scraper.dropped > 0 and not told:
             told = scraper.dropped
             click.echo(

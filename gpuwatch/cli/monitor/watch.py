@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.source import Source, lend_option, source_options
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
@@ -56,6 +57,7 @@ def screen_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.command()
 @source_options
 @lend_option
+@alertmanager_option
 @screen_options
 def watch(source: Source, **look: Any) -> int:  # noqa: ANN401 - what click parsed
     """Open the screens: a heat map of all GPUs, a table of all nodes; `?` lists the keys.
@@ -67,7 +69,7 @@ def watch(source: Source, **look: Any) -> int:  # noqa: ANN401 - what click pars
 
 def show(
     source: Source, *, hz: float | None, theme: str | None, ascii_only: bool | None, no_color: bool,
-    no_mouse: bool, bell: bool | None,
+    no_mouse: bool, bell: bool | None, alertmanagers: tuple[str, ...] = (),
 ) -> int:  # fmt: skip
     """Show the screens of a source, or print a report where there is no terminal."""
     if not can_draw():
@@ -98,7 +100,8 @@ def show(
         app.state_folder = state_folder()
         app.evidence.begin = partial(begin_evidence, session)
         choose_theme(app, theme)
-        return run(app, session, mouse=not no_mouse)
+        with delivering(source, alertmanagers, preferred.alerts) as app.delivery:
+            return run(app, session, mouse=not no_mouse)
     finally:
         session.close()
 

@@ -7,6 +7,7 @@ from collections import Counter
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
+from gpuwatch.report.delivery.courier import ReceiverStatus
 from gpuwatch.report.exporter.page import MetricsPage, labels
 
 MAX_ALERTS_SHOWN = 2_000
@@ -30,6 +31,28 @@ INCIDENT_START = MetricFamily(
 INCIDENT_RANKS = MetricFamily(
     "gpuwatch_incident_followers", "gauge", "Ranks (nodes, where no ranks are known) that only follow."
 )
+RECEIVER_UP = MetricFamily("gpuwatch_alert_receiver_up", "gauge", "1: the receiver took the newest message.")
+WAITING_FOR = MetricFamily(
+    "gpuwatch_alert_receiver_waiting_incidents",
+    "gauge",
+    "Incidents that a receiver does not know the state of.",
+)
+DELIVERED = MetricFamily(
+    "gpuwatch_alert_receiver_delivered_total", "counter", "Messages that a receiver took."
+)
+LOST = MetricFamily(
+    "gpuwatch_alert_receiver_lost_total", "counter", "Incidents that a receiver will never know of."
+)
+
+
+def receiver_metrics(page: MetricsPage, receiver: ReceiverStatus) -> None:
+    """How one receiver of alerts does; its name holds no secret."""
+    own = labels({"receiver": receiver.name})
+    if page.is_new("receiver", own):
+        page.put(RECEIVER_UP, own, int(not receiver.error))
+        page.put(WAITING_FOR, own, receiver.waiting)
+        page.put(DELIVERED, own, receiver.delivered)
+        page.put(LOST, own, receiver.lost)
 
 
 def alert_metrics(page: MetricsPage, book: AlertBook) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -10,7 +11,8 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
-from gpuwatch.report.exporter.alert_metrics import alert_metrics, incident_metrics
+from gpuwatch.report.delivery.courier import ReceiverStatus
+from gpuwatch.report.exporter.alert_metrics import alert_metrics, incident_metrics, receiver_metrics
 from gpuwatch.report.exporter.gpu_metrics import dcgm_metrics, gpu_metrics
 from gpuwatch.report.exporter.job_metrics import job_facts, job_metrics, rank_metrics
 from gpuwatch.report.exporter.node_metrics import node_metrics
@@ -47,12 +49,24 @@ class Scraper:
     duration_s: float | None = None
     _placement: RankPlacement = field(default_factory=RankPlacement)
 
-    def page(self, fleet: Fleet, book: AlertBook, now: float, wall: float) -> MetricsPage:
-        """All metrics of this moment. `now`: our monotonic clock; `wall`: the same moment in unix seconds."""
+    def page(
+        self, fleet: Fleet, book: AlertBook, now: float, wall: float, receivers: Iterable[ReceiverStatus] = ()
+    ) -> MetricsPage:
+        """All metrics of this moment.
+
+        Args:
+            fleet: What is known.
+            book: The alerts and incidents.
+            now: Our monotonic clock.
+            wall: The same moment in unix seconds.
+            receivers: How the receivers of alerts do.
+        """
         began, offset_s = perf_counter(), wall - now
         page = MetricsPage(self.most - OWN_SERIES)
         incident_metrics(page, book)
         alert_metrics(page, book)
+        for receiver in receivers:
+            receiver_metrics(page, receiver)
         jobs = list(job_facts(fleet, self._placement, now, wall))
         for made in jobs:
             job_metrics(page, made, book.checkpoints, offset_s)

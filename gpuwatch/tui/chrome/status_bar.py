@@ -168,6 +168,8 @@ class StatusLine(RebuiltPage, can_focus=False):
         right: list[Segment] = []
         if faults := self.cockpit.faults.count:
             right.append(Segment(f" {plural(faults, 'fault')} of gpuwatch ", look.badge["error"]))
+        if self.cockpit.delivery is not None and (trouble := clean(self.cockpit.delivery.trouble)):
+            right.append(Segment(f" {fit(trouble, min(len(trouble), width // 2))} ", look.badge["warning"]))
         if pace.slowed:
             right.append(Segment(f"refresh lowered to {rate}(slow terminal)  ", look.severity["warning"]))
         elif pace.hz != self.cockpit.asked_hz:

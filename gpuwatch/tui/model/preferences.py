@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from gpuwatch.hosts.receivers import ReceiverSpec
+
 Table: TypeAlias = Literal["nodes", "ranks", "processes"]
 """Tables whose columns can be chosen."""
 
@@ -39,3 +41,5 @@ class Preferences:
     """The terminal's title names the newest incident."""
     keys: Mapping[str, str] = field(default_factory=_nothing)
     """Id of a binding -> its keys."""
+    alerts: Sequence[ReceiverSpec] = ()
+    """Where incidents are delivered to."""

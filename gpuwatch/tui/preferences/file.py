@@ -78,14 +78,15 @@ def keep(path: Path, name: str, value: object) -> None:
 
 
 def as_lines(settings: LoadedPreferences) -> list[tuple[str, str, Home]]:
-    """Every setting: its name, its value as YAML, and the home of it."""
+    """Every setting: its name, its value as YAML, and the home of it; of receivers their names alone."""
     values = asdict(_plain(settings.values))
+    values["alerts"] = [receiver.name for receiver in settings.values.alerts]
     return [(name, _flow(value), settings.homes[name]) for name, value in values.items()]
 
 
 def _plain(values: Preferences) -> Preferences:
     columns = {table: list(names) for table, names in values.columns.items()}
-    return replace(values, sort=dict(values.sort), columns=columns, keys=dict(values.keys))
+    return replace(values, sort=dict(values.sort), columns=columns, keys=dict(values.keys), alerts=())
 
 
 def _flow(value: object) -> str:

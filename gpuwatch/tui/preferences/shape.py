@@ -9,6 +9,7 @@ from textual.theme import BUILTIN_THEMES
 
 from gpuwatch.fleet.nodes.metrics import HEAT_METRICS
 from gpuwatch.hosts.errors import Problems, shown
+from gpuwatch.hosts.receivers import RECEIVERS
 from gpuwatch.hosts.shapes import Keyword, Number, Schema, Switch, Text
 from gpuwatch.hosts.structures import Key, ListOf, ReadMapping, Record
 from gpuwatch.tui.fleet import node_columns
@@ -105,6 +106,7 @@ FILE = Record(
         Key("bell", Switch(), "Ring the terminal's bell on each new incident."),
         Key("notify", Switch(), "Send a desktop notification (OSC 9 and 777) on each new incident."),
         Key("title", Switch(), "Write the newest incident into the terminal's title."),
+        Key("alerts", RECEIVERS, "Where incidents are delivered to."),
         Key(
             "keys", _bindings(), "Other keys: the id of a binding (the help screen lists them), and its keys."
         ),

@@ -15,6 +15,19 @@ from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
 from gpuwatch.tui.toolkit.styles import StyleSet
 
 
+class Delivering(Protocol):
+    """What delivers incidents to receivers outside."""
+
+    @property
+    def trouble(self) -> str:
+        """One line about what is not delivered; empty: all is well."""
+        ...
+
+    def update(self, incidents: Sequence[Incident], /) -> None:
+        """Take in how all incidents are; returns at once."""
+        ...
+
+
 class Cockpit(Protocol):
     """The data that is painted, and the ways to other screens."""
 
@@ -26,6 +39,7 @@ class Cockpit(Protocol):
     asked_hz: float
     faults: FaultLog
     preferences: Preferences
+    delivery: Delivering | None
 
     def prefer(self, name: str, value: object) -> None:
         """Take a setting that was changed in the screen, and keep it."""

@@ -1,0 +1,60 @@
+"""Where a command delivers incidents to: `--alertmanager`, and the receivers of the settings file."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.shared.source import Source
+
+if TYPE_CHECKING:
+    from gpuwatch.hosts.receivers import ReceiverSpec
+    from gpuwatch.report.delivery.delivery import Delivery
+
+alertmanager_option = click.option(
+    "--alertmanager",
+    "alertmanagers",
+    metavar="URL",
+    multiple=True,
+    help="Deliver incidents to this Alertmanager too; the settings file may name more receivers (alerts).",
+)
+
+
+@contextlib.contextmanager
+def delivering(
+    source: Source, alertmanagers: Sequence[str], configured: Sequence[ReceiverSpec]
+) -> Iterator[Delivery | None]:
+    """Deliver the incidents of a session while inside; None: there is no receiver.
+
+    Args:
+        source: What is watched; a recording is never delivered. The simulated cluster is delivered only where an option names the receiver.
+        alertmanagers: URLs of `--alertmanager`.
+        configured: Receivers of the settings file.
+
+    Raises:
+        click.ClickException: a URL is none.
+    """
+    from gpuwatch.hosts.receivers import ReceiverError, ReceiverSpec, http_url
+    from gpuwatch.own_folders import state_folder
+    from gpuwatch.report.delivery.delivery import Delivery
+
+    try:
+        asked = [ReceiverSpec("alertmanager", http_url(each)) for each in alertmanagers]
+    except ReceiverError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--alertmanager") from None
+    simulated = any(node.link == "demo" for node in source.plan.nodes)
+    known = () if simulated else configured
+    receivers = [*asked, *(each for each in known if each not in asked)]
+    if not receivers or source.recording is not None:
+        yield None
+        return
+    delivery = Delivery(receivers, source.plan.source, state_folder())
+    try:
+        yield delivery
+    finally:
+        delivery.close()

@@ -1,0 +1,128 @@
+"""An incident in the words that receivers get: bounded, harmless, without markup of its own."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime, timezone
+
+import msgspec
+
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.hosts.receivers import PLACEHOLDER
+from gpuwatch.plain import plain
+
+MAX_TEXT_CHARS, MAX_STEPS = 600, 6
+MAX_MARKDOWN_CHARS = 3_500
+"""ntfy makes an attachment of more than 4,096 bytes."""
+SIGNS = {"firing": "FIRING", "resolved": "RESOLVED"}
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~@])")
+
+
+class IncidentTexts(msgspec.Struct, frozen=True):
+    """What is delivered of an incident; unknown is None."""
+
+    headline: str
+    code: str
+    job: str | None
+    node: str | None
+    gpu: int | None
+    rank: int | None
+    confidence: str
+    because: str
+    followers: int
+    steps: tuple[str, ...]
+
+
+def texts_of(incident: Incident) -> IncidentTexts:
+    """The texts of an incident as it is now."""
+    return IncidentTexts(
+        _short(incident.headline),
+        incident.code,
+        None if incident.job is None else _short(incident.job),
+        incident.node,
+        incident.gpu,
+        incident.rank,
+        incident.confidence,
+        _short(incident.because),
+        incident.followers,
+        tuple(_short(step) for step in incident.do[:MAX_STEPS]),
+    )
+
+
+def _short(text: str) -> str:
+    text = plain(text)
+    return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def rfc3339(at: float) -> str:
+    """A time in UTC, as Alertmanager takes it."""
+    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def placeholders(
+    texts: IncidentTexts,
+    status: str,
+    severity: str,
+    first: float,
+    over_at: float | None,
+    fingerprint: str,
+    source: str,
+) -> dict[str, str]:
+    """Every placeholder of a body with its text; unknown is empty."""
+    found = {
+        "status": status,
+        "incident": fingerprint,
+        "headline": texts.headline,
+        "severity": severity,
+        "class": texts.code,
+        "node": texts.node or "",
+        "gpu": "" if texts.gpu is None else str(texts.gpu),
+        "rank": "" if texts.rank is None else str(texts.rank),
+        "job": texts.job or "",
+        "confidence": texts.confidence,
+        "first_seen": rfc3339(first),
+        "resolved_at": "" if over_at is None else rfc3339(over_at),
+        "source": source,
+        "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(texts.steps, 1)),
+    }
+    return {**found, "markdown": markdown(texts, found)}
+
+
+def markdown(texts: IncidentTexts, found: dict[str, str]) -> str:
+    """The incident in a few lines of Markdown; names from logs and nodes are no markup in it."""
+    first = time.strftime(
+        "%Y-%m-%d %H:%M:%S UTC", time.strptime(found["first_seen"][:19], "%Y-%m-%dT%H:%M:%S")
+    )
+    lines = [
+        f"**{SIGNS[found['status']]} {found['severity']}**: {escaped_markdown(texts.headline)}",
+        f"- first seen: {first}",
+        f"- class: {escaped_markdown(texts.code)}, confidence: {texts.confidence}",
+    ]
+    if texts.job is not None:
+        lines.append(f"- job: {escaped_markdown(texts.job)}")
+    if found["status"] == "firing" and texts.steps:
+        lines += ["", *(f"{number}. {escaped_markdown(step)}" for number, step in enumerate(texts.steps, 1))]
+    return "\n".join(lines)[:MAX_MARKDOWN_CHARS]
+
+
+def escaped_markdown(text: str) -> str:
+    """Text that is no markup, no mention and no link."""
+    return _SPECIAL.sub(r"\\\1", text).replace("://", ":\N{ZERO WIDTH SPACE}//")
+
+
+def slack_text(texts: IncidentTexts, found: dict[str, str]) -> str:
+    """The same in Slack's own markup, in which `<`, `>` and `&` alone are special."""
+
+    def safe(text: str) -> str:
+        return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")
+
+    lines = [f"*{SIGNS[found['status']]} {found['severity']}*: {safe(texts.headline)}"]
+    if found["status"] == "firing":
+        lines += [f"{number}. `{safe(step)}`" for number, step in enumerate(texts.steps, 1)]
+    return "\n".join(lines)[:MAX_MARKDOWN_CHARS]
+
+
+def filled(template: str, found: dict[str, str]) -> str:
+    """A text with its placeholders replaced; what a value holds is never read as one."""
+    return PLACEHOLDER.sub(lambda match: found.get(match[1], match[0]), template)

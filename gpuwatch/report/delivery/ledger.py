@@ -1,0 +1,227 @@
+"""What every receiver was told of each incident; kept in a state file, so that a restart repeats nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.own_folders import make_own
+from gpuwatch.report.delivery.incident_texts import IncidentTexts, texts_of
+from gpuwatch.whole_file import read_own, set_aside, write_whole
+from gpuwatch.wire import Severity
+from gpuwatch.wire.codec import decode_strictly
+
+SETTLE_S = 8.0
+"""An incident is delivered so long after it was first seen: its headline then names who failed first."""
+GONE_S = 120.0
+"""An incident that is no longer listed is over after so long; after a restart logs must be read again."""
+OLD_S = 3600.0
+"""An incident whose newest line was older when it was first seen is history, and is not delivered."""
+SAME_FIRST_S = 600.0
+"""After a restart an incident of the same place that began within so long is the same."""
+KEPT_ENTRIES = 1_000
+LOST_AFTER_S = 86_400.0
+"""A resolved incident is not offered for longer to a receiver that does not take it."""
+MAX_STATE_BYTES = 16 << 20
+Status: TypeAlias = Literal["firing", "resolved"]
+
+
+class DamagedLedgerError(ValueError):
+    """The state file holds no ledger."""
+
+
+class Told(msgspec.Struct):
+    """What a receiver was told last."""
+
+    status: Status
+    severity: Severity
+    at: float
+    """Unix seconds."""
+
+
+class LedgerEntry(msgspec.Struct):
+    """One incident."""
+
+    fingerprint: str
+    """Stable over restarts; the label `incident` of an Alertmanager."""
+    place: tuple[str | None, str, str | None, int | None, int | None]
+    """Job, class, node, GPU, rank, when it was first delivered."""
+    first: float
+    severity: Severity
+    texts: IncidentTexts
+    seen: float
+    """When it was listed last (unix seconds)."""
+    over_at: float | None = None
+    earlier: list[Severity] = []
+    """Lower severities that were delivered before."""
+    told: dict[str, Told] = {}
+    """Receiver's key -> what it was told."""
+
+    @property
+    def status(self) -> Status:
+        """What receivers should be told."""
+        return "firing" if self.over_at is None else "resolved"
+
+    def due(self, receiver: str, status: Status | None = None) -> bool:
+        """Whether a receiver does not know how it is. `status`: what it is to be told instead of `status`."""
+        told, wanted = self.told.get(receiver), status or self.status
+        if told is None or told.status != wanted:
+            return True
+        return wanted == "firing" and ORDER.index(self.severity) < ORDER.index(told.severity)
+
+
+class Ledger:
+    """Entries by fingerprint, the oldest first. `version` moves with each change; not for several threads."""
+
+    def __init__(self, path: Path, source: str, settle_s: float = SETTLE_S) -> None:
+        self.path = path
+        self.source = source
+        self.entries: dict[str, LedgerEntry] = {}
+        self.version = 0
+        self.lost: dict[str, int] = {}
+        """Receiver's key -> incidents that it will never be told of."""
+        self.trouble = ""
+        """Why the state does not survive a restart now."""
+        self._settle_s = settle_s
+        self._of: dict[str, str] = {}
+        """Incident's id in this session -> fingerprint."""
+        self._first_seen: dict[str, float] = {}
+        self._saved = 0
+        self._writing = threading.Lock()
+        self._started: float | None = None
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            decoder = msgspec.json.Decoder(list[LedgerEntry])
+            found = decode_strictly(read_own(self.path, MAX_STATE_BYTES), decoder, DamagedLedgerError)
+            self.entries = {each.fingerprint: each for each in found}
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self.trouble = f"{self.path}: {error.strerror}"
+        except DamagedLedgerError:
+            with contextlib.suppress(OSError):
+                set_aside(self.path)
+
+    def unsaved(self) -> bytes | None:
+        """What is to be written, if anything changed since the last call."""
+        if self._saved == self.version:
+            return None
+        self._saved = self.version
+        return msgspec.json.encode(list(self.entries.values()))
+
+    def write(self, data: bytes) -> None:
+        """Write it; a file that cannot be written leaves `trouble`. Needs no lock of the entries."""
+        with self._writing:
+            try:
+                make_own(self.path.parent)
+                write_whole(self.path, data)
+                self.trouble = ""
+            except OSError as error:
+                self.trouble = f"{self.path}: {error.strerror}"
+
+    def take(self, incidents: Iterable[Incident], wall: float) -> None:
+        """Take in how all incidents are now. `wall`: unix seconds."""
+        if self._started is None:
+            self._started = wall
+        for incident in incidents:
+            if incident.severity == "info":
+                continue
+            entry = self._entry(incident, wall)
+            if entry is not None:
+                self._update(entry, incident, wall)
+        for entry in self.entries.values():
+            if entry.over_at is None and wall - max(entry.seen, self._started) > GONE_S:
+                entry.over_at = wall
+                self.version += 1
+
+    def _entry(self, incident: Incident, wall: float) -> LedgerEntry | None:
+        """The entry of an incident; None: it is not to be delivered, or not yet."""
+        known = self.entries.get(self._of.get(incident.id, ""))
+        known = known or self._same(incident)
+        if known is not None:
+            self._of[incident.id] = known.fingerprint
+            return known
+        if incident.over or wall - incident.last > OLD_S:
+            return None
+        seen = self._first_seen.setdefault(incident.id, wall)
+        if wall - seen < self._settle_s:
+            return None
+        place = _place(incident)
+        text = repr((self.source, place, round(incident.first)))
+        name = sha256(text.encode()).hexdigest()[:12]
+        entry = LedgerEntry(name, place, incident.first, incident.severity, texts_of(incident), wall)
+        self.entries[name] = entry
+        self._of[incident.id] = name
+        self.version += 1
+        self._make_room()
+        return entry
+
+    def _same(self, incident: Incident) -> LedgerEntry | None:
+        """An entry of an earlier session that is about the same."""
+        taken, place = set(self._of.values()), _place(incident)
+        for entry in reversed(self.entries.values()):
+            near = abs(entry.first - incident.first) <= SAME_FIRST_S
+            if entry.fingerprint not in taken and entry.place == place and near:
+                return entry
+        return None
+
+    def _update(self, entry: LedgerEntry, incident: Incident, wall: float) -> None:
+        before = entry.status, entry.severity, entry.texts.headline
+        entry.seen = wall
+        if not incident.over:
+            entry.over_at = None
+        elif entry.over_at is None:
+            entry.over_at = wall
+        if ORDER.index(incident.severity) < ORDER.index(entry.severity):
+            entry.earlier = [*entry.earlier, entry.severity]
+            entry.severity = incident.severity
+        if entry.texts.headline != incident.headline or entry.texts.confidence != incident.confidence:
+            entry.texts = texts_of(incident)
+        if before != (entry.status, entry.severity, entry.texts.headline):
+            self.version += 1
+
+    def _make_room(self) -> None:
+        """Drop the oldest entry that is over, else the oldest, where there are too many."""
+        while len(self.entries) > KEPT_ENTRIES:
+            over = (name for name, entry in self.entries.items() if entry.over_at is not None)
+            self._drop(next(over, next(iter(self.entries))))
+
+    def _drop(self, name: str) -> None:
+        entry = self.entries.pop(name)
+        self.version += 1
+        for receiver in entry.told:
+            if entry.due(receiver):
+                self.lost[receiver] = self.lost.get(receiver, 0) + 1
+
+    def due(self, receiver: str, least: Severity, wall: float) -> Iterator[LedgerEntry]:
+        """Entries that a receiver is to be told of, the oldest first; very old resolved ones are given up."""
+        for entry in self.entries.values():
+            if ORDER.index(entry.severity) > ORDER.index(least) or not entry.due(receiver):
+                continue
+            if entry.over_at is not None and wall - entry.over_at > LOST_AFTER_S:
+                entry.told[receiver] = Told("resolved", entry.severity, wall)
+                self.lost[receiver] = self.lost.get(receiver, 0) + 1
+                self.version += 1
+                continue
+            yield entry
+
+    def note(self, name: str, receiver: str, told: Told) -> None:
+        """A receiver took this."""
+        if (entry := self.entries.get(name)) is not None:
+            if entry.told.get(receiver) != told:
+                self.version += 1
+            entry.told[receiver] = told
+
+
+def _place(incident: Incident) -> tuple[str | None, str, str | None, int | None, int | None]:
+    return incident.job, incident.code, incident.node, incident.gpu, incident.rank

@@ -1,0 +1,137 @@
+"""What goes to a receiver of each kind: the request, or the input of a command."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from email.header import Header
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import msgspec
+
+from gpuwatch import __version__
+from gpuwatch.hosts.receivers import ReceiverSpec
+from gpuwatch.report.delivery.incident_texts import filled, placeholders, rfc3339, slack_text
+from gpuwatch.report.delivery.ledger import LedgerEntry, Status
+
+ALERT_NAME = "GpuwatchIncident"
+ALIVE_S = 300.0
+"""An Alertmanager ends an alert by itself that was not repeated for so long."""
+JSON = "application/json"
+PRIORITY = {"critical": "5", "error": "4", "warning": "3"}
+"""Of ntfy."""
+
+
+@dataclass(frozen=True, repr=False)
+class Post:
+    """One HTTP request. It has no `repr`: URL and headers may hold secrets."""
+
+    url: str
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def post(spec: ReceiverSpec, body: bytes, kind: str, path: str = "", **more: str) -> Post:
+    """A request to a receiver; a user and password in its URL become a header."""
+    parts = urlsplit(str(spec.target))
+    headers = {"Content-Type": kind, "User-Agent": f"gpuwatch/{__version__}", **more}
+    if parts.username is not None:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = "Basic " + b64encode(login.encode()).decode()
+    bare = parts._replace(
+        netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/") + path if path else parts.path
+    )
+    return Post(urlunsplit(bare), body, {**headers, **spec.headers})
+
+
+def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float, firing_s: float) -> Status:
+    """Firing for `firing_s` at least: it tells nobody of what was resolved before it told that it fires."""
+    told = entry.told.get(spec.key)
+    if entry.over_at is not None and (
+        told is None or (told.status == "firing" and wall - told.at < firing_s)
+    ):
+        return "firing"
+    return entry.status
+
+
+def alertmanager_post(
+    spec: ReceiverSpec, entries: Sequence[tuple[LedgerEntry, Status]], source: str, wall: float
+) -> Post:
+    """All incidents for an Alertmanager; those that are over carry their end."""
+    alerts = []
+    for entry, status in entries:
+        ends = wall + ALIVE_S if status == "firing" or entry.over_at is None else entry.over_at
+        alerts.append(_alert(entry, entry.severity, source, ends))
+        alerts += [_alert(entry, earlier, source, wall) for earlier in entry.earlier]
+    return post(spec, msgspec.json.encode(alerts), JSON, "/api/v2/alerts")
+
+
+def _alert(entry: LedgerEntry, severity: str, source: str, ends: float) -> dict[str, object]:
+    """Labels tell incidents apart and never change; what is found out later stands in annotations."""
+    texts = entry.texts
+    labels = {"alertname": ALERT_NAME, "incident": entry.fingerprint, "severity": severity, "source": source}
+    if entry.place[0] is not None:
+        labels["training_job"] = entry.place[0]
+    about = {
+        "summary": texts.headline,
+        "description": "\n".join(texts.steps),
+        "class": texts.code,
+        "node": texts.node,
+        "gpu": texts.gpu,
+        "rank": texts.rank,
+        "confidence": texts.confidence,
+        "because": texts.because,
+    }
+    return {
+        "labels": labels,
+        "annotations": {name: str(value) for name, value in about.items() if value not in (None, "")},
+        "startsAt": rfc3339(min(entry.first, ends)),
+        "endsAt": rfc3339(ends),
+    }
+
+
+def facts_of(entry: LedgerEntry, source: str) -> dict[str, object]:
+    """One incident as the JSON of webhooks and commands; every key is always there."""
+    texts = entry.texts
+    return {
+        "gpuwatch": __version__,
+        "status": entry.status,
+        "incident": entry.fingerprint,
+        "source": source,
+        "headline": texts.headline,
+        "severity": entry.severity,
+        "class": texts.code,
+        "job": texts.job,
+        "node": texts.node,
+        "gpu": texts.gpu,
+        "rank": texts.rank,
+        "followers": texts.followers,
+        "confidence": texts.confidence,
+        "because": texts.because,
+        "do": list(texts.steps),
+        "first_seen": entry.first,
+        "resolved_at": entry.over_at,
+    }
+
+
+def incident_post(spec: ReceiverSpec, entry: LedgerEntry, source: str) -> Post:
+    """One incident for a webhook or a chat."""
+    found = placeholders(
+        entry.texts, entry.status, entry.severity, entry.first, entry.over_at, entry.fingerprint, source
+    )
+    if spec.kind == "slack":
+        return post(spec, msgspec.json.encode({"text": slack_text(entry.texts, found)}), JSON)
+    if spec.kind == "ntfy":
+        title = f"{found['status']}: {entry.texts.headline}"[:200]
+        headers = {
+            "Title": title if title.isascii() else Header(title, "utf-8", maxlinelen=10_000).encode(),
+            "Priority": PRIORITY[entry.severity] if entry.status == "firing" else "3",
+            "Tags": "rotating_light" if entry.status == "firing" else "white_check_mark",
+            "Markdown": "yes",
+        }
+        return post(spec, found["markdown"].encode(), "text/markdown; charset=utf-8", **headers)
+    if spec.body is None:
+        return post(spec, msgspec.json.encode(facts_of(entry, source)), JSON)
+    body = {name: filled(text, found) for name, text in spec.body.items()}
+    return post(spec, msgspec.json.encode(body), JSON)

@@ -1,0 +1,114 @@
+"""One attempt to reach a receiver, within bounds of time and size."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from email.message import Message
+from typing import IO
+
+from gpuwatch.plain import plain, plain_lines
+from gpuwatch.report.delivery.messages import Post
+
+SOCKET_S, ATTEMPT_S = 10.0, 30.0
+"""Longest silence of a receiver, and longest attempt (seconds)."""
+MAX_ANSWER_BYTES = 4096
+MAX_RETRY_AFTER_S = 600.0
+MAX_REASON_CHARS = 120
+
+
+class NotDeliveredError(Exception):
+    """The receiver did not take it; the text is harmless and holds no part of its URL."""
+
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
+        super().__init__(plain(reason)[:MAX_REASON_CHARS])
+        self.retry_after_s = retry_after_s
+        """What the receiver asked for."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        """A redirect is an answer like any other that is not 2xx: secrets go to no other host."""
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
+
+
+def send(post: Post, *, only_json: bool = False) -> None:
+    """POST once. `only_json`: the answer must be empty or JSON, as an Alertmanager's is.
+
+    Raises:
+        NotDeliveredError: no answer in time, or another one than 2xx.
+    """
+    request = urllib.request.Request(post.url, post.body, post.headers, method="POST")  # noqa: S310 - http(s) alone
+    try:
+        with _opener.open(request, timeout=SOCKET_S) as answer:
+            text = _bounded(answer)
+    except urllib.error.HTTPError as error:
+        with contextlib.closing(error):
+            raise NotDeliveredError(f"HTTP {error.code}", _retry_after(error.headers)) from None
+    except urllib.error.URLError as error:
+        raise NotDeliveredError(str(getattr(error.reason, "strerror", None) or error.reason)) from None
+    except http.client.HTTPException as error:
+        raise NotDeliveredError(f"the answer is no HTTP ({type(error).__name__})") from None
+    except (OSError, ValueError) as error:
+        raise NotDeliveredError(str(getattr(error, "strerror", None) or error)) from None
+    if only_json and text.strip():
+        try:
+            json.loads(text)
+        except ValueError:
+            raise NotDeliveredError("the answer is not that of an Alertmanager") from None
+
+
+def _bounded(answer: http.client.HTTPResponse) -> bytes:
+    """The beginning of an answer; a server that drips bytes ends at a deadline."""
+    until, parts, room = time.monotonic() + ATTEMPT_S, [], MAX_ANSWER_BYTES
+    while room > 0 and (part := answer.read1(room)):
+        parts.append(part)
+        room -= len(part)
+        if time.monotonic() > until:
+            raise NotDeliveredError("the answer takes too long")
+    return b"".join(parts)
+
+
+def _retry_after(headers: Message | None) -> float | None:
+    text = "" if headers is None else headers.get("Retry-After", "")
+    return min(float(text), MAX_RETRY_AFTER_S) if text and text.isdecimal() else None
+
+
+def run_command(argv: Sequence[str], data: bytes) -> None:
+    """Run a command with the JSON on its stdin.
+
+    Raises:
+        NotDeliveredError: it cannot be started, fails, or takes too long; then its process group is killed.
+    """
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NotDeliveredError(f"cannot be started: {error.strerror}") from None
+    try:
+        _, errors = process.communicate(data, timeout=ATTEMPT_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise NotDeliveredError(f"took more than {ATTEMPT_S:.0f} s") from None
+    if process.returncode:
+        said = plain_lines(errors[-MAX_ANSWER_BYTES:].decode("utf-8", "replace"), 1)
+        raise NotDeliveredError(f"exit status {process.returncode}" + (f": {said[0]}" if said else ""))

@@ -1,0 +1,224 @@
+"""What receivers get, in which order and how often, over real HTTP on loopback."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpuwatch.hosts.receivers import ReceiverSpec
+from gpuwatch.report.delivery.courier import Pace
+from gpuwatch.report.delivery.delivery import Delivery
+from tests.report.delivery.receivers import QUICK, SECRET, Mood, delivery, incident, over, receiver, until
+
+SLOW_REPEATS = Pace(settle_s=0.0, repeat_s=600.0, firing_s=0.3, first_wait_s=0.05)
+
+
+def hook(url: str) -> ReceiverSpec:
+    return ReceiverSpec("webhook", f"{url}/{SECRET}")
+
+
+def test_firing_and_resolved_once_each(tmp_path: Path) -> None:
+    with receiver() as known, delivery(tmp_path, hook(known.url)) as made:
+        one = incident()
+        until(made, [one], lambda: len(known.bodies) == 1)
+        until(made, [over(one)], lambda: len(known.bodies) == 2)
+        until(made, [over(one)], lambda: made.status()[0].waiting == 0)
+    firing, resolved = known.json()
+    assert (firing["status"], resolved["status"]) == ("firing", "resolved")
+    assert firing["incident"] == resolved["incident"]
+    assert (firing["rank"], firing["node"], firing["gpu"], firing["job"]) == (1, "gpu-003", 1, "411")
+    assert firing["resolved_at"] is None
+    assert resolved["resolved_at"] >= firing["first_seen"]
+    assert len(known.bodies) == 2
+
+
+def test_an_alertmanager_gets_all_that_stands_in_one_message(tmp_path: Path) -> None:
+    with receiver() as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
+        several = [incident(number) for number in range(1, 4)]
+        until(made, several, lambda: len(known.bodies) >= 2)  # repeated, for it forgets
+        first, again = known.json()[0], known.json()[1]
+        assert [each["labels"] for each in first] == [each["labels"] for each in again]
+        assert len({each["labels"]["incident"] for each in first}) == 3
+        assert {each["labels"]["alertname"] for each in first} == {"GpuwatchIncident"}
+        assert all(each["endsAt"] > each["startsAt"] for each in first)
+        count = len(known.bodies)
+        ended = [over(several[0]), *several[1:]]
+        until(made, ended, lambda: len(known.bodies) > count + 3)
+        ends = {each["labels"]["incident"]: each["endsAt"] for each in known.json()[-1]}
+        assert len(set(ends.values())) == 2
+        assert min(ends.values()) < time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 1))
+
+
+MOODS: list[tuple[Mood, str]] = [
+    ("500", "HTTP 500"),
+    ("garbage", "no HTTP"),
+    ("redirect", "HTTP 302"),
+    ("wait", "HTTP 429"),
+]
+
+
+@pytest.mark.parametrize(("mood", "said"), MOODS, ids=[mood for mood, _ in MOODS])
+def test_a_failing_receiver_is_shown_and_told_once_later(tmp_path: Path, mood: Mood, said: str) -> None:
+    with receiver(mood) as known, delivery(tmp_path, hook(known.url)) as made:
+        one = incident()
+        until(made, [one], lambda: said in made.trouble)
+        assert SECRET not in made.trouble
+        assert "1 waiting" in made.trouble
+        known.mood = "ok"
+        until(made, [one], lambda: not made.trouble)
+        assert [each["status"] for each in known.json()] == ["firing"]
+
+
+def test_a_receiver_that_is_down_gets_it_when_it_is_up(tmp_path: Path) -> None:
+    with receiver() as known:
+        port = int(known.url.rpartition(":")[2])
+    with delivery(tmp_path, hook(f"http://127.0.0.1:{port}")) as made:
+        one = incident()
+        until(made, [one], lambda: "refused" in made.trouble)
+        with receiver(port=port) as known:
+            until(made, [one], lambda: len(known.bodies) == 1)
+
+
+def test_a_slow_receiver_holds_up_neither_the_session_nor_the_other(tmp_path: Path) -> None:
+    with receiver("slow") as slow, receiver() as quick:
+        with delivery(tmp_path, hook(slow.url), hook(quick.url)) as made:
+            one = incident()
+            until(made, [one], lambda: slow.asked > 0 and len(quick.bodies) == 1)
+            began = time.monotonic()
+            for _ in range(100):
+                made.update([one])
+            assert time.monotonic() - began < 1.0
+            began = time.monotonic()
+        assert time.monotonic() - began < 10.0
+
+
+def test_a_login_page_is_no_alertmanager(tmp_path: Path) -> None:
+    with receiver("page") as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
+        until(made, [incident()], lambda: "Alertmanager" in made.trouble)
+
+
+def test_a_restart_repeats_nothing_and_goes_on(tmp_path: Path) -> None:
+    with receiver() as known:
+        one = incident()
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [one], lambda: len(known.bodies) == 1)
+        again = msgspec.structs.replace(one, id="other", number=7, first=one.first + 20)
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [again], lambda: made.status() != [] and made.status()[0].waiting == 0)
+            until(made, [over(again)], lambda: len(known.bodies) == 2)
+        assert [each["status"] for each in known.json()] == ["firing", "resolved"]
+        assert len({each["incident"] for each in known.json()}) == 1
+
+
+def test_what_was_not_delivered_before_a_restart_is_delivered_after_it(tmp_path: Path) -> None:
+    with receiver("500") as known:
+        one = incident()
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [one], lambda: known.asked > 0)
+        known.mood = "ok"
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [], lambda: len(known.bodies) == 1)
+
+
+def test_the_state_file_is_for_its_owner_and_holds_no_secret(tmp_path: Path) -> None:
+    with receiver() as known, delivery(tmp_path, hook(known.url)) as made:
+        until(made, [incident()], lambda: len(known.bodies) == 1)
+    (state,) = tmp_path.glob("delivery-*.json")
+    assert state.stat().st_mode & 0o777 == 0o600
+    assert SECRET.encode() not in state.read_bytes()
+
+
+def test_a_damaged_state_file_is_set_aside(tmp_path: Path) -> None:
+    with receiver() as known:
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [incident()], lambda: len(known.bodies) == 1)
+        (state,) = tmp_path.glob("delivery-*.json")
+        state.write_bytes(b'[{"fingerprint": 1')
+        with delivery(tmp_path, hook(known.url)) as made:
+            until(made, [incident()], lambda: len(known.bodies) == 2)
+        assert list(tmp_path.glob("*.damaged"))
+
+
+def test_one_of_two_processes_delivers_and_the_other_takes_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwatch.report.delivery.delivery.TRY_LOCK_S", 0.1)
+    with receiver() as known, delivery(tmp_path, hook(known.url)) as second:
+        with delivery(tmp_path, hook(known.url)) as first:
+            until(first, [incident()], lambda: len(known.bodies) == 1)
+            second.update([incident()])
+            assert second.status() == []
+        until(second, [incident(2)], lambda: len(known.bodies) == 2)
+        assert {each["rank"] for each in known.json()} == {1, 2}
+
+
+def test_a_flood_comes_at_the_rate_and_loses_nothing(tmp_path: Path) -> None:
+    many = [incident(number) for number in range(1, 201)]
+    with receiver() as chat, receiver() as manager:
+        specs = (hook(chat.url), ReceiverSpec("alertmanager", manager.url))
+        with delivery(tmp_path, *specs, pace=SLOW_REPEATS) as made:
+            until(made, many, lambda: len(chat.bodies) >= 20 and len(manager.bodies) >= 1)
+            hooked, managed = made.status()
+            assert hooked.waiting + len(chat.bodies) >= 200
+            assert len(chat.bodies) < 40
+            assert (hooked.lost, managed.lost, managed.waiting) == (0, 0, 0)
+            assert sum(map(len, manager.json())) == 200
+
+
+def test_history_and_remarks_are_not_delivered(tmp_path: Path) -> None:
+    old = incident(1, first=time.time() - 90_000, last=time.time() - 86_400)
+    with receiver() as known, delivery(tmp_path, hook(known.url)) as made:
+        until(made, [old, incident(2, severity="info"), incident(3)], lambda: len(known.bodies) == 1)
+        assert known.json()[0]["rank"] == 3
+        assert made.status()[0].waiting == 0
+
+
+def test_the_least_severity_and_an_escalation(tmp_path: Path) -> None:
+    with receiver() as known:
+        spec = ReceiverSpec("webhook", known.url, min_severity="error")
+        with delivery(tmp_path, spec) as made:
+            warned = incident(1, severity="warning")
+            until(made, [warned, incident(2, severity="error")], lambda: len(known.bodies) == 1)
+            worse = [incident(1, id=warned.id), incident(2, severity="error")]
+            until(made, worse, lambda: len(known.bodies) == 2)
+        assert [(each["rank"], each["severity"]) for each in known.json()] == [(2, "error"), (1, "critical")]
+
+
+def test_an_alertmanager_learns_of_an_incident_that_was_over_before_it_heard(tmp_path: Path) -> None:
+    with receiver("500") as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
+        one = incident()
+        until(made, [one], lambda: known.asked > 0)
+        until(made, [over(one)], lambda: made.status()[0].waiting == 1)
+        known.mood = "ok"
+        until(made, [over(one)], lambda: made.status()[0].waiting == 0)
+        bodies = known.json()
+        assert bodies[0][0]["endsAt"] > bodies[-1][0]["endsAt"]
+
+
+def test_a_command_gets_the_json_on_stdin(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = f"import sys; open({str(out)!r}, 'a').write(sys.stdin.read())"
+    with delivery(tmp_path / "state", ReceiverSpec("command", (sys.executable, "-c", code))) as made:
+        until(made, [incident()], out.exists)
+        until(made, [incident()], lambda: made.status()[0].waiting == 0)
+    assert msgspec.json.decode(out.read_bytes())["status"] == "firing"
+
+
+def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
+    code = "import sys; sys.exit('no mail \\x1b[31m server')"
+    with delivery(tmp_path, ReceiverSpec("command", (sys.executable, "-c", code))) as made:
+        until(made, [incident()], lambda: "exit status 1" in made.trouble)
+        assert "mail" in made.trouble
+        assert "\x1b" not in made.trouble
+
+
+def test_a_state_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    made = Delivery([hook("http://127.0.0.1:9")], "hosts.yaml", tmp_path / "file" / "state", QUICK)
+    made.update([incident()])
+    assert "not delivered" in made.trouble
+    made.close()
