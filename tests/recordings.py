@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gpuwatch.clock import SessionClock
@@ -12,6 +16,8 @@ from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.opening import Links
 from gpuwatch.link.recording.writer import RecordingWriter
 from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.report.once.active import standing
+from gpuwatch.report.once.json_output import fleet_facts, to_json
 from gpuwatch.session import Session
 from tests.link.demo.story import told_until
 
@@ -44,6 +50,35 @@ class PlayedSession(Session):
 
 def demo_story(seconds: float) -> list[Arrival]:
     return list(told_until(seconds, BEGAN + seconds))
+
+
+@dataclass(frozen=True)
+class RecordedDemo:
+    """A minute of the demo, and its session afterwards."""
+
+    path: Path
+    session: PlayedSession
+    incidents: Mapping[float, str]
+    """Second -> the incidents as JSON, while it was recorded."""
+
+
+@cache
+def recorded_demo() -> RecordedDemo:
+    """Made once a process; nobody writes to it."""
+    seen: dict[float, str] = {}
+
+    def watch(session: PlayedSession) -> None:
+        seen[session.now - BEGAN] = incidents(session)
+
+    path = Path(tempfile.mkdtemp(dir=os.environ["XDG_CACHE_HOME"])) / "demo.gpw"
+    return RecordedDemo(path, record_demo(path, 60, watch), seen)
+
+
+def incidents(session: Session) -> str:
+    """As `gpuwatch once --json` has them."""
+    now, wall = session.clock.monotonic(), session.clock.wall()
+    found = fleet_facts(session.fleet, [], now, wall, standing(session.book, session.fleet, now, wall))
+    return to_json(found["incidents"])
 
 
 def record_demo(

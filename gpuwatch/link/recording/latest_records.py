@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from msgspec import structs
 
 from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.stream.inbox import Content, LinkStatus
-from gpuwatch.wire import Event, Finding, Progress, Sample
+from gpuwatch.wire import Event, Finding, Progress, Sample, encode
 
 KEPT_EVENTS = 200
 """Of a node, as many as the fleet keeps."""
 KEPT_FINDINGS = 2_000
 """Of a node, the newest."""
-KEPT_PROGRESS = 12
-"""Of one writer of one file: enough for a step time and the end of a curve."""
+KEPT_PROGRESS = 2
+"""Of one writer of one file: enough for a step time."""
 MAX_WRITERS = 4_096
 """Of a node."""
 REPLACED = frozenset(("link", "clock", "refused", "hello", "ranks", "logs", "bye"))
@@ -28,8 +30,8 @@ class _NodeRecords:
 
     newest: dict[str, StreamRecord] = field(default_factory=dict)
     """By kind."""
-    tiers: dict[tuple[str, str], StreamRecord] = field(default_factory=dict)
-    """GPU and tier (host: "" and "") -> the last sample that had it."""
+    tiers: dict[tuple[str, str], tuple[StreamRecord, Sample]] = field(default_factory=dict)
+    """GPU (host and agent: "") and part -> the last sample that had it."""
     events: deque[StreamRecord] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     findings: dict[tuple[int, int], StreamRecord] = field(default_factory=dict)
     """By the life of the agent and the finding's id."""
@@ -59,21 +61,23 @@ class _NodeRecords:
                 pass
 
     def _take_sample(self, one: StreamRecord, sample: Sample) -> None:
-        self.tiers["", "sample"] = one
+        found, tiers = (one, sample), self.tiers
         if sample.host is not None:
-            self.tiers["", "host"] = one
+            tiers["", "host"] = found
+            if sample.host.disks:
+                tiers["", "disks"] = found
         if sample.agent is not None:
-            self.tiers["", "agent"] = one
+            tiers["", "agent"] = found
         for gpu in sample.gpus:
-            self.tiers[gpu.uuid, "state"] = one
+            tiers[gpu.uuid, "state"] = found
             if gpu.fast is not None:
-                self.tiers[gpu.uuid, "fast"] = one
+                tiers[gpu.uuid, "fast"] = found
             if gpu.medium is not None:
-                self.tiers[gpu.uuid, "medium"] = one
+                tiers[gpu.uuid, "medium"] = found
             if gpu.slow is not None:
-                self.tiers[gpu.uuid, "slow"] = one
+                tiers[gpu.uuid, "slow"] = found
             if gpu.missing is not None:
-                self.tiers[gpu.uuid, "missing"] = one
+                tiers[gpu.uuid, "missing"] = found
 
     def _take_finding(self, one: StreamRecord, finding: Finding) -> None:
         self.findings.pop((self.life, finding.id), None)
@@ -96,7 +100,7 @@ class _NodeRecords:
     def records(self) -> Iterator[StreamRecord]:
         """All that counts, in no order."""
         yield from self.newest.values()
-        yield from {id(one): one for one in self.tiers.values()}.values()
+        yield from self._samples()
         yield from self.events
         yield from self.findings.values()
         with_findings = {life for life, _ in self.findings}
@@ -104,6 +108,35 @@ class _NodeRecords:
         for steps in self.progress.values():
             yield from steps
         yield from self.past.values()
+
+    def _samples(self) -> Iterator[StreamRecord]:
+        """The last sample, and of earlier ones the parts that no later one has."""
+        wanted: dict[int, set[tuple[str, str]]] = {}
+        found: dict[int, tuple[StreamRecord, Sample]] = {}
+        for part, each in self.tiers.items():
+            wanted.setdefault(id(each[1]), set()).add(part)
+            found[id(each[1])] = each
+        for number, (one, sample) in found.items():
+            yield replace(one, body=encode(stripped(sample, wanted[number])).rstrip())
+
+
+def stripped(sample: Sample, wanted: set[tuple[str, str]]) -> Sample:
+    """A sample with these parts alone: of a GPU (by UUID) or of the host and the agent ("")."""
+    gpus = [
+        structs.replace(
+            gpu,
+            fast=gpu.fast if (gpu.uuid, "fast") in wanted else None,
+            medium=gpu.medium if (gpu.uuid, "medium") in wanted else None,
+            slow=gpu.slow if (gpu.uuid, "slow") in wanted else None,
+            missing=gpu.missing if (gpu.uuid, "missing") in wanted else None,
+        )
+        for gpu in sample.gpus
+        if any((gpu.uuid, part) in wanted for part in ("state", "fast", "medium", "slow", "missing"))
+    ]
+    host = sample.host if {("", "host"), ("", "disks")} & wanted else None
+    return structs.replace(
+        sample, gpus=gpus, host=host, agent=sample.agent if ("", "agent") in wanted else None
+    )
 
 
 class LatestRecords:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from gpuwatch.clock import SessionClock
 from gpuwatch.link.recording.reader import ReadBlock, Recording
 from gpuwatch.link.recording.records import StreamRecord
+from gpuwatch.link.recording.seek_records import thinned
 from gpuwatch.link.recording.tee import MICRO
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -60,8 +61,12 @@ class Player:
         self.last = self.recording.last
         self.position = min(max(at, self.recording.first), self.last)
         _, self._block, records = self.recording.key_frame(self.position)
-        self._waiting = records[::-1]
         self._blocks = self.recording.blocks(self._block)
+        behind: list[StreamRecord] = []
+        while (not behind or behind[-1].at <= self.position) and self._next_block():
+            behind.extend(reversed(self._waiting))
+        later = next((n for n, one in enumerate(behind) if one.at > self.position), len(behind))
+        self._waiting = [*records, *thinned(behind[:later], self.position), *behind[later:]][::-1]
         self._shift = self.recording.wall_shift(self.position)
         self._before = self._real()
         self.seeks += 1

@@ -13,7 +13,15 @@ import zstandard
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.recording.records import StreamRecord, records_of
 from gpuwatch.link.recording.schema import RecordingError, open_for_reading
-from gpuwatch.link.recording.tee import MICRO, IncidentMark
+from gpuwatch.link.recording.tee import (
+    MICRO,
+    AnswerItem,
+    IncidentMark,
+    Item,
+    KeyFrame,
+    RecordBlock,
+    RequestItem,
+)
 
 MAX_BLOCK_BYTES = 256 << 20
 """A block that claims to inflate to more is damaged."""
@@ -146,6 +154,28 @@ class Recording:
         rows = self._all("SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1", first, width)
         found = {min(max(0, part), columns - 1): count for part, count in rows}
         return [found.get(part, 0) for part in range(columns)]
+
+    def items(self, first: int, last: int) -> Iterator[Item]:
+        """What a recording of these moments alone consists of, as it stands in the file."""
+        row = self._one("SELECT at, block, data FROM key_frame WHERE at <= ? ORDER BY at DESC LIMIT 1", first)
+        start, before = (row[0], row[1]) if row is not None else (self.first, 0)
+        if row is not None:
+            yield KeyFrame(row[0], row[2])
+        keys = self._all(
+            "SELECT at, block, data FROM key_frame WHERE at > ? AND at <= ? ORDER BY at", start, last
+        )
+        blocks = "SELECT id, first, last, wall, frames, findings, data FROM block WHERE id > ? AND first <= ?"
+        while rows := self._all(f"{blocks} ORDER BY id LIMIT {BLOCKS_AT_ONCE}", before, last):
+            for row in rows:
+                before = number = row[0]
+                yield RecordBlock(*row[1:])
+                while keys and keys[0][1] <= number:
+                    yield KeyFrame(keys[0][0], keys.pop(0)[2])
+        requests = "SELECT at, node, number, kind, body FROM request WHERE at BETWEEN ? AND ? ORDER BY id"
+        yield from (RequestItem(*row) for row in self._all(requests, start, last))
+        answers = "SELECT at, node, number, data FROM answer WHERE at BETWEEN ? AND ? ORDER BY id"
+        yield from (AnswerItem(*row) for row in self._all(answers, start, last))
+        yield from (mark for mark in self.incidents() if mark.at <= last)
 
     def _inflated(self, data: bytes) -> bytes:
         try:

@@ -20,11 +20,12 @@ BLOCK_S = 1.0
 """A block is closed after so long: what a kill -9 can lose."""
 BLOCK_BYTES = 4 << 20
 """Or when it is so large, before compression."""
-KEY_EVERY_S = 60.0
+KEY_EVERY_S = 20.0
 """Between two key frames."""
 KEY_SHARE = 0.1
 """Of what is written a key frame may be so much: a large one waits for longer."""
-BLOCK_LEVEL, KEY_LEVEL = 3, 1
+SMALL_BYTES, SMALL_LEVEL, LARGE_LEVEL = 1 << 20, 7, 1
+"""Zstandard's level for blocks up to so many bytes, and for larger ones, as of many nodes."""
 RING_BYTES, RING_S = 32 << 20, 900.0
 """The ring keeps so much of the past of a running session."""
 MICRO = 1_000_000
@@ -135,8 +136,8 @@ class StreamTee:
         """Compressed bytes since the last key frame."""
         self._key_bytes = 0
         self._key_at = 0
-        self._compress = zstandard.ZstdCompressor(level=BLOCK_LEVEL).compress
-        self._compress_key = zstandard.ZstdCompressor(level=KEY_LEVEL).compress
+        self._small = zstandard.ZstdCompressor(level=SMALL_LEVEL)
+        self._large = zstandard.ZstdCompressor(level=LARGE_LEVEL)
         self._ring: deque[Item] = deque()
         self._ring_bytes = 0
         self._sinks: list[Sink] = []
@@ -167,7 +168,7 @@ class StreamTee:
         what = arrival.what
         one = record(self.micros(arrival.at), node, what, self._shift_s)
         if isinstance(what, Lines | Reply):
-            self._emit(AnswerItem(one.at, node, what.id, self._compress(one.body)))
+            self._emit(AnswerItem(one.at, node, what.id, self._compressed(one.body)))
             return
         self._append(one)
         self._frames += 1
@@ -190,7 +191,7 @@ class StreamTee:
         if not self._lines:
             return
         since = self._lines[0].at
-        data = self._compress(b"".join([one.line(since) for one in self._lines]))
+        data = self._compressed(b"".join([one.line(since) for one in self._lines]))
         last = max(since, self.micros(now))
         self._emit(RecordBlock(since, last, self._wall(), self._frames, self._findings, data))
         self._lines = []
@@ -200,12 +201,15 @@ class StreamTee:
         if not self._key_at or (late and self._since_key * KEY_SHARE >= self._key_bytes):
             self._emit(self._key_frame(last))
 
+    def _compressed(self, data: bytes) -> bytes:
+        return (self._small if len(data) <= SMALL_BYTES else self._large).compress(data)
+
     def _wall(self) -> int:
         return round((self._clock.wall() - self._clock.monotonic() - self._shift_s) * MICRO)
 
     def _key_frame(self, at: int) -> KeyFrame:
         records = [*self._latest.records(), StreamRecord(at, SESSION, BOOK, self._book.whole())]
-        data = self._compress_key(b"".join([one.line(at) for one in records]))
+        data = self._compressed(b"".join([one.line(at) for one in records]))
         self._key_at, self._key_bytes, self._since_key = at, len(data), 0
         return KeyFrame(at, data)
 

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,11 +69,10 @@ class RecordingWriter:
         self._closing = False
         self._retention = retention or Retention()
         self.state = RecorderState(path)
-        new = not path.exists()
-        self._file = create(path) if new else open_for_writing(path)
+        self._file = open_for_writing(path) if path.exists() else create(path)
         try:
             self._lease = Lease(self._file, path)
-            self._describe(plan, nodes, new=new)
+            describe(self._file, path, plan, nodes)
         except (RecordingError, sqlite3.Error) as error:
             self._file.close()
             if isinstance(error, sqlite3.Error):
@@ -81,24 +80,6 @@ class RecordingWriter:
             raise
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
-
-    def _describe(self, plan: Plan, nodes: Mapping[str, int], *, new: bool) -> None:
-        facts = {
-            "gpuwatch": __version__,
-            "host": socket.gethostname(),
-            "plan": msgspec.json.encode(recorded_plan(plan)).decode(),
-        }
-        if new:
-            facts["began"] = repr(time.time())
-        self._file.execute("BEGIN IMMEDIATE")
-        self._file.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
-        known = dict(self._file.execute("SELECT name, id FROM node").fetchall())
-        if known and known != dict(nodes):
-            self._file.execute("ROLLBACK")
-            raise RecordingError(f"{self.state.path}: holds other nodes; name another file with -o")
-        if not known:
-            self._file.executemany("INSERT INTO node (name, id) VALUES (?, ?)", nodes.items())
-        self._file.execute("COMMIT")
 
     def put(self, item: Item) -> None:
         """Take an item; it is on the disk about a second later."""
@@ -134,7 +115,7 @@ class RecordingWriter:
     def _commit(self, items: Sequence[Item], waiting: int) -> None:
         try:
             self._file.execute("BEGIN IMMEDIATE")
-            self._write(items)
+            write_items(self._file, items)
             self._lease.beat()
             self._file.execute("COMMIT")
         except (sqlite3.Error, RecordingError) as error:
@@ -157,37 +138,60 @@ class RecordingWriter:
         )
         self._retention.apply(self._file)
 
-    def _write(self, items: Sequence[Item]) -> None:
-        write = self._file.execute
-        for item in items:
-            match item:
-                case RecordBlock():
-                    write(
-                        "INSERT INTO block (first, last, wall, frames, findings, data)"
-                        " VALUES (?, ?, ?, ?, ?, ?)",
-                        (item.first, item.last, item.wall, item.frames, item.findings, item.data),
-                    )
-                case KeyFrame():
-                    write(
-                        "INSERT OR REPLACE INTO key_frame (at, block, data)"
-                        " VALUES (?, (SELECT coalesce(max(id), 0) FROM block), ?)",
-                        (item.at, item.data),
-                    )
-                case RequestItem():
-                    write(
-                        "INSERT INTO request (at, node, number, kind, body) VALUES (?, ?, ?, ?, ?)",
-                        (item.at, item.node, item.number, item.kind, item.body),
-                    )
-                case AnswerItem():
-                    write(
-                        "INSERT INTO answer (at, node, number, data) VALUES (?, ?, ?, ?)",
-                        (item.at, item.node, item.number, item.data),
-                    )
-                case IncidentMark():
-                    write(
-                        "INSERT OR REPLACE INTO incident VALUES (?, ?, ?, ?, ?, ?)",
-                        (item.id, item.number, item.at, item.first, item.severity, item.headline),
-                    )
+
+def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[str, int]) -> None:
+    """Note what is recorded.
+
+    Raises:
+        RecordingError: the file holds other nodes.
+    """
+    facts = {
+        "gpuwatch": __version__,
+        "host": socket.gethostname(),
+        "plan": msgspec.json.encode(recorded_plan(plan)).decode(),
+    }
+    file.execute("BEGIN IMMEDIATE")
+    file.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", facts.items())
+    known = dict(file.execute("SELECT name, id FROM node").fetchall())
+    if known and known != dict(nodes):
+        file.execute("ROLLBACK")
+        raise RecordingError(f"{path}: holds other nodes; name another file with -o")
+    if not known:
+        file.executemany("INSERT INTO node (name, id) VALUES (?, ?)", nodes.items())
+    file.execute("COMMIT")
+
+
+def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
+    """Write items; inside of a transaction."""
+    write = file.execute
+    for item in items:
+        match item:
+            case RecordBlock():
+                write(
+                    "INSERT INTO block (first, last, wall, frames, findings, data) VALUES (?, ?, ?, ?, ?, ?)",
+                    (item.first, item.last, item.wall, item.frames, item.findings, item.data),
+                )
+            case KeyFrame():
+                write(
+                    "INSERT OR REPLACE INTO key_frame (at, block, data)"
+                    " VALUES (?, (SELECT coalesce(max(id), 0) FROM block), ?)",
+                    (item.at, item.data),
+                )
+            case RequestItem():
+                write(
+                    "INSERT INTO request (at, node, number, kind, body) VALUES (?, ?, ?, ?, ?)",
+                    (item.at, item.node, item.number, item.kind, item.body),
+                )
+            case AnswerItem():
+                write(
+                    "INSERT INTO answer (at, node, number, data) VALUES (?, ?, ?, ?)",
+                    (item.at, item.node, item.number, item.data),
+                )
+            case IncidentMark():
+                write(
+                    "INSERT OR REPLACE INTO incident VALUES (?, ?, ?, ?, ?, ?)",
+                    (item.id, item.number, item.at, item.first, item.severity, item.headline),
+                )
 
 
 def recorded_plan(plan: Plan) -> Plan:
