@@ -8,6 +8,7 @@ from .hang_evidence.flight_pipe import trigger
 from .hang_evidence.lent_pyspy import UploadedProgram
 from .hang_evidence.ras import ras
 from .hang_evidence.stacks import stacks
+from .host.system_settings import system_settings
 from .processes.settings_report import settings_report
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ class BackgroundRequests(object):
         proc, lent = settings.proc, UploadedProgram()
         self.handlers = {
             "particulars": lambda request: settings_report(request, proc),
+            "system": lambda _: {"values": system_settings(proc)},
             "stacks": lambda request: stacks(request, proc, lent.path),
             "lend": lent.take,
             "dumps": lambda request: trigger(request, proc),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TextIO
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.diagnose.preflight.check import Check, Status
+from gpuwatch.diagnose.preflight.reference_node import Profile
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.output.console import console_on
@@ -22,11 +23,39 @@ SUMMED: tuple[Status, ...] = ("FAIL", "WARN", "PASS", "SKIP")
 """In the order of the last line."""
 
 
+class SavedProfile(msgspec.Struct):
+    """The file that `check --save-profile` writes."""
+
+    profile: dict[str, str]
+
+
 def to_json(checks: Sequence[Check]) -> str:
     """`checks[]` and the counts by status; docs/json.md reports every key."""
+    return msgspec.json.encode(_as_data(checks)).decode()
+
+
+def profiles_json(checks: Sequence[Check], reference: Profile, profiles: Mapping[str, Profile]) -> str:
+    """The same of a comparison with a reference node, with `reference` and `profiles` by node."""
+    data = {**_as_data(checks), "reference": reference, "profiles": profiles}
+    return msgspec.json.encode(data).decode()
+
+
+def profile_of(data: bytes) -> dict[str, str]:
+    """The profile in a file of `check --save-profile`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return msgspec.json.decode(data, type=SavedProfile).profile
+    except msgspec.DecodeError as error:
+        raise ValueError(f"no profile of a node ({error})") from error
+
+
+def _as_data(checks: Sequence[Check]) -> dict[str, object]:
     counts = Counter(check.status for check in checks)
     summary = {status: counts[status] for status in STYLES}
-    return msgspec.json.encode({"checks": [asdict(check) for check in checks], "counts": summary}).decode()
+    return {"checks": [asdict(check) for check in checks], "counts": summary}
 
 
 def print_checklist(checks: Sequence[Check], out: TextIO) -> None:

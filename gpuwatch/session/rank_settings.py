@@ -1,4 +1,4 @@
-"""Asking all nodes at once under which settings their ranks run."""
+"""Asking all nodes at once for the settings of their ranks and of their machines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.session.session import Session
-from gpuwatch.wire import NodeSettings
+from gpuwatch.wire import NodeSettings, SystemSettings
 
 ANSWER_S = 15.0
 POLL_S = 0.05
@@ -88,3 +88,20 @@ def _asked(session: SettingsRequests, node: Node) -> Asked:
     masters = sorted({process.master for process in ranks if process.master})
     pids = sorted(process.pid for process in ranks)
     return session.ask_rank_settings(node.name, masters, [USUAL_PORT], pids)
+
+
+def ask_all_systems(session: Session, longest_s: float = ANSWER_S) -> dict[str, SystemSettings]:
+    """By node, what every live node answers within a time; nodes that cannot are left out.
+
+    Args:
+        session: Started, its first reports are there.
+        longest_s: To wait at most.
+    """
+    live = [node.name for node in session.fleet.nodes.values() if node.state(time.monotonic()) == "live"]
+    asked = [session.ask_system_settings(name) for name in live]
+    deadline = time.monotonic() + longest_s
+    while time.monotonic() < deadline and not all(one.done for one in asked):
+        session.poll()
+        time.sleep(POLL_S)
+    answers = ((one.node, one.read(SystemSettings)[0]) for one in asked)
+    return {node: reported for node, reported in answers if reported is not None}

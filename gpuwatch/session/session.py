@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.alert_book import AlertBook
@@ -33,8 +33,10 @@ from gpuwatch.wire import (
     AskRankSettings,
     AskRas,
     AskStacks,
+    AskSystemSettings,
     Cancel,
     LendPySpy,
+    LongRequest,
     ReadLines,
     Search,
     Tail,
@@ -47,10 +49,6 @@ if TYPE_CHECKING:
     from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.py_spy_upload import Program
-
-
-Errand: TypeAlias = AskRankSettings | AskStacks | LendPySpy | AskRas | AskDumps | AskDumpFiles | AskDumpPiece
-"""What a node answers in its own time, in one reply."""
 
 
 class ProbeRunsError(Exception):
@@ -237,6 +235,10 @@ class Session:
         request = AskRankSettings(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
         return self._ask(node, request)
 
+    def ask_system_settings(self, node: str) -> Asked:
+        """Firmware, kernel, network and driver options of a node (`wire.SystemSettings`)."""
+        return self._ask(node, AskSystemSettings(id=self._number()))
+
     def ask_stacks(
         self,
         node: str,
@@ -312,7 +314,7 @@ class Session:
         conductor.start(give_way)
         return conductor
 
-    def _ask(self, node: str, request: Errand) -> Asked:
+    def _ask(self, node: str, request: LongRequest) -> Asked:
         asked = Asked(node, request.id)
         self.fleet.asked[node, asked.id] = asked
         if not self._report(node, request):

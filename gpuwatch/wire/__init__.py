@@ -61,7 +61,7 @@ from gpuwatch.wire.processes import (
     ProcessGpu,
 )
 from gpuwatch.wire.progress import PastStep, Progress
-from gpuwatch.wire.rank_settings import UNLIMITED, NodeSettings, RankSettings
+from gpuwatch.wire.rank_settings import UNLIMITED, NodeSettings, RankSettings, SystemSettings
 from gpuwatch.wire.requests import (
     AnyRequest,
     AskDumpFiles,
@@ -70,9 +70,11 @@ from gpuwatch.wire.requests import (
     AskRankSettings,
     AskRas,
     AskStacks,
+    AskSystemSettings,
     Cancel,
     LeaveFiles,
     LendPySpy,
+    LongRequest,
     Ping,
     ReadLines,
     Request,
@@ -108,6 +110,7 @@ __all__ = [
     "AskRankSettings",
     "AskRas",
     "AskStacks",
+    "AskSystemSettings",
     "Bye",
     "Cancel",
     "Disk",
@@ -139,6 +142,7 @@ __all__ = [
     "LogFile",
     "LogLine",
     "Logs",
+    "LongRequest",
     "MigInstance",
     "Nic",
     "NodeSettings",
@@ -167,6 +171,7 @@ __all__ = [
     "SharedFolder",
     "StackFrame",
     "Stacks",
+    "SystemSettings",
     "Tail",
     "TimeBound",
     "Topology",

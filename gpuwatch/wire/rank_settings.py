@@ -40,3 +40,12 @@ class NodeSettings(FramePart, frozen=True):
     listens: Table[Whole | None] = {}
     """Port that was asked for -> pid that listens on it here, 0: somebody's; None: nobody."""
     ranks: Many[RankSettings] = []
+
+
+class SystemSettings(FramePart, frozen=True):
+    """One machine: firmware, kernel, network and driver options.
+
+    `agent/host/system_settings.py` names them.
+    """
+
+    values: Table[Text] = {}

@@ -88,6 +88,10 @@ class AskRankSettings(Request, tag="particulars", frozen=True):
     """The ranks' processes, as `ranks` frames report them; empty: the agent looks for them itself."""
 
 
+class AskSystemSettings(Request, tag="system", frozen=True):
+    """Settings of the machine that nodes should share: `wire.SystemSettings` in the data of the reply."""
+
+
 class AskStacks(Request, tag="stacks", frozen=True):
     """What these processes do now: `wire.Stacks` in the data of the reply, which may take some seconds."""
 
@@ -148,20 +152,17 @@ class AskDumpPiece(Request, tag="dump_piece", frozen=True):
     offset: int
 
 
-AnyRequest: TypeAlias = (
-    Ping
-    | SetInterval
-    | Tail
-    | ReadLines
-    | Search
-    | Cancel
-    | LeaveFiles
-    | SearchFolders
-    | AskRankSettings
+LongRequest: TypeAlias = (
+    AskRankSettings
+    | AskSystemSettings
     | AskStacks
     | LendPySpy
     | AskRas
     | AskDumps
     | AskDumpFiles
     | AskDumpPiece
+)
+"""What a node answers in its own time, in one reply."""
+AnyRequest: TypeAlias = (
+    Ping | SetInterval | Tail | ReadLines | Search | Cancel | LeaveFiles | SearchFolders | LongRequest
 )

@@ -104,3 +104,29 @@ def test_a_node_that_does_not_answer_fails_the_check(tmp_path: Path) -> None:
     reported = checks_of(str(hosts), "--wait", "3", status=1)
     assert reported["net.reachable"]["status"] == "FAIL"
     assert reported["net.reachable"]["nodes"] == ["gone"]
+
+
+def test_nodes_are_compared_with_one_node_and_with_a_file(tmp_path: Path) -> None:
+    saved = tmp_path / "good.json"
+    argv = ("check", "--demo", "--against", "gpu-001", "--save-profile", str(saved), "--json")
+    done = gpuwatch(*argv)
+    assert done.returncode == 1, done.stdout + done.stderr
+    reported = json.loads(done.stdout)
+    assert [one["id"] for one in reported["checks"] if one["status"] == "FAIL"] == ["same.ib.firmware"]
+    assert reported["checks"][0]["nodes"] == ["gpu-013"]
+    assert (
+        reported["reference"] == reported["profiles"]["gpu-001"] == json.loads(saved.read_text())["profile"]
+    )
+
+    here = gpuwatch("check", "--local", "--against", str(saved), "--json")
+    assert here.returncode == 1
+    assert "same.cpu.count" in {one["id"] for one in json.loads(here.stdout)["checks"]}
+
+
+def test_a_reference_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for against in ("gpu-099", str(tmp_path / "empty"), str(tmp_path)):
+        done = gpuwatch("check", "--demo", "--against", against)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert against in done.stderr
+    assert gpuwatch("check", "--demo", "--save-profile", "x").returncode == 2

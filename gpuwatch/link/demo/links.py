@@ -162,6 +162,9 @@ class Pump:
                     request, script.number, list(script.processes(now)), self._epoch + now
                 )
                 self._put(link, self._clock(), through_the_wire(reported))
+            if isinstance(request, wire.AskSystemSettings):
+                reported = rank_settings.system_reply(request, link.script.number, self._epoch + now)
+                self._put(link, self._clock(), through_the_wire(reported))
             if isinstance(request, wire.AskStacks | wire.AskRas):
                 ranks = list(link.script.processes(now))
                 reported = hang.reply(request, ranks, now, self._epoch + now)

@@ -1,4 +1,4 @@
-"""What a demo node answers when it is asked for its settings: one forgot a variable, as it happens."""
+"""What a demo node answers when it is asked for settings: one lacks a variable, one has old firmware."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from gpuwatch import wire
 
 NODE_WITHOUT_VARIABLE = 13
 """The number of the node whose launcher did not pass one variable on."""
+NODE_WITH_OLD_FIRMWARE, OLD_ADAPTER = 12, 3
+"""The number of the node with the slow NIC of the demo's probe, and of that NIC."""
 VARIABLES = {
     "NCCL_DEBUG": "WARN",
     "NCCL_IB_TIMEOUT": "22",
@@ -44,4 +46,23 @@ def reply(request: wire.AskRankSettings, number: int, processes: list[wire.Proce
             if process.rank is not None
         ],
     )
+    return wire.Reply(t=t, seq=0, id=request.id, data=msgspec.to_builtins(reported))
+
+
+def system_reply(request: wire.AskSystemSettings, number: int, t: float) -> wire.Reply:
+    """The machine's settings of node `number`."""
+    values = {
+        "bios": "2.4.1",
+        "cpu.governor": "performance",
+        "kernel.options": "iommu=pt",
+        "memory.huge_pages": "madvise",
+        "module.nvidia_peermem": "580.95.05",
+        "sysctl.kernel.numa_balancing": "0",
+        "sysctl.vm.swappiness": "1",
+    }
+    for adapter in range(8):
+        old = number == NODE_WITH_OLD_FIRMWARE and adapter == OLD_ADAPTER
+        values[f"ib.mlx5_{adapter}.firmware"] = "28.36.1010" if old else "28.39.3560"
+        values[f"ib.mlx5_{adapter}.type"] = "MT4129"
+    reported = wire.SystemSettings(values)
     return wire.Reply(t=t, seq=0, id=request.id, data=msgspec.to_builtins(reported))
