@@ -1,0 +1,168 @@
+"""RequestSender of a session to its nodes: each is kept in the fleet until its answer has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.link.stream.inbox import LinkStatus
+from gpuwatch.wire import (
+    AnyRequest,
+    AskDumpFiles,
+    AskDumpPiece,
+    AskDumps,
+    AskRankSettings,
+    AskRas,
+    AskStacks,
+    AskSystemSettings,
+    Cancel,
+    LendPySpy,
+    LongRequest,
+    ReadLines,
+    Search,
+    Tail,
+)
+
+
+class RequestSender:
+    """Numbers requests, sends them, and ends them when the link of their node is lost."""
+
+    def __init__(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
+        """Keep answers in `fleet`; `send` takes a node and a request, and is False where it was not sent."""
+        self.fleet = fleet
+        self._report = send
+        self._asked = 0
+
+    def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
+        """The last lines of a file on a node and every new one, until `drop`.
+
+        It outlives a lost link: when the node is back, it goes on where it was.
+        """
+        stream = self._open(node, file, "tail")
+        self._send(stream, Tail(id=stream.id, file=file, lines=lines))
+        return stream
+
+    def read_lines(
+        self,
+        node: str,
+        file: str,
+        *,
+        offset: int | None = None,
+        time: float | None = None,
+        before: int = 0,
+        after: int = 0,
+    ) -> LogStream:
+        """Lines around a byte offset, a time (unix seconds of the node's clock) or the end of a file."""
+        stream = self._open(node, file, "read")
+        around = ReadLines(id=stream.id, file=file, offset=offset, time=time, before=before, after=after)
+        self._send(stream, around)
+        return stream
+
+    def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
+        """The same from a byte offset on, offsets and text alone, which costs the node less."""
+        stream = self._open(node, file, "read")
+        self._send(stream, ReadLines(id=stream.id, file=file, offset=offset, after=lines, bare=True))
+        return stream
+
+    def search(
+        self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
+    ) -> LogStream:
+        """Search files of a node (none named: all that are followed), on the node."""
+        stream = self._open(node, "", "search")
+        self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
+        return stream
+
+    def ask_rank_settings(
+        self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
+    ) -> Asked:
+        """The settings under which a node's ranks run (`wire.NodeSettings`), and which nodes it reaches."""
+        request = AskRankSettings(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
+        return self._ask(node, request)
+
+    def ask_system_settings(self, node: str) -> Asked:
+        """Firmware, kernel, network and driver options of a node (`wire.SystemSettings`)."""
+        return self._ask(node, AskSystemSettings(id=self._number()))
+
+    def ask_stacks(
+        self,
+        node: str,
+        pids: Sequence[int],
+        py_spy: str | None = "",
+        seconds: float | None = None,
+        *,
+        sockets: bool = True,
+    ) -> Asked:
+        """What these processes of a node do now (`wire.Stacks`); `session.hang.hang_query` asks all nodes."""
+        request = AskStacks(
+            id=self._number(), pids=list(pids), py_spy=py_spy, seconds=seconds, sockets=sockets
+        )
+        return self._ask(node, request)
+
+    def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
+        """Hand a piece of a py-spy to a node's agent (`wire.Lent`); see `session.hang.py_spy_upload`."""
+        number = self._number()
+        return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
+
+    def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
+        """What NCCL's RAS reports at the addresses that these processes use (`wire.RasAnswers`)."""
+        return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
+
+    def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
+        """Make these processes write their flight recorders' dumps, on the node (`wire.Dumps`)."""
+        return self._ask(node, AskDumps(id=self._number(), pids=list(pids)))
+
+    def ask_dump_files(self, node: str, pids: Sequence[int]) -> Asked:
+        """Which dumps these processes' job has left on the node already (`wire.DumpPlaces`)."""
+        return self._ask(node, AskDumpFiles(id=self._number(), pids=list(pids)))
+
+    def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
+        """A piece of one of them (`wire.DumpPiece`); of a node one at a time."""
+        request = AskDumpPiece(id=self._number(), pid=pid, prefix=prefix, name=name, offset=offset)
+        return self._ask(node, request)
+
+    def drop(self, stream: LogStream) -> None:
+        """End a tail, a read or a search that is not shown any more."""
+        if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
+            self._report(stream.node, Cancel(id=self._number(), of=stream.id))
+
+    def _ask(self, node: str, request: LongRequest) -> Asked:
+        asked = Asked(node, request.id)
+        self.fleet.asked[node, asked.id] = asked
+        if not self._report(node, request):
+            asked.error = "the node is not connected, or has no agent"
+            del self.fleet.asked[node, asked.id]
+        return asked
+
+    def _open(self, node: str, file: str, kind: Literal["tail", "read", "search"]) -> LogStream:
+        stream = LogStream(node, file, self._number(), kind=kind)
+        self.fleet.streams[node, stream.id] = stream
+        return stream
+
+    def _send(self, stream: LogStream, request: AnyRequest) -> None:
+        if not self._report(stream.node, request) and stream.kind != "tail":
+            stream.fail("the node is not connected, or has no agent that reads files")
+
+    def _number(self) -> int:
+        self._asked += 1
+        return self._asked
+
+    def _link_changed(self, node: str, link: LinkStatus) -> None:
+        """Open requests of a lost link: tails wait for the next one, everything else has failed."""
+        if link.phase == "lost":
+            for asked in [one for one in self.fleet.asked.values() if one.node == node]:
+                asked.error = "the link was lost: " + link.reason
+                del self.fleet.asked[node, asked.id]
+        for stream in [one for one in self.fleet.streams.values() if one.node == node]:
+            if stream.kind != "tail":
+                if link.phase == "lost":
+                    stream.fail("the link was lost: " + link.reason)
+                    del self.fleet.streams[node, stream.id]
+            elif link.phase == "live":
+                self._resume(stream)
+
+    def _resume(self, stream: LogStream) -> None:
+        offset = stream.resume()
+        self._report(stream.node, Tail(id=stream.id, file=stream.file, offset=offset))
