@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from gpuwatch import __version__
 from gpuwatch.cli.shared import exit_codes
-from gpuwatch.cli.shared.output import open_closed_streams, write_any_character
+from gpuwatch.cli.shared.output import drop_unwritable_output, open_closed_streams, write_any_character
 from gpuwatch.plain import plain
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -197,6 +197,9 @@ def main() -> None:
     write_any_character()
     try:
         result: Any = gpuwatch.main(prog_name="gpuwatch", standalone_mode=False)
+    except SystemExit:  # a signal
+        drop_unwritable_output()
+        raise
     except click.ClickException as error:
         vars(error)["message"] = harmless(error.message)
         error.show()
@@ -213,4 +216,6 @@ def main() -> None:
             err=True,
         )
         sys.exit(exit_codes.INTERNAL)
+    if isinstance(result, int) and result > exit_codes.SIGNALLED:
+        drop_unwritable_output()
     sys.exit(result if isinstance(result, int) else exit_codes.HEALTHY)

@@ -15,6 +15,7 @@ from tests.agent.conftest import Start
 from tests.agent.running import uuid_of
 from tests.agent.trees import Kmsg, process, write
 from tests.fake_nvml.build import FakeNvml
+from tests.parts import need
 from tests.sentences import Sentences
 
 GIB = 1 << 30
@@ -176,7 +177,7 @@ def test_names_that_are_no_text_leave_every_frame_readable(
     code = "open('/proc/self/comm','wb').write(b'bad\\xff\\x1b[31m'); print('ready', flush=True); input()"
     script = "exec -a $'bad\\xff\\x1b[31m' \"$0\" -c \"$1\" $'\\xfe' 2>\"$2\"/$'log\\xff.log'"
     with subprocess.Popen(
-        ["/bin/bash", "-c", script, sys.executable, code, str(tmp_path)],
+        [need("bash"), "-c", script, sys.executable, code, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "n\udcff"},

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,14 @@ def test_a_missing_hosts_file_is_named_with_the_nearest_one(tmp_path: Path) -> N
     assert done.stderr.startswith("hosts.yml: ")
     assert "hosts.yaml" in done.stderr
     assert "command" not in done.stderr
+
+
+def test_a_signal_stays_the_status_when_the_output_is_gone() -> None:
+    """Python itself ends with 120 where it cannot flush stdout at exit, as on a terminal that was closed."""
+    code = (
+        "import sys; from gpuwatch.cli.shared.output import drop_unwritable_output;"
+        "sys.stdout.write('x'); drop_unwritable_output(); sys.exit(129)"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (129, b"")

@@ -16,6 +16,7 @@ from gpuwatch.cli.main import COMMANDS
 from gpuwatch.cli.shared import exit_codes
 from tests.agent.logs.scan_lines import rule
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
+from tests.parts import need
 from tests.sentences import Sentences, line_of
 
 
@@ -122,6 +123,6 @@ def test_test_reads_a_pipe_of_the_shell_once(tmp_path: Path) -> None:
     lines.write_text(json.dumps({"class": "benign", "lines": ["all quiet"]}))
     script = f"{shlex.join(COMMAND)} rules test --json <(cat {shlex.quote(str(lines))})"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=ROOT, env=environment(), capture_output=True, timeout=60, check=True
+        [need("bash"), "-c", script], cwd=ROOT, env=environment(), capture_output=True, timeout=60, check=True
     )
     assert json.loads(done.stdout)["negatives"] == 1

@@ -12,5 +12,7 @@ INTERNAL = 70
 """A fault of gpuwatch itself (EX_SOFTWARE of sysexits)."""
 OUTPUT = 74
 """The output could not be written (EX_IOERR of sysexits)."""
+SIGNALLED = 128
+"""Plus the number of the signal that ended it: TERM, or HUP of a terminal that is gone."""
 INTERRUPTED = 130
 """Ended by Ctrl-C (128 + SIGINT), everything closed."""

@@ -59,6 +59,17 @@ def writing() -> Iterator[None]:
         raise OutputError(f"cannot write the output: {error.strerror}") from error
 
 
+def drop_unwritable_output() -> None:
+    """Give up what cannot be written any more: the terminal of a command that a signal ends may be gone.
+
+    Python would end with status 120 where it cannot flush stdout at exit.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _write_nowhere()
+
+
 def _write_nowhere() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
