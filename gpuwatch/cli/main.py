@@ -70,6 +70,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "exporter",
         "Serve Prometheus metrics of nodes, GPUs, ranks and alerts.",
     ),
+    "run": ("gpuwatch.cli.run.command", "run", "Run a training command and keep a session of it."),
     "runs": ("gpuwatch.cli.runs.reports", "runs", "List, compare and report training sessions."),
     "record": ("gpuwatch.cli.monitor.record", "record", "Record a cluster into a file, without a screen."),
     "open": ("gpuwatch.cli.monitor.open", "open_past", "Open the screens over a recording."),

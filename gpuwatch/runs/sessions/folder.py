@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from gpuwatch.runs.sessions.json_object import MAX_JSON_BYTES, decoded_object
 from gpuwatch.runs.sessions.main_log import MainLog, read_main_log
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import (
@@ -18,13 +17,12 @@ from gpuwatch.runs.sessions.model.summary import (
     SessionBatch,
     SessionSummary,
     StepTimeStatistics,
-    harmless,
     read_struct,
 )
+from gpuwatch.runs.sessions.parts import joined_facts
 from gpuwatch.runs.sessions.process_logs import ProcessLogs, read_process_logs
 from gpuwatch.whole_file import read_bounded
 
-MAX_SUMMARY_BYTES = 64 << 20
 SOURCE = "session folder"
 LOG_KINDS = ("multigpu", "performance")
 
@@ -68,36 +66,18 @@ def read_session_folder(folder: Path, session: str) -> TrainingSession:
 def read_summary(path: Path, problems: list[str]) -> SessionSummary:
     """The summary of a file; an empty one, with a problem, where it is missing or broken."""
     try:
-        raw = read_bounded(path, MAX_SUMMARY_BYTES + 1)
+        raw = read_bounded(path, MAX_JSON_BYTES + 1)
     except FileNotFoundError:
         problems.append(f"missing: {path.name}; figures are taken from the logs")
-        return SessionSummary()
+        raw = b"{}"
     except OSError as error:
         problems.append(f"{path.name}: {error.strerror}; figures are taken from the logs")
-        return SessionSummary()
+        raw = b"{}"
     facts = decoded_object(raw, path.name, problems)
     version = facts.get("version")
     if isinstance(version, int) and version > VERSION:
         problems.append(f"{path.name}: version {version}; this gpuwatch knows version {VERSION}")
-    return read_struct(SessionSummary, facts, f"{path.name}: ", problems)
-
-
-def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]:
-    """The JSON object of a file; empty, with a problem, where it is none."""
-    if len(raw) > MAX_SUMMARY_BYTES:
-        problems.append(f"{name}: larger than {MAX_SUMMARY_BYTES >> 20} MB; not read")
-        return {}
-    try:
-        facts = json.loads(raw.decode(errors="replace"))
-    except (ValueError, RecursionError) as error:
-        place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        problems.append(f"{name}: not JSON{place}, cut off or damaged")
-        return {}
-    if not isinstance(facts, dict):
-        problems.append(f"{name}: not a JSON object")
-        return {}
-    clean: dict[str, Any] = harmless(facts)
-    return clean
+    return read_struct(SessionSummary, joined_facts(facts, path.parent, problems), f"{path.name}: ", problems)
 
 
 def complete(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -> None:

@@ -148,7 +148,7 @@ def gpu_line(sample: Mapping[str, Any], node: str = "") -> str:
     return " | ".join([*parts, f"Node: {node}"] if node else parts)
 
 
-def step_metrics(values: Mapping[str, Any], elapsed_s: float) -> dict[str, float | None]:
+def step_metrics(values: Mapping[str, Any], elapsed_s: float | None) -> dict[str, float | None]:
     """The names of the metrics line from the values of a step."""
     return {
         "step_duration": values.get("step_time_s"),

@@ -92,8 +92,12 @@ class SessionLogs:
             self._worker("multigpu", "INFO", text)
 
     def step(self, values: Mapping[str, Any]) -> None:
-        """Write a step and its numbers; see `lines.step_line` and `lines.step_metrics` for the keys."""
-        metrics = lines.step_metrics(values, self._clock() - self._began)
+        """Write a step and its numbers; see `lines.step_line` and `lines.step_metrics` for the keys.
+
+        `elapsed_s` among them: seconds since the session's start of a step that is not of now.
+        """
+        elapsed = values["elapsed_s"] if "elapsed_s" in values else self._clock() - self._began
+        metrics = lines.step_metrics(values, elapsed)
         self._plain([lines.step_line(values), lines.metrics_line(metrics)])
 
     def rank_step(self, step: int, processes: int, local_rank: int, index: int) -> None:

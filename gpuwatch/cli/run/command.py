@@ -1,0 +1,179 @@
+"""`gpuwatch run`: a training command as it would run alone, and a session folder of it afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuwatch.cli.shared.source import Refusal
+from gpuwatch.plain import plain
+
+if TYPE_CHECKING:
+    from gpuwatch.cli.run.child import RunChild
+    from gpuwatch.cli.run.place import RunPlace
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+"""Exit codes of a shell."""
+MAX_CONSOLE_BYTES = 4 << 30
+"""Of the console log; what the command writes beyond goes to the terminal only."""
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write GPU samples, steps and alerts to FILE, one JSON object per line.",
+)
+@click.option(
+    "--logs",
+    default="logs",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder for the session.",
+)
+@click.argument(
+    "command", nargs=-1, required=True, metavar="-- COMMAND [ARGUMENT]...", type=click.UNPROCESSED
+)
+def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
+    """Run a training command, record GPUs, steps and alerts, and keep a session folder.
+
+    The command runs as it would alone: same terminal, input, signals and exit code, and no byte is
+    added to its output. The status is in the title of the terminal; one line follows at the end.
+    GPUWATCH_RUN_DIR and GPUWATCH_RUN_ID name the session to the command. Read it with gpuwatch runs.
+
+    Exit status: that of COMMAND; 127 it was not found, 126 it cannot be executed.
+    """
+    check_command(command[0])
+    from gpuwatch.cli.run.place import identify_run, open_folder, run_environment  # noqa: PLC0415
+    from gpuwatch.telemetry.session.folder import DIRECTORY_VARIABLE  # noqa: PLC0415
+
+    if os.environ.get(DIRECTORY_VARIABLE):
+        raise Refusal([f"{DIRECTORY_VARIABLE} is set: this is inside of a run already"])
+    start = time.time()
+    place = identify_run(command, os.environ)
+    try:
+        folder, place = open_folder(place, logs, start)
+        folder.ranks.mkdir(mode=0o700, exist_ok=True)
+        console = (folder.ranks / console_name(place)).open("xb", buffering=0)
+        if output is not None:
+            output.touch(mode=0o600)
+    except OSError as error:
+        raise Refusal([f"{plain(str(error.filename or logs))}: {error.strerror}"]) from error
+    config = {
+        "folder": str(folder.path),
+        "run_id": place.run_id,
+        "part": place.part,
+        "command": list(command),
+        "start": start,
+        "output": None if output is None else str(output.absolute()),
+    }
+    with console:
+        return run_child(command, run_environment(folder, place), config, console.write)
+
+
+def console_name(place: RunPlace) -> str:
+    """One name per node and task, so that none overwrites another's."""
+    import socket  # noqa: PLC0415
+
+    node = "".join(each if each.isalnum() or each in "-." else "_" for each in socket.gethostname())
+    return f"console_{node}{f'_{place.part}' if place.part else ''}.log"
+
+
+def check_command(name: str) -> None:
+    """Leave with a shell's code where the command cannot be run, before anything is made."""
+    if shutil.which(name) is None:
+        there = Path(name).exists() and "/" in name
+        click.echo(
+            f"gpuwatch: {plain(name)}: {'cannot be executed' if there else 'command not found'}", err=True
+        )
+        raise SystemExit(NOT_EXECUTABLE if there else NOT_FOUND)
+
+
+def run_child(
+    command: tuple[str, ...], env: dict[str, str], config: dict[str, Any], keep: Callable[[bytes], Any]
+) -> int:
+    """Start the command and the monitor, pass everything on, end as the command ended."""
+    from gpuwatch.cli.run.child import start_child  # noqa: PLC0415
+    from gpuwatch.cli.run.monitor_process import MonitorProcess  # noqa: PLC0415
+    from gpuwatch.cli.run.relay import Relay  # noqa: PLC0415
+    from gpuwatch.cli.run.title import TerminalTitle, title_stream  # noqa: PLC0415
+
+    child = start_child(command, env)
+    monitor = MonitorProcess(config)
+    monitor.tell({"pid": child.pid})
+    title = TerminalTitle(title_stream())
+    kept = KeptConsole(keep)
+
+    def on_output(data: bytes) -> None:
+        kept.add(data)
+        title.passed(data)
+
+    def on_idle() -> None:
+        monitor.look()
+        title.wanted = monitor.title
+        title.show()
+
+    relay = Relay(child, on_output, on_idle)
+    relay.run()
+    title.restore()
+    text = finish(child, monitor, relay.interrupted_by, config)
+    if sys.stderr.isatty():
+        click.echo(f"gpuwatch: {text}; {config['folder']}", err=True)
+    return leave_as(child)
+
+
+class KeptConsole:
+    """The copy of the output; a full disk ends the copy, never the run."""
+
+    def __init__(self, write: Callable[[bytes], Any]) -> None:
+        self._write: Callable[[bytes], Any] | None = write
+        self._size = 0
+
+    def add(self, data: bytes) -> None:
+        """Append."""
+        self._size += len(data)
+        if self._write is None or self._size > MAX_CONSOLE_BYTES:
+            return
+        try:
+            self._write(data)
+        except OSError:
+            self._write = None
+
+
+def finish(child: RunChild, monitor: Any, interrupted_by: int | None, config: dict[str, Any]) -> str:  # noqa: ANN401
+    """Have the summary written; by this process, with what it knows, where the monitor has died."""
+    from gpuwatch.cli.run.end_state import end_state, write_bare_summary  # noqa: PLC0415
+
+    end = end_state(child.status, interrupted_by) | {"duration_s": child.duration_s}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the summary is written first
+    if monitor.finish(end):
+        return plain(str(monitor.final["text"]))
+    with contextlib.suppress(OSError):
+        write_bare_summary(config, end)
+    return f"{end['status']}; the monitor ended early, the summary is incomplete"
+
+
+def leave_as(child: RunChild) -> int:
+    """The exit code of the command; by its signal where one ended it."""
+    status = child.status or 0
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    sys.stdout.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, ValueError):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number

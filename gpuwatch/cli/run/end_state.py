@@ -1,0 +1,55 @@
+"""How a command ended, and a summary of that alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.telemetry.base.json_files import mask_arguments
+from gpuwatch.telemetry.session.folder import SessionFolder
+from gpuwatch.telemetry.session.summary import empty_summary, write_part, write_summary
+
+BY_REQUEST = {int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)}
+
+
+def end_state(wait_status: int | None, interrupted_by: int | None) -> dict[str, Any]:
+    """`status`, `exit_code` and `exit_signal`, from its wait status and the signal that we were sent."""
+    if wait_status is None:
+        return {"status": "failed", "exit_code": None, "exit_signal": None}
+    number = os.WTERMSIG(wait_status) if os.WIFSIGNALED(wait_status) else None
+    code = None if number is not None else os.WEXITSTATUS(wait_status)
+    if code == 0:
+        status = "completed"
+    elif interrupted_by is not None or number in BY_REQUEST:
+        status = "interrupted"
+    else:
+        status = "failed"
+    name = None if number is None else signal.Signals(number).name
+    return {"status": status, "exit_code": code, "exit_signal": name}
+
+
+def write_bare_summary(config: Mapping[str, Any], end: Mapping[str, Any]) -> None:
+    """A summary without samples, where no monitor is left to write one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder = SessionFolder.existing(Path(config["folder"]))
+    now = time.time()
+    facts = {
+        "run_id": config["run_id"],
+        "id": folder.id,
+        "command": mask_arguments(config["command"]),
+        "start": config["start"],
+        "end": now,
+        "duration_s": now - config["start"],
+        **end,
+    }
+    if config["part"]:
+        write_part(folder.parts / f"node_{config['part']:03d}.json", {**facts, "node_rank": config["part"]})
+    else:
+        write_summary(folder, {**empty_summary(), **facts})

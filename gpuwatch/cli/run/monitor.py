@@ -1,0 +1,299 @@
+"""The process beside a run: watches this machine, writes the session's logs and, at its end, the summary.
+
+`gpuwatch run` writes it one JSON object a line: first the settings, then `{"pid": N}`, last `{"end": ...}`.
+It answers with `{"title": ...}` and `{"final": {"text": ...}}`.
+The end of its input is the end of `gpuwatch run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from gpuwatch.cli.run.samples import NodeSamples, memory_pct
+from gpuwatch.cli.run.summary import (
+    facts_at_start,
+    facts_of_alerts,
+    facts_of_logs,
+    facts_of_samples,
+    joined_warnings,
+    known_keys,
+    list_packages,
+    with_rates,
+)
+from gpuwatch.hosts.builtin import local_plan
+from gpuwatch.link.stream.options import LinkOptions
+from gpuwatch.report.dmon.json_stream import EMPTY_STEP, JsonStream, Row
+from gpuwatch.runs.sessions.folder import step_time_statistics
+from gpuwatch.runs.sessions.parts import read_parts
+from gpuwatch.session import Session
+from gpuwatch.telemetry.session.folder import SessionFolder
+from gpuwatch.telemetry.session.logs import SessionLogs
+from gpuwatch.telemetry.session.summary import merge_parts, write_part, write_summary
+
+POLL_S = 1.0
+SUMMARY_EVERY_S = 30.0
+SNAPSHOT_EVERY_S = 10.0
+"""Of the GPUs into the performance log (document 002: gpu_snapshot_interval)."""
+PROCESSES_EVERY_S = 2.0
+MAX_STEP_TIMES = 100_000
+LAST_LOOK_S = 0.3
+"""At the end: the logs are read to their end afterwards."""
+
+
+class Monitor:
+    """The state of one run."""
+
+    def __init__(self, config: dict[str, Any], session: Session, output: IO[str] | None) -> None:
+        self.config = config
+        self.folder = SessionFolder.existing(Path(config["folder"]))
+        self.session = session
+        self.samples = NodeSamples()
+        self.logs = SessionLogs(self.folder)
+        self.child: int | None = None
+        self.began = time.monotonic()
+        self.known = facts_at_start(config)
+        self.step_times: deque[float] = deque(maxlen=MAX_STEP_TIMES)
+        """Seconds, of the writer that leads."""
+        self._stream = JsonStream()
+        self._output = output
+        self._last: Row = {}
+        self._leading: tuple[str, int | None] | None = None
+        self._due = {"summary": 0.0, "snapshot": 0.0, "processes": 0.0}
+
+    @property
+    def node(self) -> str:
+        """The name of this machine."""
+        return self.session.plan.nodes[0].name
+
+    def poll(self) -> None:
+        """Take in what is new, and write what is due."""
+        self.session.poll()
+        now, wall = time.monotonic(), time.time()
+        node = self.session.fleet.nodes[self.node]
+        for row in self._stream.rows(self.session.fleet, self.session.book, now, wall):
+            self._take(row)
+        readings = list(self.samples.new_readings(node))
+        if self.child is not None and self._is_due("processes", now, PROCESSES_EVERY_S):
+            self.samples.take_processes(node, self.child)
+        if readings and self.logs.is_owner and self._is_due("snapshot", now, SNAPSHOT_EVERY_S):
+            for gpu, fast in readings:
+                sample = {
+                    "index": gpu.info.index,
+                    "utilization_pct": fast.utilization_pct,
+                    "memory_pct": memory_pct(fast),
+                    "temperature_c": fast.temperature_c,
+                    "power_w": fast.power_w,
+                }
+                self.logs.gpu(sample, self.node)
+        if self._is_due("summary", now, SUMMARY_EVERY_S):
+            self.write({"status": "running", "end": wall}, with_logs=False)
+
+    def _is_due(self, what: str, now: float, every_s: float) -> bool:
+        if now < self._due[what]:
+            return False
+        self._due[what] = now + every_s
+        return True
+
+    def _take(self, row: Row) -> None:
+        if self._output is not None:
+            try:
+                self._output.write(json.dumps(row, allow_nan=False) + "\n")
+                self._output.flush()
+            except OSError as error:
+                self._output = None
+                say({"problem": f"--output: {error.strerror}"})
+        if row["kind"] == "step":
+            self._take_step(row)
+        elif (
+            row["kind"] == "alert"
+            and row["severity"] != "info"
+            and row["state"] == "firing"
+            and self.logs.is_owner
+        ):
+            self.logs.warning(f"{row['code']}: {row['title']}: {row['text']}", log="main")
+
+    def _take_step(self, row: Row) -> None:
+        """Steps of the writer that was first become the main log, unless the script writes it."""
+        writer = (row["file"], row["rank"])
+        self._leading = self._leading or writer
+        if writer != self._leading:
+            return
+        self._last = row
+        if row["step_time_s"]:
+            self.step_times.append(row["step_time_s"])
+        if not self.logs.is_owner and self.config["part"] == 0 and self.logs.claim():
+            self.logs.started(with_rates({**self.known, **facts_of_samples(self.samples, self.node)}, 0.0))
+        took = row["step_time_s"]
+        left = None if row["total_steps"] is None else row["total_steps"] - row["step"]
+        rates = {
+            "steps_per_s": 1 / took if took else None,
+            "eta_s": left * took if took and left is not None and left >= 0 else None,
+        }
+        elapsed = None if row["time"] is None else row["time"] - self.config["start"]
+        self.logs.step({**row, **rates, "elapsed_s": elapsed})
+
+    def title(self) -> str:
+        """The status for the terminal's title."""
+        parts = []
+        if self._last:
+            total = f"/{self._last['total_steps']}" if self._last["total_steps"] else ""
+            parts.append(f"step {self._last['step']}{total}")
+            if self._last["loss"] is not None:
+                parts.append(f"loss {self._last['loss']:.4g}")
+        means = [one.means["utilization"].mean for one in self.samples.used_gpus()]
+        known = [value for value in means if value is not None]
+        if known:
+            parts.append(f"GPU {sum(known) / len(known):.0f}%")
+        alerts = sum(
+            alert.state == "firing" and not alert.is_remark for alert in self.session.book.alerts.values()
+        )
+        if alerts:
+            parts.append(f"{alerts} alert{'s' * (alerts > 1)}")
+        return "gpuwatch: " + ", ".join(parts or ["recording"])
+
+    def write(self, facts: dict[str, Any], *, with_logs: bool) -> dict[str, Any]:
+        """Write the summary, or the part of a further node, with what is known."""
+        if self.child is not None and not with_logs:
+            self.samples.take_processes(self.session.fleet.nodes[self.node], self.child)
+        own = {**self.known, **facts, **facts_of_samples(self.samples, self.node)}
+        times = step_time_statistics(list(self.step_times))
+        if times is not None:
+            own["step_time_s"] = msgspec.to_builtins(times)
+            own["steady_steps_per_s"] = 1 / times.p50 if times.p50 else None
+        own["warnings"] = facts_of_alerts(self.session.book)
+        hello = self.session.fleet.nodes[self.node].hello
+        if hello is not None:
+            own["system"] = {**own["system"], "driver": hello.driver, "cuda": hello.cuda, "os": hello.os}
+        if with_logs:
+            own["packages"] = list_packages(self.samples.interpreter)
+            told, steps = facts_of_logs(self.folder)
+            if not self._last and self.config["part"] == 0:  # it was over before the log reader had started
+                for step in steps:
+                    self._take({**EMPTY_STEP, **step})
+            own["warnings"] = joined_warnings(own["warnings"], told.pop("warnings", []))
+        else:
+            told = {}
+        duration = facts.get("duration_s") or time.monotonic() - self.began
+        if self.config["part"]:
+            own["duration_s"] = duration
+            write_part(
+                self.folder.parts / f"node_{self.config['part']:03d}.json",
+                {**own, "node_rank": self.config["part"]},
+            )
+            return own
+        parts = read_parts(self.folder.path, [])
+        summary = merge_parts(own, list(parts.values()))
+        summary.update({name: value for name, value in told.items() if not summary.get(name)})
+        summary["parts"] = sorted(parts)
+        summary = known_keys(with_rates(summary, duration))
+        write_summary(self.folder, summary)
+        return summary
+
+    def finish(self, end: dict[str, Any]) -> str:
+        """Write everything that is known now; the final line."""
+        until = time.monotonic() + LAST_LOOK_S
+        while time.monotonic() < until:
+            self.poll()
+            time.sleep(0.2)
+        wall = time.time()
+        summary = self.write({**end, "end": wall}, with_logs=True)
+        if not self.config["part"] and self.logs.claim():
+            if not self._last:
+                self.logs.started(summary)
+            self.logs.ended(str(end["status"]))
+        return final_text(summary, end)
+
+
+def final_text(summary: dict[str, Any], end: dict[str, Any]) -> str:
+    """`completed in 12.3 s, 100 steps, 8.1 steps/s, final loss 1.234`."""
+    how = {"completed": "completed", "failed": "failed", "interrupted": "interrupted"}[end["status"]]
+    if end.get("exit_signal"):
+        how += f" by {end['exit_signal']}"
+    elif end.get("exit_code"):
+        how += f" with exit code {end['exit_code']}"
+    parts = [f"{how} after {summary['duration_s']:.1f} s"]
+    if summary.get("steps"):
+        parts.append(f"{summary['steps']} steps, {summary.get('steps_per_s') or 0:.4g} steps/s")
+    if isinstance(summary.get("final_loss"), float):
+        parts.append(f"final loss {summary['final_loss']:.4g}")
+    if summary.get("warnings"):
+        parts.append(f"{len(summary['warnings'])} kinds of warnings")
+    return ", ".join(parts)
+
+
+def say(facts: dict[str, Any]) -> None:
+    """One line to `gpuwatch run`, which may be gone."""
+    with contextlib.suppress(OSError):
+        sys.stdout.write(json.dumps(facts) + "\n")
+        sys.stdout.flush()
+
+
+def watched_plan(config: dict[str, Any]) -> Any:  # noqa: ANN401 - a Plan
+    """This machine and the logs of the session; nothing else is searched for."""
+    folder = Path(config["folder"])
+    return dataclasses.replace(local_plan(), discover=False, log_options=(f"{folder}/ranks/*.log",))
+
+
+class MonitorInput:
+    """What `gpuwatch run` writes to us, an object a line."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._more: list[dict[str, Any]] = []
+
+    def first(self) -> dict[str, Any]:
+        """The first object, waited for."""
+        first, *self._more = self.new(None)
+        return first
+
+    def new(self, wait_s: float | None) -> list[dict[str, Any]]:
+        """Those that come within the time; the end of the input is an end of the run that nobody saw."""
+        if self._more:
+            found, self._more = self._more, []
+            return found
+        ready, _, _ = select.select([0], [], [], wait_s)
+        if not ready:
+            return []
+        data = os.read(0, 65_536)
+        if not data:
+            return [{"end": {"status": "interrupted", "exit_code": None, "exit_signal": None}}]
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+def main() -> None:
+    """Read settings, watch until the end, write the summary."""
+    told = MonitorInput()
+    config = told.first()
+    output = Path(config["output"]).open("w", encoding="utf-8") if config.get("output") else None  # noqa: SIM115
+    with Session(watched_plan(config), LinkOptions()) as session:
+        monitor = Monitor(config, session, output)
+        end, shown = None, ""
+        while end is None:
+            for facts in told.new(POLL_S):
+                monitor.child = facts.get("pid", monitor.child)
+                end = facts.get("end", end)
+            monitor.poll()
+            if monitor.title() != shown:
+                shown = monitor.title()
+                say({"title": shown})
+        text = monitor.finish(end)
+        say({"final": {"text": text}})
+    if output is not None:
+        with contextlib.suppress(OSError):
+            output.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The process that monitors a run: started, told what happens, waited for. It never delays the command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+FINISH_S = 60.0
+"""The summary of a run with large logs takes some seconds."""
+
+
+class MonitorProcess:
+    """The monitor behind two pipes; when it dies the run goes on without it."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Start it; `config` as `monitor.main` reads it."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gpuwatch.cli.run.monitor"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if not os.environ.get("GPUWATCH_DEBUG") else None,
+            start_new_session=True,  # Ctrl-C is meant for the command
+        )
+        assert self._process.stdin is not None  # noqa: S101 - of a pipe
+        assert self._process.stdout is not None  # noqa: S101
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._buffer = b""
+        self.title = ""
+        self.final: dict[str, Any] | None = None
+        """What it wrote at the end: `text`; None: it is not through, or died."""
+        self.tell(config)
+
+    def tell(self, facts: Mapping[str, Any]) -> None:
+        """Write it a line; nothing when it has died."""
+        stream = self._process.stdin
+        with contextlib.suppress(OSError, ValueError):
+            if stream is not None:
+                stream.write(json.dumps(facts).encode() + b"\n")
+                stream.flush()
+
+    def look(self) -> None:
+        """Take in what it has written."""
+        stream = self._process.stdout
+        try:
+            data = b"" if stream is None else os.read(stream.fileno(), 1 << 16)
+        except (BlockingIOError, OSError):
+            return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                facts = json.loads(line)
+                self.title = facts.get("title", self.title)
+                self.final = facts.get("final", self.final)
+
+    def finish(self, end: Mapping[str, Any]) -> bool:
+        """Tell it how the command ended and wait; False: it did not write the summary."""
+        self.tell({"end": end})
+        stream = self._process.stdout
+        if stream is not None:
+            os.set_blocking(stream.fileno(), True)
+        try:
+            data, _ = self._process.communicate(timeout=FINISH_S)
+            self._take(data or b"")
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        except (OSError, ValueError):
+            self._process.kill()
+        return self.final is not None

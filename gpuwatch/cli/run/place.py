@@ -1,0 +1,119 @@
+"""Where a run keeps its session: its id, which node this is, and the folder that all nodes share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuwatch.telemetry.session.folder import RUN_VARIABLE, SessionFolder, create_session_folder
+
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+OPTIONS = {
+    "node": ("--node-rank", "--node_rank", "--machine_rank"),
+    "id": ("--rdzv-id", "--rdzv_id"),
+    "address": ("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr", "--main_process_ip"),
+    "port": ("--master-port", "--master_port", "--main_process_port"),
+}
+"""Options of torchrun, accelerate and DeepSpeed that name a node and a rendezvous."""
+VARIABLES = {
+    "node": ("NODE_RANK", "PET_NODE_RANK", "GROUP_RANK", "MACHINE_RANK"),
+    "id": ("PET_RDZV_ID",),
+    "address": ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR"),
+    "port": ("PET_MASTER_PORT", "MASTER_PORT"),
+}
+WAIT_FOR_FOLDER_S = 5.0
+"""Another node waits so long for the folder of node rank 0; without a shared file system there is none."""
+RECENT_S = 900.0
+"""A folder that began earlier is of another run with the same rendezvous."""
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """One node's place in a run."""
+
+    run_id: str
+    """32 hexadecimal digits, the same on all nodes."""
+    part: int
+    """0 writes the session; the others write `parts/node_<part>.json`."""
+    monitors: bool = True
+    """Whether this one samples the node; of several tasks of a node only the first does."""
+
+
+def identify_run(argv: Sequence[str], env: Mapping[str, str]) -> RunPlace:
+    """The place by Slurm's variables, else by the launcher's options and variables, else alone."""
+    known = env.get(RUN_VARIABLE, "")
+    slurm = env.get("SLURM_PROCID", "")
+    if slurm.isdecimal() and env.get("SLURM_STEP_ID"):
+        words = [env.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")]
+        run_id = known if RUN_ID.fullmatch(known) else digest("slurm", *words)
+        return RunPlace(run_id, int(slurm), env.get("SLURM_LOCALID", "0") == "0")
+    node = launcher_value("node", argv, env)
+    part = int(node) if node.isdecimal() else 0
+    rendezvous = [launcher_value(kind, argv, env) for kind in ("id", "address", "port")]
+    if RUN_ID.fullmatch(known):
+        return RunPlace(known, part)
+    if part or (node and any(rendezvous)):
+        return RunPlace(digest("rendezvous", *rendezvous), part)
+    return RunPlace(uuid.uuid4().hex, 0)
+
+
+def launcher_value(kind: str, argv: Sequence[str], env: Mapping[str, str]) -> str:
+    """What an option of the launcher states, else its variable; empty: neither."""
+    for number, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name in OPTIONS[kind]:
+            return value if equals else argv[number + 1] if number + 1 < len(argv) else ""
+    return next((env[name] for name in VARIABLES[kind] if env.get(name)), "")
+
+
+def digest(*words: str) -> str:
+    """32 hexadecimal digits of these words."""
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+
+
+def open_folder(place: RunPlace, logs: Path, start: float) -> tuple[SessionFolder, RunPlace]:
+    """The session folder; that of node rank 0 where it is found, else one of our own.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if place.part == 0:
+        return create_session_folder(logs, start), place
+    until = time.monotonic() + WAIT_FOR_FOLDER_S
+    while True:
+        found = find_folder(place.run_id, logs, start)
+        if found is not None:
+            return SessionFolder.existing(found), place
+        if time.monotonic() > until:
+            return create_session_folder(logs, start), place
+        time.sleep(0.1)
+
+
+def find_folder(run_id: str, logs: Path, start: float) -> Path | None:
+    """The folder of a run that began recently; None: there is none (yet)."""
+    try:
+        folders = sorted((each for each in logs.iterdir() if each.name.startswith("training_")), reverse=True)
+    except OSError:
+        return None
+    for folder in folders[:100]:
+        try:
+            facts = json.loads((folder / f"{folder.name}_summary.json").read_bytes()[: 1 << 20])
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(facts, dict) and facts.get("run_id") == run_id:
+            began = facts.get("start")
+            if isinstance(began, (int, float)) and abs(start - began) < RECENT_S:
+                return folder
+    return None
+
+
+def run_environment(folder: SessionFolder, place: RunPlace) -> dict[str, str]:
+    """The environment of the command: ours, the folder and the run id."""
+    return {**os.environ, "GPUWATCH_RUN_DIR": str(folder.path), RUN_VARIABLE: place.run_id}

@@ -1,0 +1,240 @@
+"""Passes bytes and signals between our terminal and the command until it ends, with no byte of our own."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import selectors
+import signal
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from gpuwatch.cli.run.child import RunChild, copy_size
+
+CHUNK = 65_536
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
+DRAIN_S = 2.0
+"""After the end of the command: what it wrote is passed on, as long as it takes no longer than this."""
+
+
+class Relay:
+    """Runs in the main thread, which alone receives signals."""
+
+    def __init__(
+        self, child: RunChild, on_output: Callable[[bytes], None], on_idle: Callable[[], None]
+    ) -> None:
+        """Prepare to pass the bytes of a child.
+
+        Args:
+            child: The command.
+            on_output: Is handed every byte that it wrote, in the order in which it was passed on.
+            on_idle: Called between bytes, at least once a second.
+        """
+        self._child = child
+        self._on_output = on_output
+        self._on_idle = on_idle
+        self._selector = selectors.DefaultSelector()
+        self._received: list[int] = []
+        """Signals that came, in their order."""
+        self.interrupted_by: int | None = None
+        """SIGINT, SIGTERM or SIGHUP that came, the first one."""
+        self._deaf: set[int] = set()
+        """Streams of ours that nobody reads any more."""
+
+    def run(self) -> None:
+        """Return when the command has ended and its bytes are passed on."""
+        child = self._child
+        sources = dict(child.outputs)
+        if child.master is not None:
+            sources[child.master] = 1 if os.isatty(1) else 2
+        for number in sources:
+            self._selector.register(number, selectors.EVENT_READ)
+        with self._signals(), self._raw_terminal() as reads_keys:
+            if reads_keys:
+                self._selector.register(0, selectors.EVENT_READ)
+            while not child.has_ended:
+                self._wait(sources, 1.0)
+                self._pass_signals()
+                if child.look():
+                    self._stop_with_child()
+                self._on_idle()
+            self._drain(sources)
+
+    def _wait(self, sources: dict[int, int], timeout: float) -> bool:
+        """Pass on what has come; False: nothing had."""
+        events = self._selector.select(timeout)
+        for key, _ in events:
+            if key.fd == 0:
+                self._pass_keys()
+            elif key.fd in sources:
+                self._pass_output(key.fd, sources)
+            else:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(key.fd, 4096)  # signals: their handlers have noted them
+        return bool(events)
+
+    def _pass_output(self, number: int, sources: dict[int, int]) -> None:
+        try:
+            data = os.read(number, CHUNK)
+        except OSError as error:
+            if error.errno != errno.EIO:  # of a pty that no process has open
+                raise
+            data = b""
+        if not data:
+            self._selector.unregister(number)
+            return
+        self._write(sources[number], data)
+        self._on_output(data)
+
+    def _write(self, stream: int, data: bytes) -> None:
+        """Write all of it; a reader that went away is met as the command would meet it."""
+        if stream in self._deaf:
+            return
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(stream, left) :]
+            except BlockingIOError:  # noqa: PERF203 - a try a write
+                time.sleep(0.005)
+            except OSError as error:
+                self._deaf.add(stream)
+                self._child.send(signal.SIGPIPE if error.errno == errno.EPIPE else signal.SIGHUP)
+                return
+
+    def _pass_keys(self) -> None:
+        master = self._child.master
+        try:
+            data = os.read(0, 4096)
+        except OSError:
+            data = b""
+        if not data or master is None:
+            self._selector.unregister(0)
+            return
+        if self.interrupted_by is None and self._interrupts(master, data):
+            self.interrupted_by = signal.SIGINT
+        before, suspends, data = self._suspension(master, data)
+        self._send_keys(master, before)
+        if suspends:
+            self._child.send_to_group(signal.SIGSTOP)  # SIGTSTP does nothing in an orphaned process group
+            self._stop_with_child()
+        self._send_keys(master, data)
+
+    def _send_keys(self, master: int, data: bytes) -> None:
+        while data:
+            with contextlib.suppress(BlockingIOError):
+                data = data[os.write(master, data) :]
+
+    def _interrupts(self, master: int, data: bytes) -> bool:
+        """Whether Ctrl-C is among the keys, and the pty makes it a signal."""
+        with contextlib.suppress(termios.error):
+            settings = termios.tcgetattr(master)
+            return bool(settings[3] & termios.ISIG) and settings[6][termios.VINTR] in data
+        return False
+
+    def _suspension(self, master: int, data: bytes) -> tuple[bytes, bool, bytes]:
+        """Keys before and behind the suspend character (Ctrl-Z), where the pty interprets it."""
+        with contextlib.suppress(termios.error):
+            settings = termios.tcgetattr(master)
+            key = settings[6][termios.VSUSP]
+            if settings[3] & termios.ISIG and isinstance(key, bytes) and key != b"\0" and key in data:
+                before, _, behind = data.partition(key)
+                return before, True, behind
+        return data, False, b""
+
+    def _stop_with_child(self) -> None:
+        """Stop as the command did; go on with it."""
+        with self._cooked_terminal():
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if self._child.master is not None:
+            copy_size(self._child.master)
+        self._child.send_to_group(signal.SIGCONT)
+        self._child.send(signal.SIGCONT)
+
+    def _pass_signals(self) -> None:
+        while self._received:
+            number = self._received.pop(0)
+            if number == signal.SIGWINCH:
+                if self._child.master is not None:
+                    copy_size(self._child.master)
+                continue
+            if number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}:
+                self.interrupted_by = self.interrupted_by or number
+            if not (number in {signal.SIGINT, signal.SIGQUIT} and self._has_keyboard_signal()):
+                self._child.send(number)
+
+    def _has_keyboard_signal(self) -> bool:
+        """Whether the command received it too: Ctrl-C goes to the whole foreground group."""
+        if self._child.master is not None:
+            return False
+        try:
+            number = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return os.tcgetpgrp(number) == os.getpgrp()
+        except OSError:
+            return False
+        finally:
+            os.close(number)
+
+    def _drain(self, sources: dict[int, int]) -> None:
+        """What the command has written; not what processes that it left behind go on writing."""
+        until = time.monotonic() + DRAIN_S
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(0)
+        while time.monotonic() < until and self._wait(sources, 0.0):
+            pass
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Note signals instead of dying of them; SIGCHLD ends the wait."""
+
+        def note(number: int, _frame: FrameType | None) -> None:
+            if number != signal.SIGCHLD:
+                self._received.append(number)
+
+        reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(reading, selectors.EVENT_READ)
+        numbers = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD)
+        before = {number: signal.signal(number, note) for number in numbers}
+        wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._selector.unregister(reading)
+            os.close(reading)
+            os.close(writing)
+
+    @contextlib.contextmanager
+    def _raw_terminal(self) -> Iterator[bool]:
+        """Pass every key on as it is, for the pty to interpret. False: our stdin is no terminal."""
+        self._cooked = None
+        if self._child.master is None or not os.isatty(0):
+            yield False
+            return
+        self._cooked = termios.tcgetattr(0)
+        tty.setraw(0, termios.TCSADRAIN)
+        try:
+            yield True
+        finally:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSADRAIN, self._cooked)
+
+    @contextlib.contextmanager
+    def _cooked_terminal(self) -> Iterator[None]:
+        """The terminal as it was, for the shell, while we are stopped."""
+        cooked = self._cooked
+        if cooked is None:
+            yield
+            return
+        termios.tcsetattr(0, termios.TCSADRAIN, cooked)
+        yield
+        self._cooked = termios.tcgetattr(0)
+        tty.setraw(0, termios.TCSADRAIN)

@@ -1,0 +1,185 @@
+"""Averages of GPUs over a run, and which processes and GPUs are those of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.wire import GpuFast
+
+RANK_VARIABLES = (
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+)
+
+
+@dataclass
+class Mean:
+    """A running mean and peak."""
+
+    count: int = 0
+    total: float = 0.0
+    peak: float | None = None
+
+    def add(self, value: float | None) -> None:
+        """Take a value; None is none."""
+        if value is not None:
+            self.count += 1
+            self.total += value
+            self.peak = value if self.peak is None else max(self.peak, value)
+
+    @property
+    def mean(self) -> float | None:
+        """None without values."""
+        return self.total / self.count if self.count else None
+
+
+@dataclass
+class GpuSamples:
+    """One GPU over the run."""
+
+    node: str
+    gpu: Gpu
+    means: dict[str, Mean] = field(
+        default_factory=lambda: {name: Mean() for name in ("utilization", "memory", "temperature", "power")}
+    )
+    energy_j: tuple[float, float] | None = None
+    """Of the first and the last reading."""
+
+    def add(self, fast: GpuFast) -> None:
+        """Take one reading."""
+        self.means["utilization"].add(fast.utilization_pct)
+        self.means["memory"].add(memory_pct(fast))
+        self.means["temperature"].add(fast.temperature_c)
+        self.means["power"].add(fast.power_w)
+        if fast.energy_j is not None:
+            self.energy_j = (self.energy_j[0] if self.energy_j else fast.energy_j, fast.energy_j)
+
+    def facts(self) -> dict[str, Any]:
+        """As an entry of `gpus` in the summary."""
+        info, means = self.gpu.info, self.means
+        return {
+            "node": self.node,
+            "index": info.index,
+            "uuid": info.uuid,
+            "name": info.name,
+            "memory_total_bytes": info.memory_total_bytes,
+            "utilization_avg_pct": means["utilization"].mean,
+            "utilization_peak_pct": means["utilization"].peak,
+            "memory_avg_pct": means["memory"].mean,
+            "memory_peak_pct": means["memory"].peak,
+            "temperature_avg_c": means["temperature"].mean,
+            "temperature_max_c": means["temperature"].peak,
+            "power_avg_w": means["power"].mean,
+            "energy_j": None if self.energy_j is None else self.energy_j[1] - self.energy_j[0],
+            "samples": max(each.count for each in means.values()),
+        }
+
+
+def memory_pct(fast: GpuFast) -> float | None:
+    """Used memory, % of all."""
+    if fast.memory_used_bytes is None or not fast.memory_total_bytes:
+        return None
+    return 100 * fast.memory_used_bytes / fast.memory_total_bytes
+
+
+class NodeSamples:
+    """Everything that is sampled on the node of a run."""
+
+    def __init__(self) -> None:
+        self.gpus: dict[str, GpuSamples] = {}
+        self.ranks: dict[int, SampledRank] = {}
+        """Processes of the command that carry a rank, by pid; ended ones too."""
+        self.gpus_of: dict[int, list[str]] = {}
+        """Pid of a process of the command -> UUIDs of its GPUs."""
+        self.used: set[str] = set()
+        """UUIDs of GPUs that these hold or held."""
+        self.interpreter: str | None = None
+        """Of the first rank, else of the first Python process of the command."""
+        self.cpu, self.memory = Mean(), Mean()
+        self._seen: dict[str, float] = {}
+        self._host_at: float | None = None
+
+    def new_readings(self, node: Node) -> Iterator[tuple[Gpu, GpuFast]]:
+        """Readings of GPUs that have come since the last call; they are counted."""
+        for uuid, gpu in node.gpus.items():
+            if gpu.fast is None or gpu.fast_at is None or self._seen.get(uuid) == gpu.fast_at:
+                continue
+            self._seen[uuid] = gpu.fast_at
+            self.gpus.setdefault(uuid, GpuSamples(node.name, gpu)).add(gpu.fast)
+            yield gpu, gpu.fast
+        if node.host is not None and node.host_at != self._host_at:
+            self._host_at = node.host_at
+            self.cpu.add(node.host.cpu_pct)
+            if node.host.memory_total_bytes and node.host.memory_used_bytes is not None:
+                self.memory.add(100 * node.host.memory_used_bytes / node.host.memory_total_bytes)
+
+    def take_processes(self, node: Node, child: int) -> None:
+        """Take note of the processes of the command on this node and of their GPUs."""
+        ours = descendants(child)
+        for pid in ours - self.ranks.keys():
+            rank = rank_of(pid)
+            if rank is not None:
+                self.ranks[pid] = rank
+        for process in node.processes:
+            if process.pid in ours:
+                self.gpus_of[process.pid] = [gpu.uuid for gpu in process.gpus]
+                self.used.update(self.gpus_of[process.pid])
+                if process.rank is not None:  # of ranks that their program numbers itself
+                    known = (process.rank, process.local_rank, process.world_size)
+                    self.ranks.setdefault(process.pid, SampledRank(process.pid, *known))
+        if self.interpreter is None:
+            self.interpreter = next(filter(None, map(python_of, [*self.ranks, *sorted(ours)])), None)
+
+    def used_gpus(self) -> list[GpuSamples]:
+        """The GPUs of the command, by index."""
+        return sorted(
+            (self.gpus[uuid] for uuid in self.used & self.gpus.keys()), key=lambda one: one.gpu.info.index
+        )
+
+
+@dataclass(frozen=True)
+class SampledRank:
+    """A process that carries a rank."""
+
+    pid: int
+    rank: int
+    local_rank: int | None
+    world_size: int | None
+
+
+def rank_of(pid: int) -> SampledRank | None:
+    """The rank in the environment of a process, as torchrun, Slurm and Open MPI set it."""
+    try:
+        env = psutil.Process(pid).environ()
+    except (psutil.Error, OSError):
+        return None
+    for names in RANK_VARIABLES:
+        values = [int(text) if (text := env.get(name, "")).isdecimal() else None for name in names]
+        if values[0] is not None:
+            return SampledRank(pid, values[0], values[1], values[2])
+    return None
+
+
+def descendants(pid: int) -> set[int]:
+    """A process and all below it."""
+    try:
+        process = psutil.Process(pid)
+        return {pid, *(each.pid for each in process.children(recursive=True))}
+    except psutil.Error:
+        return {pid}
+
+
+def python_of(pid: int) -> str | None:
+    """The interpreter that a process runs; None: it is no Python."""
+    try:
+        words = psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return None
+    name = words[0].rpartition("/")[2] if words else ""
+    return words[0] if name.startswith("python") and words[0].startswith("/") else None

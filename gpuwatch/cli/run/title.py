@@ -1,0 +1,51 @@
+"""The status in the terminal's title, written only where no sequence of the command can be torn by it."""
+
+from __future__ import annotations
+
+import os
+
+MAX_TITLE_CHARS = 120
+PLAIN_TERMINALS = {"", "dumb", "linux"}
+
+
+class TerminalTitle:
+    """Saves the title, sets it, and brings it back."""
+
+    def __init__(self, stream: int | None) -> None:
+        """`stream`: a descriptor that is a terminal; None: there is none, and nothing is written."""
+        has_title = os.environ.get("TERM", "") not in PLAIN_TERMINALS
+        self._stream = stream if has_title else None
+        self._is_saved = False
+        self._is_safe = True
+        self._shown = ""
+        self.wanted = ""
+
+    def passed(self, data: bytes) -> None:
+        """Take note of the last bytes that the command wrote."""
+        self._is_safe = data.endswith((b"\n", b"\r"))
+
+    def show(self) -> None:
+        """Write the wanted title, if it is another one and the command is between two lines."""
+        if self._stream is None or not self._is_safe or self.wanted == self._shown:
+            return
+        if not self._is_saved:
+            self._write("\x1b[22;2t")
+            self._is_saved = True
+        self._write(f"\x1b]2;{self.wanted[:MAX_TITLE_CHARS]}\x07")
+        self._shown = self.wanted
+
+    def restore(self) -> None:
+        """Bring back the title from before."""
+        if self._is_saved:
+            self._write("\x1b[23;2t")
+
+    def _write(self, text: str) -> None:
+        try:
+            os.write(self._stream or 0, text.encode(errors="replace"))
+        except OSError:
+            self._stream = None
+
+
+def title_stream() -> int | None:
+    """The stream of ours that is a terminal and carries output."""
+    return next((stream for stream in (1, 2) if os.isatty(stream)), None)

@@ -1,0 +1,28 @@
+"""A JSON object of a file that may be damaged, within bounds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpuwatch.runs.sessions.model.summary import harmless
+
+MAX_JSON_BYTES = 64 << 20
+
+
+def decoded_object(raw: bytes, name: str, problems: list[str]) -> dict[str, Any]:
+    """The JSON object of a file; empty, with a problem, where it is none."""
+    if len(raw) > MAX_JSON_BYTES:
+        problems.append(f"{name}: larger than {MAX_JSON_BYTES >> 20} MB; not read")
+        return {}
+    try:
+        facts = json.loads(raw.decode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        problems.append(f"{name}: not JSON{place}, cut off or damaged")
+        return {}
+    if not isinstance(facts, dict):
+        problems.append(f"{name}: not a JSON object")
+        return {}
+    clean: dict[str, Any] = harmless(facts)
+    return clean

@@ -1,0 +1,143 @@
+"""A session from the logs of its ranks, whatever framework wrote them, by the rule packs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuwatch.rules.load import load_packs
+from gpuwatch.runs.files.files import gather
+from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
+from gpuwatch.runs.scan.result import LogScan, Scan
+from gpuwatch.runs.scan.scan import scan
+from gpuwatch.runs.sessions.folder import complete_losses, complete_rates
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import SessionRank, SessionSummary, SessionWarning
+from gpuwatch.runs.sessions.process_logs import add_warning
+
+SOURCE = "rank logs"
+MAX_EXAMPLE_CHARS = 500
+QUANTITIES = (
+    ("loss", "loss"),
+    ("grad_norm", "grad_norm"),
+    ("tokens_per_s", "tokens_per_s"),
+    ("samples_per_s", "samples_per_s"),
+)
+"""Field of a step, and the curve that it is a point of."""
+
+
+def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
+    """Read the logs at the paths as one session; `folder` names it."""
+    packs = load_packs(())
+    result = scan(gather(list(paths), packs.column_words), packs.all, cores=1)
+    session = TrainingSession(folder, SOURCE, SessionSummary(id=folder.name))
+    session.problems += [f"{file.name}: {file.trouble}" for file in result.files if file.trouble]
+    series = leading_series(result.files)
+    if not series:
+        session.problems.append("no line of the logs reports a step of training")
+    step_times: list[float] = []
+    for log, one in series:
+        writer = writer_name(log, one, alone=len(series) == 1)
+        step_times += add_curves(session, one, writer)
+    summary = session.summary
+    take_steps(summary, [one for _, one in series])
+    take_ranks(summary, result, folder)
+    take_warnings(summary, result)
+    complete_rates(summary, step_times)
+    complete_losses(session)
+    return session
+
+
+def leading_series(files: Sequence[LogScan]) -> list[tuple[LogScan, StepSeries]]:
+    """Series of training steps, one a writer: of the same steps in several files the longest."""
+    best: dict[tuple[int | None, int | None, str], tuple[LogScan, StepSeries]] = {}
+    for log in files:
+        for one in log.series:
+            if not one.points:
+                continue
+            rank = one.rank if one.rank is not None else log.rank
+            key = (rank, one.local_rank, log.node or "" if rank is None else "")
+            known = best.get(key)
+            if known is None or len(one.points) > len(known[1].points):
+                best[key] = (log, one)
+    return list(best.values())
+
+
+def writer_name(log: LogScan, one: StepSeries, *, alone: bool) -> str:
+    """`rank 3`; a file's name where its rank is not known; empty where one writer speaks for the job."""
+    rank = one.rank if one.rank is not None else log.rank
+    if alone:
+        return ""
+    return f"rank {rank}" if rank is not None else log.name
+
+
+def add_curves(session: TrainingSession, one: StepSeries, writer: str) -> list[float]:
+    """Add the points of a series; the step times (seconds) that it states, or that its times give."""
+    times: list[float] = []
+    before: StepPoint | None = None
+    for point in one.points:
+        for field, curve in QUANTITIES:
+            session.curves.add(curve, point.step, point.at, getattr(point, field), writer)
+        took = point.step_time_s or step_time(before, point)
+        if took:
+            times.append(took)
+            session.curves.add("steps_per_s", point.step, point.at, 1 / took, writer)
+        before = point
+    if "lr" in one.values and one.points:
+        session.curves.add("learning_rate", one.points[-1].step, one.points[-1].at, one.values["lr"], writer)
+    return times
+
+
+def step_time(before: StepPoint | None, point: StepPoint) -> float | None:
+    """Seconds a step between two points that carry times; None where they do not go forward."""
+    if before is None or before.at is None or point.at is None or point.step <= before.step:
+        return None
+    return (point.at - before.at) / (point.step - before.step) if point.at > before.at else None
+
+
+def take_steps(summary: SessionSummary, series: Sequence[StepSeries]) -> None:
+    """First and last times, last step, planned steps."""
+    points = [point for one in series for point in one.points]
+    times = [point.at for point in points if point.at is not None]
+    summary.start, summary.end = min(times, default=None), max(times, default=None)
+    if points and not all(one.per_epoch for one in series):
+        summary.last_step = max(point.step for point in points)
+        summary.steps = summary.last_step
+    summary.total_steps = max((one.total_steps for one in series if one.total_steps), default=None)
+    rates = [one.values["samples_per_s"] for one in series if "samples_per_s" in one.values]
+    summary.samples_per_s = rates[0] if len(rates) == 1 else None
+
+
+def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
+    """The ranks that the files are of."""
+    found: dict[int, SessionRank] = {}
+    for log in result.files:
+        ranks = {one.rank for one in log.series if one.rank is not None} | ({log.rank} - {None})
+        for rank in ranks:
+            if rank is not None and rank not in found:
+                name = str(log.path.relative_to(folder)) if log.path.is_relative_to(folder) else str(log.path)
+                found[rank] = SessionRank(rank=rank, node=log.node, log=name)
+    if found:
+        summary.ranks = [found[rank] for rank in sorted(found)]
+        summary.world_size = max(found) + 1
+
+
+def take_warnings(summary: SessionSummary, result: Scan) -> None:
+    """Findings of the rules, counted by class."""
+    warnings: dict[str, SessionWarning] = {}
+    for located in result.located:
+        finding = located.finding
+        add_warning(
+            warnings,
+            SessionWarning(
+                class_id=finding.rule,
+                severity=finding.severity,
+                count=finding.count,
+                example=finding.lines[finding.key][:MAX_EXAMPLE_CHARS]
+                if finding.key < len(finding.lines)
+                else None,
+                rank=finding.rank,
+            ),
+        )
+    if warnings:
+        summary.warnings = list(warnings.values())
