@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from gpuwatch.diagnose.model.alert import Alert
@@ -94,3 +96,9 @@ class Incident(msgspec.Struct, frozen=True):
     acknowledged: bool = False
     acknowledged_at: float | None = None
     """Unix seconds; of an incident without a cause when the last of its alerts was."""
+
+
+def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:
+    """The alerts that belong to no incident."""
+    inside = {alert.id for incident in incidents for alert in incident.alerts}
+    return [alert for alert in alerts if alert.id not in inside]

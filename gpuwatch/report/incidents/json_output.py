@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -219,12 +219,6 @@ def alert_facts(alert: Alert) -> Facts:
         "count": alert.count,
         "evidence": [] if proof is None else [proof_facts(alert, proof)],
     }
-
-
-def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:
-    """The alerts that belong to no incident."""
-    inside = {alert.id for incident in incidents for alert in incident.alerts}
-    return [alert for alert in alerts if alert.id not in inside]
 
 
 def named(text: str | None) -> str | None:

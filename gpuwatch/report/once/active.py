@@ -11,12 +11,11 @@ from gpuwatch.diagnose.hang.silence_snapshot import SilentJob, silent_jobs
 from gpuwatch.diagnose.hang.stepless_jobs import SteplessJob, stepless_jobs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
-from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.incident import Incident, outside
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.report.incidents.json_output import outside
 from gpuwatch.report.once.health import PlacedCondition
 from gpuwatch.report.once.pending import unsearched
 from gpuwatch.wire import LogFile
