@@ -12,7 +12,8 @@ class NodeSpec:
 
     name: str
     """The name on the screen; unique in a plan."""
-    link: Literal["ssh", "command", "local", "demo"] = "ssh"
+    link: Literal["ssh", "command", "local", "demo", "logs"] = "ssh"
+    """logs: no node is connected; the logs of an ended job name it."""
     address: str | None = None
     """What ssh is given instead of `name`."""
     port: int | None = None

@@ -44,19 +44,19 @@ def decode_strictly(line: bytes, decoder: msgspec.json.Decoder[T], refusal: type
     try:
         if MAY_STEER.search(line) is None:
             return decoder.decode(line)
-        return msgspec.convert(_harmless(msgspec.json.decode(line)), decoder.type)
+        return msgspec.convert(harmless_value(msgspec.json.decode(line)), decoder.type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise refusal(plain(str(error))) from error
 
 
-def _harmless(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
+def harmless_value(value: Any) -> Any:  # noqa: ANN401 - JSON is what it is
     """A decoded JSON value with every string in it made harmless, keys included."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, list):
-        return [_harmless(item) for item in value]
+        return [harmless_value(item) for item in value]
     if isinstance(value, dict):
-        return {plain(key): _harmless(item) for key, item in value.items()}
+        return {plain(key): harmless_value(item) for key, item in value.items()}
     return value
 
 

@@ -81,7 +81,7 @@ def incident_of(
     code = _class(cause, stuck, alerts)
     explain, do, links = _playbook(code, cause, alerts, culprit, packs)
     first_id = min(alerts, key=lambda alert: (alert.first, alert.id)).id
-    acknowledged_at = _acknowledged_at(cause, alerts)
+    acknowledged_at = acknowledged_since(cause, alerts)
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(first_id.encode()):08x}",
         number=0,
@@ -236,7 +236,7 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
     return stuck.began if stuck is not None else min(alert.first for alert in stated)
 
 
-def _acknowledged_at(cause: Alert | None, alerts: Sequence[Alert]) -> float | None:
+def acknowledged_since(cause: Alert | None, alerts: Sequence[Alert]) -> float | None:
     """When the last alert that counts was acknowledged; what follows an acknowledged cause is no news."""
     weighed = alerts if cause is None else [cause]
     if not all(alert.acknowledged for alert in weighed):

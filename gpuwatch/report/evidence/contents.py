@@ -10,6 +10,7 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.incidents.markdown import as_markdown
+from gpuwatch.diagnose.model.incident import outside
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
 from gpuwatch.probe.judging.text.grade_symbols import Marks
@@ -19,7 +20,7 @@ from gpuwatch.report.evidence.environment import environment_facts, environment_
 from gpuwatch.report.evidence.gpu_values import gpu_values
 from gpuwatch.report.evidence.index import cell
 from gpuwatch.report.hang.stacks import stacks_facts, stacks_lines
-from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts, outside
+from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import condition_facts, node_facts, to_json
 from gpuwatch.report.probe.format import marks_for

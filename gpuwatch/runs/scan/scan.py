@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -66,24 +67,56 @@ def scan(
 
     `begin`: the same rules made ready before, for several scans in one process.
     """
-    engine = engine or default_engine()
     watch = watch or Watch()
-    begin = begin or Begin.of(rules, engine)
-    parts = [part for log in found.files for part in parts_of(log)]
-    first_lines = max(MIN_FIRST_LINES, FIRST_LINES // max(1, len(parts)))
-    parts = [
-        replace(part, first_lines=MIN_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines)
-        for part in parts
-    ]
-    parts.sort(key=lambda part: part.log.packing is None)  # packed ones cannot be shared out: they go first
-    files = {log.name: ScanFile(log) for log in found.files}
-    for part in parts:
-        files[part.log.name].left += 1
-    through = FilesRead()
-    for part, read, fault in done_parts(parts, begin, watch, cores, through):
-        through.files += files[part.log.name].take(part, read, fault)
-    rules_by_id = {rule.id: rule for rule in begin.ruleset.rules}
-    return whole(list(files.values()), rules_by_id, found.skipped, engine, stopped=watch.stopping())
+    running = FolderScan(found, begin or Begin.of(rules, engine or default_engine()))
+    for _ in running.read(watch, cores):
+        pass
+    return running.result(stopped=watch.stopping())
+
+
+class FolderScan:
+    """A scan of gathered files while it runs."""
+
+    def __init__(self, found: Gathered, begin: Begin) -> None:
+        """Read nothing yet.
+
+        Args:
+            found: The files.
+            begin: The rules, made ready.
+        """
+        self._begin = begin
+        self._skipped = found.skipped
+        self._parts = [part for log in found.files for part in parts_of(log)]
+        self._files = {log.name: ScanFile(log) for log in found.files}
+
+    def read(self, watch: Watch, cores: int | None = None) -> Iterator[None]:
+        """Read all files; yields after each part."""
+        first_lines = max(MIN_FIRST_LINES, FIRST_LINES // max(1, len(self._parts)))
+        parts = [
+            replace(part, first_lines=MIN_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines)
+            for part in self._parts
+        ]
+        parts.sort(
+            key=lambda part: part.log.packing is None
+        )  # packed ones cannot be shared out: they go first
+        for part in parts:
+            self._files[part.log.name].left += 1
+        through = FilesRead()
+        for part, read, fault in done_parts(parts, self._begin, watch, cores, through):
+            through.files += self._files[part.log.name].take(part, read, fault)
+            yield
+
+    def result(self, *, stopped: bool = False) -> Scan:
+        """What was found, once all is read."""
+        return self._whole(list(self._files.values()), stopped=stopped)
+
+    def result_so_far(self) -> Scan:
+        """What was found in the parts that are read, made of copies: dating findings changes them."""
+        return self._whole(pickle.loads(pickle.dumps(list(self._files.values()))), stopped=False)  # noqa: S301 - our own
+
+    def _whole(self, files: list[ScanFile], *, stopped: bool) -> Scan:
+        rules_by_id = {rule.id: rule for rule in self._begin.ruleset.rules}
+        return whole(files, rules_by_id, self._skipped, self._begin.engine, stopped=stopped)
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,16 @@ _OWN_TIME = 3
 """Of a row (`wire.LogLine`): the line's own time."""
 
 
-def around(read_at, size, offset, before, after, bare=False):
-    # type: (ReadAt, int, int, int, int, bool) -> list[list[Any]]
+def around(read_at, size, offset, before, after, bare=False, until=None):
+    # type: (ReadAt, int, int, int, int, bool, float | None) -> list[list[Any]]
     """Rows of the lines around the line that holds the byte at `offset`, which is the first of `after`.
 
-    `bare`: those of `after` without time, rank and level, which take most of the CPU time of a page.
+    `bare`: those of `after` without time, rank and level, which take most of the CPU time of a page; `until`:
+    as of `row`.
     """
     start = line_start(read_at, min(offset, size))
-    rows = above(read_at, start, min(before, MAX_ROWS))
-    rows += below(read_at, size, start, min(after, MAX_ROWS), bare)
+    rows = above(read_at, start, min(before, MAX_ROWS), until)
+    rows += below(read_at, size, start, min(after, MAX_ROWS), bare, until)
     return rows
 
 
@@ -62,8 +63,8 @@ def tail_start(read_at, size, count):
         reach *= 4
 
 
-def above(read_at, start, count):
-    # type: (ReadAt, int, int) -> list[list[Any]]
+def above(read_at, start, count, until=None):
+    # type: (ReadAt, int, int, float | None) -> list[list[Any]]
     """The last `count` lines that end at `start`, as far as `MAX_TEXT` and `MAX_BYTES` reach."""
     reach, wanted = _BLOCK_BYTES, count
     while count > 0 and start > 0:
@@ -74,7 +75,7 @@ def above(read_at, start, count):
         if complete or begin == 0 or reach >= MAX_BYTES:
             rows = _split(data[at:], begin + at)
             if len(rows) >= count or at == first or complete is None:
-                return [row(*one, arrived=None) for one in rows[-count:]]
+                return [row(*one, arrived=None, until=until) for one in rows[-count:]]
             wanted *= 4  # many states of a bar are one row
             continue
         reach *= 4
@@ -95,8 +96,8 @@ def _last_lines(data, first, count):
     return at, count == 0
 
 
-def below(read_at, size, start, count, bare=False):
-    # type: (ReadAt, int, int, int, bool) -> list[list[Any]]
+def below(read_at, size, start, count, bare=False, until=None):
+    # type: (ReadAt, int, int, int, bool, float | None) -> list[list[Any]]
     """The first `count` lines from `start` on, as far as `MAX_TEXT` and `MAX_BYTES` reach.
 
     One without an end at the end of the file is among them.
@@ -114,11 +115,11 @@ def below(read_at, size, start, count, bare=False):
     tail = splitter.tail()
     if tail is not None and len(rows) < count and (at >= size or not rows):
         rows.append(tail)
-    return [list(one) if bare else row(*one, arrived=None) for one in rows[:count]]
+    return [list(one) if bare else row(*one, arrived=None, until=until) for one in rows[:count]]
 
 
-def offset_of_time(read_at, size, wanted):
-    # type: (ReadAt, int, float) -> int | None
+def offset_of_time(read_at, size, wanted, until=None):
+    # type: (ReadAt, int, float, float | None) -> int | None
     """Where the first line begins whose own time is `wanted` or later; None where no line has a time.
 
     A bisection: times are taken to rise. Lines without a time belong to the one before them.
@@ -126,7 +127,7 @@ def offset_of_time(read_at, size, wanted):
     low, high, any_time = 0, size, False
     while high - low > _BLOCK_BYTES:
         middle = line_start(read_at, (low + high) // 2)
-        found = _first_time(read_at, size, max(middle, low), _BLOCK_BYTES)
+        found = _first_time(read_at, size, max(middle, low), until)
         if found is None:
             high = (low + high) // 2
             continue
@@ -136,7 +137,7 @@ def offset_of_time(read_at, size, wanted):
         else:
             high = (low + high) // 2
     for one in _split(read_at(low, min(size, high + 2 * _BLOCK_BYTES) - low), low):
-        reported = row(*one, arrived=None)[_OWN_TIME]
+        reported = row(*one, arrived=None, until=until)[_OWN_TIME]
         any_time = any_time or reported is not None
         if reported is not None and reported >= wanted:
             return one[0]
@@ -144,12 +145,12 @@ def offset_of_time(read_at, size, wanted):
     return low if any_time else None
 
 
-def _first_time(read_at, size, start, reach):
-    # type: (ReadAt, int, int, int) -> tuple[int, float, int] | None
-    """(offset, own time, end) of the first line from `start` on that has a time."""
-    data = read_at(start, min(reach, size - start))
+def _first_time(read_at, size, start, until):
+    # type: (ReadAt, int, int, float | None) -> tuple[int, float, int] | None
+    """(offset, own time, end) of the first line in the block from `start` on that has a time."""
+    data = read_at(start, min(_BLOCK_BYTES, size - start))
     for one in _split(data, start):
-        reported = row(*one, arrived=None)[_OWN_TIME]
+        reported = row(*one, arrived=None, until=until)[_OWN_TIME]
         if reported is not None:
             return one[0], reported, one[1]
     return None

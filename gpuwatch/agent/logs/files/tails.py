@@ -17,9 +17,11 @@ QUIET_S = 0.5
 class FollowedTail(object):
     """Sends what is appended. A row with the offset of the one before replaces that: the line has grown."""
 
-    def __init__(self, number, file, outbox):
-        # type: (int, str, Outbox) -> None
+    def __init__(self, number, file, outbox, until=None):
+        # type: (int, str, Outbox, float | None) -> None
+        """`until`: as of `row`, for the lines that are there already."""
         self.number = number
+        self._until = until
         self._file = file
         self._outbox = outbox
         self._splitter = Splitter()
@@ -37,7 +39,8 @@ class FollowedTail(object):
         if tail is not None:
             rows.append(tail)
             self._note_reported(tail)
-        self.send([row(*one, arrived=None) for one in rows[-count:]] if count else [], size=size, seam=seam)
+        last = [row(*one, arrived=None, until=self._until) for one in rows[-count:]] if count else []
+        self.send(last, size=size, seam=seam)
 
     def feed(self, data, offset, arrived, now):
         # type: (bytes, int, float, float) -> None

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from typing import Any  # noqa: F401 - used in type comments
 
 
-def row(offset, end, text, arrived, rule=None):
-    # type: (int, int, str, float | None, str | None) -> list[Any]
+def row(offset, end, text, arrived, rule=None, until=None):
+    # type: (int, int, str, float | None, str | None, float | None) -> list[Any]
     """One row of a `Splitter` with its own time, the rank of its prefix and its level.
 
     `arrived` is None for a line that was there before the agent came; a time without a year is then taken as
-    this year's.
+    the last such one before `until` (unix seconds; None: now).
     """
     stated = messages(text.encode("utf-8", "replace"))[0][-1]
-    when = time.time() if arrived is None else arrived
+    when = (time.time() if until is None else until) if arrived is None else arrived
     return [offset, end, text, time_of(text, when), arrived, stated[1].rank, level(stated[0], text), rule]

@@ -26,7 +26,7 @@ except ImportError:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable  # noqa: F401 - used in type comments
+    from typing import Any, Callable, Iterable, Iterator, Sequence  # noqa: F401 - used in type comments
 
 STALL_CPU_S = 3.0
 STALL_S = 15.0
@@ -82,7 +82,7 @@ def search(plan, files, send):
     # type: (SearchPlan, list[str], Callable[[dict[str, Any]], object]) -> None
     """Look through files and send `wire.Lines` frames, the last one done."""
     sizes = [(path, _size(path)) for path in files]
-    reporter = _Reporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
+    reporter = SearchReporter(plan, float(sum(size for _, size in sizes)) or 1.0, send)
     for path, size in sizes:
         try:
             _search_file(plan, path, size, reporter)
@@ -101,13 +101,15 @@ def _size(path):
         return 1  # opening it states why
 
 
-class _Reporter(object):
+class SearchReporter(object):
     """Sends what was found, a few lines at a time, and how far it is."""
 
     def __init__(self, plan, total, send):
         # type: (SearchPlan, float, Callable[[dict[str, Any]], object]) -> None
         self.left = plan.limit
         self.trouble = None  # type: str | None
+        self.until = None  # type: float | None
+        """As of `row`, for the file that is searched."""
         self._number = plan.number
         self._total = total
         self._send = send
@@ -118,22 +120,25 @@ class _Reporter(object):
 
     def found(self, path, one):
         # type: (str, tuple[int, int, str]) -> None
+        """A line of a file matches."""
         if self._rows and self._file != path:
             self._flush()
         self._file = path
-        self._rows.append(row(*one, arrived=None))
+        self._rows.append(row(*one, arrived=None, until=self.until))
         self.left -= 1
         if len(self._rows) >= _MAX_ROWS:
             self._flush()
 
     def went(self, count):
         # type: (int) -> None
+        """So many more bytes are looked through."""
         self._done += count
         if time.monotonic() - self._sent >= PROGRESS_S:
             self._flush()
 
     def end(self):
         # type: () -> None
+        """Send the rest."""
         self._flush(done=True, error=self.trouble)
 
     def _flush(self, **rest):
@@ -146,30 +151,47 @@ class _Reporter(object):
 
 
 def _search_file(plan, path, size, reporter):
-    # type: (SearchPlan, str, int, _Reporter) -> None
+    # type: (SearchPlan, str, int, SearchReporter) -> None
     """Whole blocks without the literal are passed over, which goes at the speed of memory."""
     descriptor = open_regular(path)
     try:
-        at, rest = 0, b""
-        while at < size and reporter.left > 0:
-            data = os.pread(descriptor, min(BLOCK_BYTES, size - at), at)
-            if not data:
-                break
-            last = at + len(data) >= size
-            block, begin = rest + data, at - len(rest)
-            cut = len(block) if last else block.rfind(b"\n") + 1
-            if not cut and len(block) >= 2 * BLOCK_BYTES:
-                cut = len(block)  # no line is as long as this
-            rest = block[cut:]
-            _search_block(plan, path, block[:cut], begin, reporter)
-            at += len(data)
-            reporter.went(len(data))
+        search_pieces(plan, path, _pieces(descriptor, size), reporter)
     finally:
         os.close(descriptor)
 
 
+def _pieces(descriptor, size):
+    # type: (int, int) -> Iterator[tuple[bytes, int]]
+    at = 0
+    while at < size:
+        data = os.pread(descriptor, min(BLOCK_BYTES, size - at), at)
+        if not data:
+            return
+        yield data, len(data)
+        at += len(data)
+
+
+def search_pieces(plan, path, pieces, reporter):
+    # type: (SearchPlan, str, Iterable[tuple[bytes, int]], SearchReporter) -> None
+    """Look through a file; `pieces`: its bytes in order, each with the bytes that were read for it."""
+    at, rest = 0, b""
+    for data, count in pieces:
+        block, begin = rest + data, at - len(rest)
+        cut = block.rfind(b"\n") + 1
+        if not cut and len(block) >= 2 * BLOCK_BYTES:
+            cut = len(block)  # no line is as long as this
+        rest = block[cut:]
+        _search_block(plan, path, block[:cut], begin, reporter)
+        at += len(data)
+        reporter.went(count)
+        if reporter.left <= 0:
+            return
+    if rest:
+        _search_block(plan, path, rest, at - len(rest), reporter)
+
+
 def _search_block(plan, path, block, begin, reporter):
-    # type: (SearchPlan, str, bytes, int, _Reporter) -> None
+    # type: (SearchPlan, str, bytes, int, SearchReporter) -> None
     literal = plan.literal
     if not literal:
         _search_lines(plan, path, block, begin, reporter)
@@ -185,7 +207,7 @@ def _search_block(plan, path, block, begin, reporter):
 
 
 def _search_lines(plan, path, data, offset, reporter):
-    # type: (SearchPlan, str, bytes, int, _Reporter) -> None
+    # type: (SearchPlan, str, bytes, int, SearchReporter) -> None
     splitter = Splitter()
     rows = splitter.feed(data, offset)
     tail = splitter.tail()
@@ -199,10 +221,11 @@ def _search_lines(plan, path, data, offset, reporter):
 class RunningSearch(object):
     """A search that runs, seen from the log reader."""
 
-    def __init__(self, plan, files):
-        # type: (SearchPlan, list[str]) -> None
+    def __init__(self, plan, files, search=search):
+        # type: (SearchPlan, Sequence[Any], Callable[..., object]) -> None
+        """`search` looks through the files and sends what it finds."""
         self.number = plan.number
-        self.pid, self.descriptor = _fork(plan, files)
+        self.pid, self.descriptor = _fork(plan, files, search)
         self.ended = False
         self._rest = b""
         self._received = (time.monotonic(), cpu_s(self.pid)[0])
@@ -248,8 +271,8 @@ class RunningSearch(object):
             pass  # it is gone
 
 
-def _fork(plan, files):
-    # type: (SearchPlan, list[str]) -> tuple[int, int]
+def _fork(plan, files, search):
+    # type: (SearchPlan, Sequence[Any], Callable[..., object]) -> tuple[int, int]
     """(pid, the descriptor of its words)."""
     read_end, write_end = os.pipe()
     parent = os.getpid()

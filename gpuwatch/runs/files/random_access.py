@@ -1,0 +1,175 @@
+"""Any bytes of a log file, whatever it is packed in: what a screen needs that scrolls in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import Contents
+
+KEPT_BYTES = 128 << 20
+"""Of unpacked text that is kept, of all files together."""
+
+
+class PieceCache:
+    """The unpacked pieces that were used last, of several files."""
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        """`limit`: bytes that are kept."""
+        self._limit = limit
+        self._pieces: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, int]) -> bytes | None:
+        """A piece, by the name of its file and its number; None: it is not kept."""
+        with self._lock:
+            piece = self._pieces.get(key)
+            if piece is not None:
+                self._pieces.move_to_end(key)
+            return piece
+
+    def put(self, key: tuple[str, int], piece: bytes) -> None:
+        """Keep a piece, and let the oldest ones go."""
+        with self._lock:
+            self._bytes += len(piece) - len(self._pieces.pop(key, b""))
+            self._pieces[key] = piece
+            while self._bytes > self._limit and len(self._pieces) > 1:
+                self._bytes -= len(self._pieces.popitem(last=False)[1])
+
+    def forget(self, file: str) -> None:
+        """Let all pieces of a file go."""
+        with self._lock:
+            for key in [key for key in self._pieces if key[0] == file]:
+                self._bytes -= len(self._pieces.pop(key))
+
+
+class PlainText:
+    """A plain file, which may grow."""
+
+    def __init__(self, log: LogPath) -> None:
+        self._path = log.path
+
+    @property
+    def size(self) -> int:
+        """Bytes now.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with open_file(self._path) as file:
+            return os.fstat(file.fileno()).st_size
+
+    def read_at(self, offset: int, count: int) -> bytes:
+        """Bytes from an offset on; fewer at the end of the file.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with open_file(self._path) as file:
+            return os.pread(file.fileno(), count, offset)
+
+
+class UnpackedText:
+    """The text of a packed file. It is unpacked from its beginning; what was used last is kept."""
+
+    def __init__(self, log: LogPath, cache: PieceCache) -> None:
+        self._log = log
+        self._cache = cache
+        self._starts: list[int] = []
+        """Where each piece begins (bytes), as far as it was unpacked."""
+        self._known_end = 0
+        self._whole = False
+        """Whether `_known_end` is the end of the text."""
+        self._pieces: Iterator[bytes] | None = None
+        self._next = 0
+        """The number of the next piece of `_pieces`."""
+        self._stamp: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the text; the file is unpacked to its end the first time.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        while not self._whole:
+            self._advance()
+        return self._known_end
+
+    def read_at(self, offset: int, count: int) -> bytes:
+        """Bytes of the text from an offset on; fewer at its end.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        found: list[bytes] = []
+        end = offset + count
+        while offset < end:
+            while offset >= self._known_end and not self._whole:
+                self._advance()
+            if offset >= self._known_end:
+                break
+            number = bisect_right(self._starts, offset) - 1
+            piece = self._piece(number)
+            begin = offset - self._starts[number]
+            found.append(piece[begin : begin + end - offset])
+            offset += len(found[-1])
+            if not found[-1]:
+                break
+        return b"".join(found)
+
+    def _piece(self, number: int) -> bytes:
+        kept = self._cache.get((self._log.name, number))
+        if kept is not None:
+            return kept
+        if self._next > number:
+            self._pieces = None
+        while True:
+            piece = self._advance()
+            if self._next > number:
+                return piece
+
+    def _advance(self) -> bytes:
+        """Unpack one more piece; empty at the end."""
+        if self._pieces is None:
+            self._begin()
+        assert self._pieces is not None  # noqa: S101 - `_begin` sets it
+        piece = next(self._pieces, b"")
+        if not piece:
+            self._whole, self._pieces, self._next = True, None, self._next + 1
+            return b""
+        if self._next == len(self._starts):
+            self._starts.append(self._known_end)
+            self._known_end += len(piece)
+        self._cache.put((self._log.name, self._next), piece)
+        self._next += 1
+        return piece
+
+    def _begin(self) -> None:
+        """Unpack from the beginning.
+
+        Raises:
+            OSError: it cannot be read, or it was replaced since.
+        """
+        status = os.stat(self._log.path)  # noqa: PTH116 - of a Path it costs more
+        stamp = status.st_ino, status.st_mtime_ns
+        if stamp != self._stamp:
+            changed, self._stamp = self._stamp is not None, stamp
+            self._cache.forget(self._log.name)
+            self._starts, self._known_end, self._whole = [], 0, False
+            if changed:
+                raise OSError(errno.ESTALE, "changed while it was read")
+        self._pieces = (piece for piece in Contents(self._log.path, self._log.packing).pieces() if piece)
+        self._next = 0
+
+
+def text_of(log: LogPath, cache: PieceCache) -> PlainText | UnpackedText:
+    """The bytes of a log file."""
+    return PlainText(log) if log.packing is None else UnpackedText(log, cache)

@@ -1,0 +1,115 @@
+"""The alerts and incidents of a folder: what its judgement states, with the marks of the person."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from msgspec import structs
+
+from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
+from gpuwatch.diagnose.incidents.builder import acknowledged_since
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import HangCheck, Incident
+from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
+from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.diagnose.past_jobs.jobs import EndedJob
+from gpuwatch.session.log_folder.report import FolderReport
+
+
+class FolderBook:
+    """Judges nothing. `version` moves when a report came, or the person marked something."""
+
+    def __init__(self, job: str, wall: Callable[[], float] = time.time) -> None:
+        """Know nothing yet.
+
+        Args:
+            job: What the job is called.
+            wall: Unix seconds, for what the person marks.
+        """
+        self.alerts: dict[str, Alert] = {}
+        self.incidents: list[Incident] = []
+        self.ended_jobs: tuple[EndedJob, ...] = ()
+        self.checkpoints: dict[str | None, Checkpoint] = {}
+        self.version = 0
+        self._job = job
+        self._wall = wall
+        self._report = FolderReport((), (), {})
+        self._marks = OperatorMarks()
+        self._checks: dict[str, HangCheck] = {}
+
+    def take(self, report: FolderReport) -> None:
+        """Show a report in the place of the one before it."""
+        self._report = report
+        self._show()
+
+    def acknowledge(self, ident: str) -> None:
+        """Acknowledge an alert, or all alerts of an incident, by its id. Unknown ids do nothing."""
+        self._marks.acknowledge(self._meant(ident), self._wall())
+        self._show()
+
+    def unacknowledge(self, ident: str) -> None:
+        """Take the acknowledgement back."""
+        self._marks.unacknowledge(self._meant(ident))
+        self._show()
+
+    def silence(self, silence: Silence) -> None:
+        """Report such alerts no more."""
+        self._marks.silence(silence)
+        self._show()
+
+    def unsilence(self, silence: Silence) -> None:
+        """Report them again."""
+        self._marks.unsilence(silence)
+        self._show()
+
+    def keep_hang_check(self, ident: str, hang_check: HangCheck) -> None:
+        """Keep which ranks an incident's ranks wait for."""
+        self._checks[ident] = hang_check
+        self._show()
+
+    def _meant(self, ident: str) -> list[Alert]:
+        inside = [each for incident in self.incidents if incident.id == ident for each in incident.alerts]
+        return inside or [each for each in self.alerts.values() if each.id == ident]
+
+    def _show(self) -> None:
+        judgement = self._report.judgement
+        shown = [self._shown(each) for each in judgement.incidents]
+        self.incidents = sorted(
+            (each for each in shown if not all(alert.silenced for alert in each.alerts)),
+            key=lambda each: (-each.first, -each.number),
+        )
+        every = [*(alert for each in shown for alert in each.alerts), *self._marked(judgement.outside)]
+        self.alerts = {alert.id: alert for alert in every}
+        self.checkpoints = {} if judgement.checkpoint is None else {self._job: judgement.checkpoint}
+        self.ended_jobs = (self._ended_job(),) if self._report.judged else ()
+        self.version += 1
+
+    def _shown(self, incident: Incident) -> Incident:
+        alerts = tuple(self._marked(incident.alerts))
+        by_id = {alert.id: alert for alert in alerts}
+        cause = None if incident.cause is None else by_id.get(incident.cause.id, incident.cause)
+        taken = acknowledged_since(cause, alerts)
+        return structs.replace(
+            incident,
+            alerts=alerts,
+            cause=cause,
+            acknowledged=taken is not None,
+            acknowledged_at=taken,
+            hang_check=self._checks.get(incident.id, incident.hang_check),
+        )
+
+    def _marked(self, alerts: Iterable[Alert]) -> list[Alert]:
+        return [self._marks.applied(alert, self._wall()) for alert in alerts]
+
+    def _ended_job(self) -> EndedJob:
+        report = self._report
+        return EndedJob(
+            self._job,
+            tuple(report.nodes),
+            report.ranks,
+            report.log_files,
+            report.ended_at,
+            report.judgement.end,
+            searched=True,
+        )

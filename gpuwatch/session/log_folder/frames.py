@@ -1,0 +1,128 @@
+"""From a scan to the frames that agents would send: the files and ranks of each node that the logs name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import structs
+
+from gpuwatch import __version__
+from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.runs.scan.result import LogScan, Scan, ScanFinding
+from gpuwatch.session.log_folder.report import UNNAMED_NODE
+from gpuwatch.wire import (
+    AnyFrame,
+    Finding,
+    FrameError,
+    Hello,
+    LogFile,
+    Logs,
+    Process,
+    Ranks,
+    decode,
+    encode,
+)
+
+MAX_FILES = 20_000
+"""Of one node; `wire` takes no longer lists."""
+MAX_FINDINGS = 20_000
+"""That are marked in the logs; as many as a fleet keeps."""
+
+
+def node_frames(scan: Scan, job: str, ended_at: float) -> dict[str, list[AnyFrame]]:
+    """Node -> hello, ranks, log files and findings; nodes by name, the unknown one last.
+
+    Args:
+        scan: The files, as far as they are read.
+        job: What the job is called.
+        ended_at: When the logs end (unix seconds).
+    """
+    files: dict[str, list[LogScan]] = defaultdict(list)
+    for file in scan.files:
+        files[file.node or UNNAMED_NODE].append(file)
+    ranks: dict[str, list[RankPlace]] = defaultdict(list)
+    for place in scan.places.ranks:
+        ranks[place.node or UNNAMED_NODE].append(place)
+    unreadable = [
+        LogFile(path=each.name, state="unreadable", reason=each.why)
+        for each in scan.skipped
+        if each.unreadable
+    ]
+    if unreadable:
+        files[UNNAMED_NODE] += []
+    found = findings_by_node(scan.located[:MAX_FINDINGS])
+    held = ranks_by_file(scan)
+    frames: dict[str, list[AnyFrame]] = {}
+    for name in sorted(files.keys() | ranks.keys(), key=lambda node: (node == UNNAMED_NODE, _natural(node))):
+        listed = [log_file(each, held.get(each.name, ()), job) for each in files[name]]
+        listed += unreadable if name == UNNAMED_NODE else []
+        more = max(0, len(listed) - MAX_FILES)
+        made: list[AnyFrame] = [
+            Hello(t=ended_at, seq=0, host=name, agent=__version__, python="", pid=0, interval_s=1.0),
+            Ranks(t=ended_at, seq=1, processes=[process(place, job) for place in ranks[name]]),
+            Logs(t=ended_at, seq=2, files=listed[:MAX_FILES], truncated=more, complete=True),
+            *(structs.replace(each, id=number, job=job) for number, each in enumerate(found[name], 1)),
+        ]
+        frames[name] = [frame for each in made for frame in harmless(each)]
+    return frames
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    digits = "".join(char if char.isdigit() else " " for char in name).split()
+    return [(0, name.rstrip("0123456789")), *((int(number[:18]), "") for number in digits), (0, name)]
+
+
+def harmless(frame: AnyFrame) -> Iterator[AnyFrame]:
+    """The frame as it would arrive from a node, within bounds and without control characters; else none."""
+    try:
+        yield decode(encode(frame))
+    except FrameError:
+        return
+
+
+def findings_by_node(located: Iterable[ScanFinding]) -> Mapping[str, Sequence[Finding]]:
+    """The findings of each node."""
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for each in located:
+        found[each.node or UNNAMED_NODE].append(each.finding)
+    return found
+
+
+def ranks_by_file(scan: Scan) -> dict[str, list[int]]:
+    """File -> the ranks whose words it holds."""
+    held: dict[str, set[int]] = defaultdict(set)
+    for place in scan.places.ranks:
+        for name in place.logs:
+            held[name].add(place.rank)
+    for file in scan.files:
+        held[file.name] |= {series.rank for series in file.series if series.rank is not None}
+        held[file.name] |= set() if file.rank is None else {file.rank}
+    return {name: sorted(ranks) for name, ranks in held.items() if ranks}
+
+
+def log_file(file: LogScan, ranks: Iterable[int], job: str) -> LogFile:
+    """A file as an agent would list it."""
+    return LogFile(
+        path=file.name,
+        reason=file.trouble,
+        source="option",
+        size=file.size,
+        grown_at=file.last_time or file.mtime or None,
+        ranks=list(ranks),
+        rank_from="line" if file.rank is None else "path",
+        job=None if file.kernel else job,
+    )
+
+
+def process(place: RankPlace, job: str) -> Process:
+    """A rank as an agent would list its process; without a known pid a number below 0 stands for it."""
+    return Process(
+        pid=-1 - place.rank if place.pid is None else place.pid,
+        name=f"rank {place.rank}",
+        rank=place.rank,
+        local_rank=place.local_rank,
+        world_size=place.world_size,
+        job=job,
+        logs=list(place.logs),
+    )

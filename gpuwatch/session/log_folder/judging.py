@@ -1,0 +1,166 @@
+"""Reads and judges the files of a folder, in a process of its own: reports so far, the whole, and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
+from gpuwatch.rules.load import Packs
+from gpuwatch.runs.files.files import Gathered, gather
+from gpuwatch.runs.placement.rank_map import rank_map
+from gpuwatch.runs.scan.result import LogScan, Scan
+from gpuwatch.runs.scan.scan import Begin, FolderScan, Watch, default_engine
+from gpuwatch.runs.scan.scan_file import owner_of
+from gpuwatch.session.log_folder.frames import node_frames
+from gpuwatch.session.log_folder.processes import become_child
+from gpuwatch.session.log_folder.report import FolderReport, ReadSoFar
+from gpuwatch.session.log_folder.writers import writers_of
+from gpuwatch.wire.codec import harmless_value
+
+FIRST_REPORT_S = 2.0
+"""After which a judgement of what is read so far is made, where not all is."""
+REPORT_SHARE = 8.0
+"""The next one waits for this many times the seconds that the last one took: it costs a ninth at most."""
+LOOK_S, AGAIN_SHARE = 3.0, 4.0
+"""Pause between two looks whether files have grown; and how many times the seconds of the last reading lie
+between two readings."""
+
+
+@dataclass(frozen=True)
+class FolderTask:
+    """What is to be judged."""
+
+    paths: tuple[Path, ...]
+    packs: Packs
+    job: str
+    """What the job is called: its folder."""
+
+
+def listing(found: Gathered) -> Scan:
+    """The files as their paths describe them, none of them read."""
+    owners = [owner_of(log) for log in found.files]
+    known = rank_map(owners, [])
+    ranks = {log: place.rank for place in known.places.ranks for log in place.logs}
+    files = tuple(
+        LogScan(
+            log.name,
+            log.path,
+            log.size,
+            log.packing,
+            known.nodes.get(log.name),
+            ranks.get(log.name),
+            attempt=None,
+            kernel=False,
+            findings=0,
+            trouble=None,
+            mtime=log.mtime,
+            last_time=log.dated,
+        )
+        for log in found.files
+    )
+    return Scan((), known.places, files, tuple(found.skipped), 0, "agent")
+
+
+def report_of(
+    found: Gathered, scan: Scan, job: str, judgement: Judgement | None = None, *, whole: bool = False
+) -> FolderReport:
+    """All that is known: without a judgement what the paths state."""
+    ended_at = end_of(scan)
+    return FolderReport(
+        tuple(found.files),
+        tuple(found.skipped),
+        node_frames(scan, job, ended_at),
+        writers_of(scan.files, job, ended_at),
+        Judgement() if judgement is None else plain_judgement(judgement, job),
+        ended_at,
+        judged=judgement is not None,
+        whole=whole,
+    )
+
+
+def end_of(scan: Scan) -> float:
+    """When the logs end: the last time of a line, else of a file (unix seconds)."""
+    lines = [file.last_time for file in scan.files if file.last_time is not None and not file.kernel]
+    return max(lines or [file.mtime for file in scan.files], default=0.0)
+
+
+def plain_judgement(judgement: Judgement, job: str) -> Judgement:
+    """The same for the screens: texts without control characters, and of the job."""
+    jobs = tuple(each._replace(tracks=()) for each in judgement.jobs)  # long, and no screen shows them
+    plain = harmless_value(msgspec.to_builtins(replace(judgement, jobs=jobs)))
+    found = msgspec.convert(plain, Judgement)
+    incidents = tuple(
+        structs.replace(
+            each,
+            job=each.job or job,
+            cause=None if each.cause is None else _of_job(each.cause, job),
+            alerts=tuple(_of_job(alert, job) for alert in each.alerts),
+        )
+        for each in found.incidents
+    )
+    outside = tuple(_of_job(alert, job) for alert in found.outside)
+    return replace(found, incidents=incidents, outside=outside)
+
+
+def _of_job(alert: Alert, job: str) -> Alert:
+    return alert if alert.job is not None else structs.replace(alert, job=job)
+
+
+def serve_judgement(pipe: Connection, parent: int, task: FolderTask, found: Gathered) -> None:
+    """Send `ReadSoFar` and `FolderReport`; read again when files have grown."""
+    become_child(parent)
+    begin = Begin.of(task.packs.all, default_engine())
+    try:
+        while True:
+            began = time.monotonic()
+            _read_once(pipe, task, found, begin)
+            took = time.monotonic() - began
+            found = _grown(task, found, AGAIN_SHARE * took)
+    except (EOFError, OSError):
+        return
+
+
+def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin) -> None:
+    sent = 0.0
+
+    def note(size: int, files: int) -> None:
+        nonlocal sent
+        if time.monotonic() - sent > 0.2:
+            sent = time.monotonic()
+            pipe.send(ReadSoFar(size, files))
+
+    running = FolderScan(found, begin)
+    due = time.monotonic() + FIRST_REPORT_S
+    for _ in running.read(Watch(note)):
+        if time.monotonic() < due:
+            continue
+        began = time.monotonic()
+        scan = running.result_so_far()
+        pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time())))
+        due = time.monotonic() + max(FIRST_REPORT_S, REPORT_SHARE * (time.monotonic() - began))
+    scan = running.result()
+    pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time()), whole=True))
+
+
+def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:
+    """The files, as soon as one of them has grown or others are there."""
+    due = time.monotonic() + pause_s
+    before = _sizes(found)
+    while True:
+        time.sleep(LOOK_S)
+        if time.monotonic() >= due:
+            now = gather(task.paths, task.packs.column_words)
+            if _sizes(now) != before:
+                return now
+
+
+def _sizes(found: Gathered) -> Mapping[str, tuple[int, float]]:
+    return {log.name: (log.size, log.mtime) for log in found.files}

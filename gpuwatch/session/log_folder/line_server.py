@@ -1,0 +1,164 @@
+"""Answers requests for lines of the files of a folder, as an agent does for those of its node."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from gpuwatch.agent.logs.files import pages
+from gpuwatch.agent.logs.files.tails import FollowedTail
+from gpuwatch.agent.logs.ipc.outbox import Outbox, lines_frames
+from gpuwatch.runs.files.files import reason
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.random_access import PieceCache, PlainText, UnpackedText, text_of
+from gpuwatch.wire import ReadLines, Tail
+
+Send = Callable[[bytes], None]
+"""Takes one encoded frame."""
+MAX_CANCELLED = 1000
+MAX_GROWTH_BYTES = 1 << 20
+"""Of a growing file that are read at once; the next look goes on."""
+
+
+class _FrameOutbox:
+    """Stands in for the agent's outbox: frames leave at once."""
+
+    waiting = 0
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def put(self, _letter: str, frame: dict[str, Any]) -> None:
+        """Send a frame."""
+        self._send(json.dumps({**frame, "seq": 0}).encode())
+
+
+class _OpenFile:
+    """A file that is looked at; one thread at a time reads it."""
+
+    def __init__(self, log: LogPath, cache: PieceCache) -> None:
+        self.log = log
+        self.text: PlainText | UnpackedText = text_of(log, cache)
+        self.lock = threading.Lock()
+
+
+class _RunningTail:
+    """A tail, and how far its file has been read."""
+
+    def __init__(self, file: _OpenFile, tail: FollowedTail, offset: int) -> None:
+        self.file = file
+        self.tail = tail
+        self.offset = offset
+
+
+class LineServer:
+    """Pages and tails. Any thread may ask; `follow` reads what was appended."""
+
+    def __init__(self, send: Send) -> None:
+        """`send`: takes encoded frames, from any thread."""
+        self._send = send
+        self._outbox = _FrameOutbox(send)
+        self._cache = PieceCache()
+        self._files: dict[str, _OpenFile] = {}
+        self._tails: dict[int, _RunningTail] = {}
+        self._cancelled: deque[int] = deque(maxlen=MAX_CANCELLED)
+        """Requests that were cancelled before they were answered, or after."""
+        self._lock = threading.Lock()
+
+    def take_files(self, logs: Iterable[LogPath]) -> None:
+        """Replace the list of files; those that are there already stay open."""
+        with self._lock:
+            before = self._files
+            self._files = {}
+            for log in logs:
+                known = before.get(log.name)
+                same = known is not None and (known.log.path, known.log.packing) == (log.path, log.packing)
+                self._files[log.name] = known if known is not None and same else _OpenFile(log, self._cache)
+                self._files[log.name].log = log
+
+    def answer(self, request: Tail | ReadLines) -> None:
+        """Answer a request; a file that cannot be read is answered with the reason."""
+        file = self._files.get(request.file)
+        try:
+            if file is None:
+                self._end(request.id, request.file, "not among the files of this folder")
+            else:
+                with file.lock:
+                    self._tail(request, file) if isinstance(request, Tail) else self._read(request, file)
+        except OSError as error:
+            self._end(request.id, request.file, reason(error))
+        except Exception as error:  # of a thread: whoever asked would wait for ever
+            self._end(request.id, request.file, f"internal error, please report it: {error!r}")
+
+    def cancel(self, number: int) -> None:
+        """End a tail."""
+        with self._lock:
+            if self._tails.pop(number, None) is None:
+                self._cancelled.append(number)
+
+    def follow(self, now: float, wall: float) -> None:
+        """Send what was appended to files with a tail. `now` is monotonic, `wall` unix seconds."""
+        for number, running in list(self._tails.items()):
+            why = self._trouble(running, now, wall)
+            if why is not None:
+                self._tails.pop(number, None)
+                self._end(number, running.file.log.name, why)
+
+    def _trouble(self, running: _RunningTail, now: float, wall: float) -> str | None:
+        """Follow one file; why that fails."""
+        try:
+            with running.file.lock:
+                self._follow(running, now, wall)
+        except OSError as error:
+            return reason(error)
+        return None
+
+    def _follow(self, running: _RunningTail, now: float, wall: float) -> None:
+        text = running.file.text
+        if not isinstance(text, PlainText):
+            return
+        size = text.size
+        if size < running.offset:
+            running.tail.seam("truncated")
+            running.offset = 0
+        data = text.read_at(running.offset, min(MAX_GROWTH_BYTES, size - running.offset))
+        if data:
+            running.tail.feed(data, running.offset, wall, now)
+            running.offset += len(data)
+        else:
+            running.tail.quiet(now, wall)
+
+    def _tail(self, request: Tail, file: _OpenFile) -> None:
+        size = file.text.size
+        start = pages.tail_start(file.text.read_at, size, request.lines)
+        start = start if request.offset is None else max(start, min(request.offset, size))
+        data = file.text.read_at(start, size - start)
+        tail = FollowedTail(request.id, request.file, cast(Outbox, self._outbox), until=file.log.until)
+        with self._lock:
+            if request.id in self._cancelled:
+                return
+            self._tails[request.id] = _RunningTail(file, tail, start + len(data))
+        count = pages.MAX_ROWS if request.offset is not None else request.lines
+        tail.begin(data, start, min(count, pages.MAX_ROWS), size)
+
+    def _read(self, request: ReadLines, file: _OpenFile) -> None:
+        read_at, size, until = file.text.read_at, file.text.size, file.log.until
+        offset = size if request.offset is None else max(0, request.offset)
+        if request.offset is None and request.time is not None:
+            found = pages.offset_of_time(read_at, size, request.time, until)
+            if found is None:
+                self._end(request.id, request.file, f"no line of {request.file} carries a time")
+                return
+            offset = found
+        rows = pages.around(read_at, size, offset, request.before, request.after, request.bare, until)
+        self._send_lines(request.id, request.file, rows, size=size, done=True)
+
+    def _end(self, number: int, file: str, error: str) -> None:
+        self._send_lines(number, file, [], done=True, error=error[:500])
+
+    def _send_lines(self, number: int, file: str, rows: list[list[Any]], **rest: object) -> None:
+        for frame in lines_frames(number, file, rows, **rest):
+            self._outbox.put("L", frame)

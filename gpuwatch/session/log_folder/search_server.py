@@ -1,0 +1,121 @@
+"""Searches in the files of a folder, each in a process of its own, as the agent's searches are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from gpuwatch.agent.logs.ipc.outbox import lines_frames
+from gpuwatch.agent.logs.queries.search import (
+    BLOCK_BYTES,
+    RunningSearch,
+    SearchPlan,
+    SearchReporter,
+    search_pieces,
+)
+from gpuwatch.runs.files.files import reason
+from gpuwatch.runs.files.log_path import LogPath
+from gpuwatch.runs.files.opening import open_file
+from gpuwatch.runs.files.packing import Contents
+from gpuwatch.wire import Search
+
+MAX_SEARCHES = 8
+Frame = dict[str, Any]
+
+
+def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame], object]) -> None:
+    """Look through files and send `wire.Lines` frames, the last one done."""
+    logs = list(logs)
+    total = float(sum(log.size for log in logs)) or 1.0
+    reporter = SearchReporter(plan, total, lambda frame: send({**frame, "seq": 0}))
+    for log in logs:
+        reporter.until = log.until
+        try:
+            search_pieces(plan, log.name, _pieces(log), reporter)
+        except OSError as error:
+            reporter.trouble = f"{log.name}: {reason(error)}"
+        if reporter.left <= 0:
+            break
+    reporter.end()
+
+
+def _pieces(log: LogPath) -> Iterator[tuple[bytes, int]]:
+    """The text of a file, each piece with the bytes of the file that were read for it."""
+    if log.packing is None:
+        with open_file(log.path) as file:
+            while data := file.read(BLOCK_BYTES):
+                yield data, len(data)
+        return
+    contents, read = Contents(log.path, log.packing), 0
+    for piece in contents.pieces():
+        yield piece, contents.read - read
+        read = contents.read
+
+
+class SearchServer:
+    """The searches that run. It must live in a process with one thread, which it forks."""
+
+    def __init__(self, send: Callable[[Frame | str], None]) -> None:
+        """`send`: takes a frame, or one as JSON text."""
+        self._send = send
+        self._files: dict[str, LogPath] = {}
+        self._running: dict[int, RunningSearch] = {}
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What is readable when a search has found something."""
+        return [each.descriptor for each in self._running.values()]
+
+    def take_files(self, logs: Iterable[LogPath]) -> None:
+        """Replace the list of files."""
+        self._files = {log.name: log for log in logs}
+
+    def begin(self, request: Search) -> None:
+        """Start a search; one that cannot be started is answered with the reason."""
+        if len(self._running) >= MAX_SEARCHES:
+            self._end(request.id, f"{MAX_SEARCHES} searches are already going on")
+            return
+        try:
+            plan = SearchPlan(
+                {
+                    "id": request.id,
+                    "pattern": request.pattern,
+                    "ignore_case": request.ignore_case,
+                    "limit": request.limit,
+                }
+            )
+            logs = [self._files[name] for name in request.files or self._files if name in self._files]
+            self._running[request.id] = RunningSearch(plan, logs, search_logs)
+        except (ValueError, OSError) as error:
+            self._end(request.id, str(error))
+
+    def cancel(self, number: int) -> None:
+        """End a search."""
+        if number in self._running:
+            self._running.pop(number).end()
+            self._end(number, None)
+
+    def step(self) -> None:
+        """Pass on what searches have found, and give up those that hang."""
+        for number, search in list(self._running.items()):
+            try:
+                for text in search.read():
+                    self._send(text)
+            except BlockingIOError:
+                why = search.stalled()
+                if why is not None:
+                    self._running.pop(number).end()
+                    self._end(number, why)
+                continue
+            if search.ended:
+                search.end()
+                del self._running[number]
+
+    def close(self) -> None:
+        """End all of them."""
+        for search in self._running.values():
+            search.end()
+
+    def _end(self, number: int, error: str | None) -> None:
+        for frame in lines_frames(number, "", [], done=True, error=error):
+            self._send({**frame, "seq": 0})

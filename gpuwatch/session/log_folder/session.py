@@ -1,0 +1,261 @@
+"""The session over a folder of logs: the same fleet, alerts and requests as over nodes, nothing connected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_stream import LogStream
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
+from gpuwatch.rules.load import Packs
+from gpuwatch.runs.files.files import Gathered
+from gpuwatch.session.log_folder.book import FolderBook
+from gpuwatch.session.log_folder.judging import FolderTask, listing, report_of, serve_judgement
+from gpuwatch.session.log_folder.processes import FolderProcess, serve_lines, serve_searches
+from gpuwatch.session.log_folder.report import FolderReport, ReadSoFar
+from gpuwatch.wire import AnyRequest, Cancel, Lines, ReadLines, Search, Tail, decode
+
+if TYPE_CHECKING:
+    from gpuwatch.probe.orchestration.conductor import Conductor
+    from gpuwatch.probe.probe_request import ProbeRequest
+    from gpuwatch.session.hang.hang_query import HangQuery
+
+NOT_KEPT = "these logs alone: silences of logs are not kept"
+ORDER_S = 1e-3
+"""Between the moments of two reports: what is listed anew is seen by its time."""
+
+
+class NotInLogsError(Exception):
+    """What was asked needs a living node."""
+
+
+class FolderSession:
+    """Its clock stands at the end of the logs. Make it before any thread is started: it forks."""
+
+    def __init__(self, paths: Sequence[Path], found: Gathered, packs: Packs) -> None:
+        """Start the processes that read, search and judge.
+
+        Args:
+            paths: What the person named.
+            found: The logs there.
+            packs: The rules.
+        """
+        self.packs = packs
+        self.job = job_name(paths)
+        self.probes: tuple[Conductor, ...] = ()
+        self.book = FolderBook(self.job)
+        self.progress = ReadSoFar(0, 0)
+        self.report = report_of(found, listing(found), self.job)
+        self.plan = Plan(())
+        self.fleet = Fleet(self.plan)
+        self._source = ", ".join(str(path) for path in paths)
+        self._streams: dict[int, LogStream] = {}
+        self._asked = 0
+        self._reports = 0
+        self._lines = FolderProcess(serve_lines)
+        self._searches = FolderProcess(serve_searches)
+        self._judge = FolderProcess(serve_judgement, FolderTask(tuple(paths), packs, self.job), found)
+        self._take(self.report)
+
+    def now(self) -> float:
+        """The end of the logs (unix seconds): the session's monotonic clock, and its wall clock."""
+        return max(1.0, self.report.ended_at) + ORDER_S * self._reports
+
+    def start(self) -> None:
+        """Nothing: the processes run."""
+
+    def poll(self) -> bool:
+        """Take in what the processes have sent; True when there was anything."""
+        moved = False
+        for message in received(self._judge):
+            moved = True
+            if isinstance(message, FolderReport):
+                self._take(message)
+            elif isinstance(message, ReadSoFar):
+                self.progress = message
+        for process in (self._lines, self._searches):
+            for data in received_bytes(process):
+                moved = True
+                self._deliver(data)
+        return moved
+
+    @property
+    def read_share(self) -> float:
+        """How much of the files is read and judged, 0 to 1."""
+        if self.report.whole:
+            return 1.0
+        return min(0.99, self.progress.bytes / max(1, self.report.bytes))
+
+    def _take(self, report: FolderReport) -> None:
+        self.report = report
+        self._reports += 1
+        files = list(report.files)
+        self._lines.send(files)
+        self._searches.send(files)
+        nodes = tuple(NodeSpec(name, link="logs") for name in report.nodes)
+        self.plan = Plan(nodes, source=self._source)
+        earlier, self.fleet = self.fleet, Fleet(self.plan)
+        follow(self.fleet, earlier)
+        at = self.now()
+        for name, frames in report.nodes.items():
+            for what in (LinkStatus("live"), ClockReading(0.0, 0.0), *frames):
+                self.fleet.apply(Arrival(name, at, what))
+        for writer in report.writers:
+            key = (writer.node, writer.file, writer.rank, writer.local_rank, writer.pid, writer.host)
+            self.fleet.progress.writers[key] = writer
+        self.fleet.progress.version += 1
+        self.book.take(report)
+
+    def _deliver(self, data: bytes) -> None:
+        frame = decode(data)
+        if isinstance(frame, Lines) and (stream := self._streams.get(frame.id)) is not None:
+            stream.take(frame)
+            if stream.done:
+                del self._streams[frame.id]
+
+    # ---- lines
+
+    def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
+        """The last lines of a file and every new one, until `drop`."""
+        stream = self._open(node, file, "tail")
+        self._send(self._lines, Tail(id=stream.id, file=file, lines=lines), stream)
+        return stream
+
+    def read_lines(
+        self,
+        node: str,
+        file: str,
+        *,
+        offset: int | None = None,
+        time: float | None = None,
+        before: int = 0,
+        after: int = 0,
+    ) -> LogStream:
+        """Lines around a byte offset, a time (unix seconds) or the end of a file."""
+        stream = self._open(node, file, "read")
+        request = ReadLines(id=stream.id, file=file, offset=offset, time=time, before=before, after=after)
+        self._send(self._lines, request, stream)
+        return stream
+
+    def search(
+        self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
+    ) -> LogStream:
+        """Search files (none named: all that are listed under the node)."""
+        stream = self._open(node, "", "search")
+        known = self.fleet.nodes.get(node)
+        named = list(files) or [file.path for file in (known.logs if known is not None else ())]
+        request = Search(id=stream.id, pattern=pattern, files=named, ignore_case=ignore_case)
+        self._send(self._searches, request, stream)
+        return stream
+
+    def drop(self, stream: LogStream) -> None:
+        """End a tail, a read or a search that is not shown any more."""
+        if self._streams.pop(stream.id, None) is not None:
+            process = self._searches if stream.kind == "search" else self._lines
+            process.send(Cancel(id=stream.id, of=stream.id))
+
+    def _open(self, node: str, file: str, kind: str) -> LogStream:
+        self._asked += 1
+        stream = LogStream(node, file, self._asked)
+        stream.kind = kind  # type: ignore[assignment]
+        self._streams[stream.id] = stream
+        return stream
+
+    def _send(self, process: FolderProcess, request: AnyRequest, stream: LogStream) -> None:
+        if not process.send(request):
+            stream.fail("the process that reads the files has ended")
+
+    # ---- what the person marks
+
+    def acknowledge(self, ident: str) -> None:
+        """Acknowledge an alert, or all alerts of an incident."""
+        self.book.acknowledge(ident)
+
+    def unacknowledge(self, ident: str) -> None:
+        """Take the acknowledgement back."""
+        self.book.unacknowledge(ident)
+
+    def silence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Report such alerts no more while this session lasts."""
+        self.book.silence(Silence(code, node, gpu, rank))
+        return NOT_KEPT
+
+    def unsilence(
+        self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
+    ) -> str | None:
+        """Report them again."""
+        self.book.unsilence(Silence(code, node, gpu, rank))
+        return None
+
+    # ---- what needs a living node
+
+    def retry(self, node: str | None = None) -> None:
+        """Nothing: no node is connected."""
+
+    def inquire(self) -> HangQuery:
+        """Refuse it.
+
+        Raises:
+            NotInLogsError: always.
+        """
+        raise NotInLogsError("not in these logs: the ranks have ended")
+
+    def probe(self, request: ProbeRequest) -> Conductor:  # noqa: ARG002 - as of the live session
+        """Refuse it.
+
+        Raises:
+            NotInLogsError: always.
+        """
+        raise NotInLogsError("not in these logs: a probe needs the nodes")
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in (self._judge, self._searches, self._lines):
+            process.close()
+
+    def __enter__(self) -> FolderSession:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def job_name(paths: Sequence[Path]) -> str:
+    """The name of the folder, or of the first of several paths."""
+    first = paths[0].resolve()
+    return first.name or str(first)
+
+
+def follow(fleet: Fleet, earlier: Fleet) -> None:
+    """Let the versions of a fleet go on from those of the one whose place it takes."""
+    fleet.version, fleet.progress.version = earlier.version + 1, earlier.progress.version + 1
+    fleet.findings_version = earlier.findings_version + 1
+    fleet.logs_version = earlier.logs_version + 1
+    for name, node in fleet.nodes.items():
+        known = earlier.nodes.get(name)
+        node.version = 0 if known is None else known.version + 1
+
+
+def received(process: FolderProcess) -> Iterator[object]:
+    """The messages that have come."""
+    try:
+        while process.pipe.poll():
+            yield process.pipe.recv()
+    except (EOFError, OSError):
+        return
+
+
+def received_bytes(process: FolderProcess) -> Iterator[bytes]:
+    """The encoded frames that have come."""
+    try:
+        while process.pipe.poll():
+            yield process.pipe.recv_bytes()
+    except (EOFError, OSError):
+        return
