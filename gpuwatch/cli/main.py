@@ -73,7 +73,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("gpuwatch.cli.run.command", "run", "Run a training command and keep a session of it."),
     "runs": ("gpuwatch.cli.runs.reports", "runs", "List, compare and report training sessions."),
     "record": ("gpuwatch.cli.monitor.record", "record", "Record a cluster into a file, without a screen."),
-    "open": ("gpuwatch.cli.monitor.open", "open_past", "Open the screens over a recording."),
+    "open": (
+        "gpuwatch.cli.analysis.open",
+        "open_past",
+        "Open the screens over a recording or the logs of an ended job.",
+    ),
     "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
     "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
     "config": (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpuwatch import wire
-from gpuwatch.cli.monitor.watch import collect_rarely
+from gpuwatch.cli.shared.screens import collect_rarely
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.logs.screen import LogsScreen
 from tests.bench.cpu import Row, rss_bytes

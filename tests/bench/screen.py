@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from gpuwatch.cli.monitor.watch import collect_rarely
+from gpuwatch.cli.shared.screens import collect_rarely
 from gpuwatch.link.demo.links import arrivals
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.fleet.heat_map import HeatMap

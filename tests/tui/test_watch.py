@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_ALTERNATE_SCREEN = b"\x1b[?1049l"
 
 CRASH = """
-from gpuwatch.cli.monitor.watch import run
+from gpuwatch.cli.shared.screens import run
 from gpuwatch.tui.app import GpuwatchApp
 from tests.tui.still import StillSession
 from tests.tui.shots import plan_for

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuwatch.cli.analysis.scan import load_rules, nothing_read, progress
+from gpuwatch.cli.analysis.found_logs import load_rules, nothing_read
+from gpuwatch.cli.analysis.scan import progress
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import OutputError
 from gpuwatch.cli.shared.signals import StopRequest

@@ -5,19 +5,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gpuwatch.cli.analysis.found_logs import gathered
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.signals import StopRequest, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.shared.source import Refusal
-from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.rules.load import Packs
@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     help="What searches first: hyperscan where it is installed (pip install 'gpuwatch-cluster[hyperscan]'), "
     "else what also runs on the nodes. Both find the same.",
 )
+@click.option("--open", "in_screens", is_flag=True, help="Open the screens instead, as `gpuwatch open`.")
 def scan(
-    paths: tuple[Path, ...], as_json: bool, verbose: bool, packs: tuple[Path, ...], engine: Engine | None
-) -> int:
+    paths: tuple[Path, ...], as_json: bool, verbose: bool, packs: tuple[Path, ...], engine: Engine | None,
+    in_screens: bool,
+) -> int:  # fmt: skip
     """Find what failed first in the logs of an ended job.
 
     PATH is a file or a folder; .gz, .zst, .xz and .bz2 are unpacked. Logs of ranks, kernel logs
@@ -55,46 +57,16 @@ def scan(
     Exit status: 0 the job finished, or nothing is wrong; 1 something was found, the job stopped
     before its announced end, or a log was not read to its end; 2 wrong usage or nothing that can be read.
     """
-    missing = [str(path) for path in paths if not os.path.lexists(path)]  # it never raises, as Path does
-    if missing:
-        raise Refusal([f"{name}: no such file or folder" for name in missing])
-    rules = load_rules(packs)
+    found, rules = gathered(paths, packs)
     check_engine(engine)
-    from gpuwatch.runs.files.files import gather
+    if not in_screens:
+        return scan_and_print(found, rules, engine, as_json=as_json, verbose=verbose)
+    if as_json:
+        raise click.UsageError("--open shows screens; leave out --json.")
+    from gpuwatch.cli.analysis.open_logs import open_logs
 
-    found = gather(paths, rules.column_words)
-    for skipped in found.skipped:
-        if skipped.unreadable:
-            click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
-    for log in found.files:
-        if log.packing is None and log.size and log.path.suffix == ".gz":
-            click.echo(f"gpuwatch: {log.name}: not gzip data; read as plain text", err=True)
-    if not found.files:
-        raise Refusal([nothing_read(paths, found)])
-    return scan_and_print(found, rules, engine, as_json=as_json, verbose=verbose)
-
-
-def nothing_read(paths: tuple[Path, ...], found: Gathered) -> str:
-    """That no log was there, and what was: silence of an empty folder is no good news."""
-    from gpuwatch.report.scan.text import skipped_text
-
-    where = plain(", ".join(str(path) for path in paths))
-    return f"no readable log in {where}" + (f": {skipped_text(found.skipped)}" if found.skipped else "")
-
-
-def load_rules(extra: tuple[Path, ...]) -> Packs:
-    """The built-in packs and the person's own.
-
-    Raises:
-        Refusal: a pack has problems.
-    """
-    from gpuwatch.rules.load import load_packs
-    from gpuwatch.rules.model.errors import RulesError
-
-    try:
-        return load_packs(extra)
-    except RulesError as error:
-        raise Refusal(list(error.problems)) from error
+    report = partial(scan_and_print, found, rules, engine, verbose=verbose)
+    return open_logs(paths, found, rules, report, {})
 
 
 def check_engine(engine: Engine | None) -> None:
@@ -106,7 +78,7 @@ def check_engine(engine: Engine | None) -> None:
 
 
 def scan_and_print(
-    found: Gathered, packs: Packs, engine: Engine | None, *, as_json: bool, verbose: bool
+    found: Gathered, packs: Packs, engine: Engine | None, *, verbose: bool, as_json: bool = False
 ) -> int:
     """Scan, judge, print; the exit status."""
     import time

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuwatch.clock import SessionClock
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
@@ -47,6 +48,7 @@ class FolderSession:
         self.packs = packs
         self.job = job_name(paths)
         self.probes: tuple[Conductor, ...] = ()
+        self.clock = SessionClock(self.now, self.now)
         self.book = FolderBook(self.job)
         self.progress = ReadSoFar(0, 0)
         self.report = report_of(found, listing(found), self.job)

@@ -1,0 +1,51 @@
+"""The screens over the logs of an ended job: `gpuwatch open FOLDER` and `gpuwatch scan --open`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuwatch.cli.shared.screens import Beside, can_draw, show_session, why_not_drawn
+from gpuwatch.cli.shared.source import Refusal
+
+if TYPE_CHECKING:
+    from gpuwatch.rules.load import Packs
+    from gpuwatch.runs.files.files import Gathered
+
+
+def open_logs(
+    paths: tuple[Path, ...],
+    found: Gathered,
+    rules: Packs,
+    report: Callable[[], int],
+    look: Mapping[str, Any],
+) -> int:
+    """Show the screens.
+
+    Args:
+        paths: What the person named.
+        found: The logs there.
+        rules: What they are read with.
+        report: Prints the report of `gpuwatch scan`, where there is no terminal.
+        look: Values of `screen_options`; those that are left out are the usual ones.
+
+    Raises:
+        Refusal: all logs are empty.
+    """
+    if all(log.size == 0 for log in found.files):
+        raise Refusal([f"{log.name}: empty" for log in found.files])
+    if not can_draw():
+        click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch scan`", err=True)
+        return report()
+    from gpuwatch.cli.config.settings import loaded  # noqa: PLC0415
+    from gpuwatch.session.log_folder.session import FolderSession  # noqa: PLC0415 - only where it is shown
+
+    preferred = loaded().values
+    session = FolderSession(paths, found, rules)
+    try:
+        return show_session(session, preferred, Beside(), **look)
+    finally:
+        session.close()
