@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -104,6 +105,9 @@ def test_a_signal_stays_the_status_when_the_output_is_gone() -> None:
         "import sys; from gpuwatch.cli.shared.output import drop_unwritable_output;"
         "sys.stdout.write('x'); drop_unwritable_output(); sys.exit(129)"
     )
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, env=buffered, check=False
+        )
     assert (done.returncode, done.stderr) == (129, b"")

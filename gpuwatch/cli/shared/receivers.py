@@ -32,7 +32,8 @@ def delivering(
     """Deliver the incidents of a session while inside; None: there is no receiver.
 
     Args:
-        source: What is watched; a recording is never delivered. The simulated cluster is delivered only where an option names the receiver.
+        source: What is watched. A recording is never delivered, the simulated cluster only where an option
+            names the receiver.
         alertmanagers: URLs of `--alertmanager`.
         configured: Receivers of the settings file.
 
