@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -39,7 +40,13 @@ POLL_S = 0.1
 @click.option(
     "-o", "--options", "stamps", default="", help="Prefix every line with the date (D), the time (T) or both."
 )
-def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print GPU samples, training steps, jobs and alerts as they come, one JSON object per line.",
+)
+def dmon(source: Source, groups: str, count: int | None, stamps: str, as_json: bool) -> int:
     """Print one line per GPU and new sample: the node's name, then the columns of `nvidia-smi dmon`.
 
     A dash means unknown. A GPU that does not answer is printed as `stale`, `stuck` or `lost` instead of
@@ -69,7 +76,7 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str) -> int:
         opened = source.session()
         batches = follow(opened, stream)
     with leaving_politely(), opened as session:
-        ended = copy_out(batches)
+        ended = copy_out(as_json_lines(batches, session) if as_json else batches)
         bad = stream.unanswered(session.fleet) or stream.trouble(session.fleet, session.clock.monotonic())
         return exit_codes.UNHEALTHY if ended and bad else exit_codes.HEALTHY
 
@@ -93,6 +100,16 @@ def replayed(session: ReplaySession, stream: DmonStream) -> Iterator[list[str]]:
         if stream.done(session.fleet, now) or session.player.at_end:
             return
         session.step(POLL_S)
+
+
+def as_json_lines(batches: Iterator[list[str]], session: Session) -> Iterator[list[str]]:
+    """What is new at each batch, as JSON; the lines of the batch are only counted."""
+    from gpuwatch.report.dmon.json_stream import JsonStream
+
+    stream = JsonStream()
+    for _ in batches:
+        rows = stream.rows(session.fleet, session.book, session.clock.monotonic(), session.clock.wall())
+        yield [json.dumps(row, allow_nan=False) for row in rows]
 
 
 def copy_out(batches: Iterator[list[str]]) -> bool:

@@ -10,6 +10,7 @@ from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress, WriterKey
 from gpuwatch.plain import plain
+from gpuwatch.report.once.jobs import training_facts
 
 Row: TypeAlias = dict[str, Any]
 MAX_ALERTS_KEPT = 100_000
@@ -21,6 +22,8 @@ class JsonStream:
     def __init__(self) -> None:
         self._sampled: dict[tuple[str, str], float] = {}
         self._stepped: dict[WriterKey, float] = {}
+        self._jobs: dict[str | None, tuple[int | None, int]] = {}
+        self._jobs_due = -math.inf
         self._alerts: dict[str, tuple[str, str, int]] = {}
 
     def rows(self, fleet: Fleet, book: AlertBook, now: float, time: float) -> Iterator[Row]:
@@ -50,7 +53,19 @@ class JsonStream:
         for writer, progress in list(fleet.progress.writers.items()):
             for step in self._new_steps(writer, progress):
                 yield step_row(progress, step, time - (now - step.at))
+        yield from self._job_rows(fleet, now, time)
         yield from self._alert_rows(book, time)
+
+    def _job_rows(self, fleet: Fleet, now: float, time: float) -> Iterator[Row]:
+        """Jobs whose numbers have moved, at most once an interval."""
+        if now < self._jobs_due:
+            return
+        self._jobs_due = now + fleet.plan.interval_s
+        for row in training_facts(fleet, now, time):
+            seen = (row["step"], row["ranks_alive"])
+            if self._jobs.get(row["job"]) != seen:
+                self._jobs[row["job"]] = seen
+                yield {"kind": "job", "time": time, **row}
 
     def _new_steps(self, writer: WriterKey, progress: RankProgress) -> list[LoggedStep]:
         after = self._stepped.get(writer, -math.inf)

@@ -1,0 +1,81 @@
+"""Jobs with their training numbers as plain data: for `once --json` and `dmon --json`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
+from gpuwatch.diagnose.training.job_view.facts import JobFacts
+from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.plain import plain
+
+MAX_JOBS_LISTED = 64
+"""The running ones and the largest first."""
+WAITS = {"communication": "communication_share", "loading data": "data_share"}
+
+
+def training_facts(fleet: Fleet, now: float, wall: float) -> list[dict[str, Any]]:
+    """Each job that runs or reports steps. `now` is our monotonic clock, `wall` the same in unix seconds."""
+    return [job_row(made, now, wall) for made in known_jobs(fleet, now, wall)]
+
+
+def known_jobs(fleet: Fleet, now: float, wall: float) -> Iterator[JobFacts]:
+    """What is known of each job, the running ones first."""
+    placement = RankPlacement()
+    placement.refresh(fleet)
+    received = received_from(fleet, placement)
+    for job in jobs_of(placement, received)[:MAX_JOBS_LISTED]:
+        for made in overview(fleet, placement, received, job, now, wall):
+            if made is not None:
+                yield made
+
+
+def job_row(made: JobFacts, now: float, wall: float) -> dict[str, Any]:
+    """One job; every key is always there."""
+    values = {name: fact.value for name, fact in made.facts.items()}
+    shares = {WAITS[share.what]: share.share for share in made.shares if share.what in WAITS}
+    times = made.times
+    stepped = made.stepped_at
+    imbalance = {name: apart.imbalance for name, apart in made.spreads.items()}
+    return {
+        "job": None if made.job is None else plain(made.job),
+        "ranks_seen": made.ranks_seen,
+        "ranks_alive": made.ranks_alive,
+        "world_size": made.world,
+        "nodes": made.nodes,
+        "gpus": made.gpus or None,
+        "gpu_name": made.gpu_name,
+        "reported_by_rank": made.speaker_rank,
+        "stepped_at": None if stepped is None else round(wall - (now - stepped), 3),
+        "step": _whole(values.get("step")),
+        "total_steps": _whole(values.get("total_steps")),
+        "epoch": values.get("epoch"),
+        "loss": _number(values.get("loss")),
+        "learning_rate": values.get("lr"),
+        "grad_norm": _number(values.get("grad_norm")),
+        "tokens_per_s": values.get("tokens_per_s"),
+        "job_tokens_per_s": None if made.job_tokens_per_s is None else made.job_tokens_per_s.value,
+        "samples_per_s": values.get("samples_per_s"),
+        "tflops": values.get("tflops"),
+        "step_time_p50_s": times.p50 if times else None,
+        "step_time_p95_s": times.p95 if times else None,
+        "step_time_p99_s": times.p99 if times else None,
+        "mfu_step": values.get("mfu"),
+        "mfu_overall": values.get("mfu_overall"),
+        "eta_s": values.get("eta_s"),
+        **{name: shares.get(name) for name in WAITS.values()},
+        "imbalance": imbalance.get("step_s"),
+        "memory_imbalance": imbalance.get("memory_bytes"),
+    }
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _number(value: float | None) -> float | None:
+    """JSON has no NaN: what is not finite is null, and an alert tells of it."""
+    return value if value is not None and math.isfinite(value) else None
