@@ -38,9 +38,10 @@ bench: $(INSTALLED_DEV)
 	$(PIP) install --quiet -e '.[bench]'
 	$(BIN)/python -m tests.bench $(ARGS)
 
-# the key reference is generated from the bindings
+# the key reference is generated from the bindings, the playbook from its data
 docs: $(INSTALLED)
 	$(BIN)/python -m gpuwatch.tui.key_reference > $(VENV)/keys.md && mv $(VENV)/keys.md docs/keys.md
+	$(BIN)/python -m gpuwatch.report.explain.page > $(VENV)/playbook.md && mv $(VENV)/playbook.md docs/playbook.md
 
 clean:
 	rm -rf $(VENV)

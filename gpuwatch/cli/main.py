@@ -79,6 +79,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Open the screens over a recording or the logs of an ended job.",
     ),
     "hosts": ("gpuwatch.cli.config.hosts", "hosts", "Check a hosts file, or print its JSON Schema."),
+    "explain": (
+        "gpuwatch.cli.config.explain",
+        "explain",
+        "Explain a topic, a rule, an alert or a metric.",
+    ),
     "rules": ("gpuwatch.cli.config.rules", "rules", "List, explain and test the log rules."),
     "config": (
         "gpuwatch.cli.config.settings",

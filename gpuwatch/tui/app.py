@@ -278,6 +278,15 @@ class GpuwatchApp(FaultRecovery):
         self.copy_to_clipboard(as_markdown(incident))
         self.notify(f"incident {incident.number} copied as Markdown", timeout=3)
 
+    def action_explain(self) -> None:
+        """What is under the cursor, or the topics of the playbook; the same key closes it."""
+        from gpuwatch.diagnose.explanations.explanation import all_explanations  # noqa: PLC0415 - rarely needed
+        from gpuwatch.tui.chrome.explain_screen import ExplainScreen  # noqa: PLC0415
+
+        about = self.screen.explained() if isinstance(self.screen, LiveScreen) else ""
+        known = all_explanations(self.view_state.session.packs.by_id)
+        self.push_screen(ExplainScreen(known, about, self.preferences.keys))
+
     def action_evidence(self) -> None:
         """Write the evidence bundle of the incident that is shown or in the banner, else of the job shown."""
         incident, job = self.shown_incident(), self.view_state.scope.job

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
+from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.memory.rank_memory import RankMemory
 
 MAX_PEAK_IMBALANCE = 0.2
@@ -13,21 +14,6 @@ MAX_PEAK_IMBALANCE = 0.2
 MAX_FRAGMENTATION = 0.2
 """Of the reserved memory that cannot be used: above it a request may fail although enough is free."""
 GB = 1e9
-LESS_MEMORY = (
-    "Reduce the micro-batch size or the sequence length; keep the global batch by gradient accumulation.",
-    "Use bf16 mixed precision and activation checkpointing.",
-    "Shard parameters and optimizer state (FSDP, ZeRO); offload the optimizer state to the CPU.",
-)
-DEFRAGMENT = (
-    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the program starts.",
-    "Keep shapes equal from step to step (pad sequences to a few lengths).",
-    "Call torch.cuda.empty_cache() between phases of the program, not in each step.",
-)
-BALANCE = (
-    "Compare the partitioning: pipeline stages, embeddings and experts of each rank.",
-    "Compare the batches: sequence lengths of each rank.",
-    "Look for tensors that only one rank keeps (checkpoints on rank 0, logged losses with their graph).",
-)
 
 
 @dataclass(frozen=True)
@@ -71,7 +57,15 @@ def judge_memory(ranks: Sequence[RankMemory]) -> MemoryVerdict:
             f" {(most.peak or 0) / GB:.2f} GB, the mean is {middle / GB:.2f} GB"
         )
         flags.insert(
-            0, MemoryFlag("memory.imbalance", most.rank, text, imbalance, MAX_PEAK_IMBALANCE, BALANCE)
+            0,
+            MemoryFlag(
+                "memory.imbalance",
+                most.rank,
+                text,
+                imbalance,
+                MAX_PEAK_IMBALANCE,
+                steps_of("memory-imbalance"),
+            ),
         )
     return MemoryVerdict(tuple(flags), imbalance)
 
@@ -85,7 +79,7 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
         )
         text = f"{who}: {memory.out_of_memory} requests for memory failed{request}"
         found.append(
-            MemoryFlag("memory.out_of_memory", memory.rank, text, memory.out_of_memory, 0, LESS_MEMORY)
+            MemoryFlag("memory.out_of_memory", memory.rank, text, memory.out_of_memory, 0, steps_of("oom"))
         )
     share = memory.fragmentation
     if share is not None and share > MAX_FRAGMENTATION:
@@ -93,8 +87,14 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
             f"{who}: {100 * share:.0f} % of the reserved memory is fragmented"
             f" ({(memory.unusable or 0) / GB:.2f} GB free inside of segments in use)"
         )
-        found.append(MemoryFlag("memory.fragmented", memory.rank, text, share, MAX_FRAGMENTATION, DEFRAGMENT))
+        found.append(
+            MemoryFlag(
+                "memory.fragmented", memory.rank, text, share, MAX_FRAGMENTATION, steps_of("fragmentation")
+            )
+        )
     elif memory.retries:
         text = f"{who}: the allocator emptied its cache {memory.retries} times to serve a request"
-        found.append(MemoryFlag("memory.retries", memory.rank, text, memory.retries, 0, DEFRAGMENT))
+        found.append(
+            MemoryFlag("memory.retries", memory.rank, text, memory.retries, 0, steps_of("fragmentation"))
+        )
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from gpuwatch.diagnose.model.confidence import Confidence
+from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.traces.rank_profile import RankProfile
 
 MAX_COMMUNICATION_TO_COMPUTE = 0.3
@@ -16,22 +17,6 @@ MAX_IMBALANCE = 0.1
 MAX_IDLE_SHARE = 0.3
 """Above it a GPU waits for its program: launches, data or synchronisation."""
 MIN_RANKS_COMPARED = 2
-AMORTISE = (
-    "Increase the batch size, or accumulate gradients, to amortise the communication.",
-    "Overlap communication with computation (DDP's buckets, FSDP's prefetch, async_op=True).",
-    "Reduce the tensor-parallel size, or keep a tensor-parallel group inside one node.",
-    "Measure the links: gpuwatch probe SOURCE",
-)
-FIND_THE_CAUSE = (
-    "Compare the partitioning: layers, sequence lengths and experts of each rank.",
-    "Compare the data: the number and size of the samples of each rank.",
-    "Look for a slow GPU or node: gpuwatch SOURCE, screen 6 (clocks, temperature, throttling).",
-)
-FEED_THE_GPU = (
-    "Load data in more workers, and copy it asynchronously (num_workers, pin_memory, non_blocking).",
-    "Launch less: larger batches, fused optimizers, torch.compile or CUDA graphs.",
-    "Remove synchronisation from the step: .item(), print of a tensor, empty_cache().",
-)
 
 
 @dataclass(frozen=True)
@@ -94,7 +79,7 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
         f"{straggler.label} computes {compute.most:.1f} ms a step, the mean is {compute.mean:.1f} ms"
         f" (imbalance {100 * imbalance:.0f} %){waiting}"
     )
-    flag = _flag(straggler, "trace.imbalance", text, imbalance, MAX_IMBALANCE, FIND_THE_CAUSE)
+    flag = _flag(straggler, "trace.imbalance", text, imbalance, MAX_IMBALANCE, steps_of("load-imbalance"))
     flags = [flag for each in profiles for flag in _of_one(each, straggler if waits_least else None)]
     return TraceVerdict(
         (flag, *flags), compute, communication, straggler, "high" if waits_least else "medium"
@@ -113,11 +98,18 @@ def _of_one(profile: RankProfile, awaited: RankProfile | None) -> list[TraceFlag
             else ""
         )
         found.append(
-            _flag(profile, "trace.communication_high", text, ratio, MAX_COMMUNICATION_TO_COMPUTE, AMORTISE)
+            _flag(
+                profile,
+                "trace.communication_high",
+                text,
+                ratio,
+                MAX_COMMUNICATION_TO_COMPUTE,
+                steps_of("communication-overhead"),
+            )
         )
     if parts.basis == "gpu" and idle is not None and idle > MAX_IDLE_SHARE:
         text = f"the GPU of {profile.label} is idle {100 * idle:.0f} % of the time"
-        found.append(_flag(profile, "trace.gpu_idle", text, idle, MAX_IDLE_SHARE, FEED_THE_GPU))
+        found.append(_flag(profile, "trace.gpu_idle", text, idle, MAX_IDLE_SHARE, steps_of("gpu-idle")))
     return found
 
 

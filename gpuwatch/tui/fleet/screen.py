@@ -38,6 +38,15 @@ SITUATION_LINES = 4
 """What the list of what is wrong gets at least, where the screen has this many lines:"""
 TALL_ROWS = 20
 MIN_HOST_WIDTH = 5
+MEANING_OF = {
+    "umin": "util",
+    "net": "node.rx",
+    "cpu": "node.cpu",
+    "hostmem": "node.hostmem",
+    "gpus": "node.gpus",
+    "age": "node.nodeage",
+}
+"""Columns of the table whose metric has another name."""
 EXAMPLE = "temp>85 & host~=dgx"
 """A filter, for those who open an empty one."""
 LEGIBLE_SITUATION = 10
@@ -240,6 +249,12 @@ class FleetScreen(LiveScreen):
         """The next size of cells."""
         self.heat.cycle_zoom()
         self.pull()
+
+    def explained(self) -> str:
+        """The column that the table is sorted by, else the metric of the map."""
+        if self.focused is self.table and self.table.sort_name:
+            return MEANING_OF.get(self.table.sort_name, self.table.sort_name)
+        return self.heat.metric.name
 
     def action_sort(self) -> None:
         """Sort by the next column."""

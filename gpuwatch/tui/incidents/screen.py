@@ -119,6 +119,11 @@ class IncidentsScreen(LiveScreen):
         incident = self.incident()
         return incident.cause if incident else None
 
+    def explained(self) -> str:
+        """The class of the alert under the cursor."""
+        alert = self.alert()
+        return alert.code if alert else ""
+
     def node_name(self) -> str | None:
         """The node of the alert under the cursor."""
         alert = self.alert()

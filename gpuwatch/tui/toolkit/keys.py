@@ -72,6 +72,8 @@ EVERYWHERE = [
     row("app.freeze", "p", "freeze", "Freeze", hint=True,
         tooltip="freeze or resume the view; gpuwatch keeps collecting"),
     row("app.help", "question_mark,f1", "help", "Help", "show this page", hint=True),
+    row("app.explain", "i", "explain", "Explain",
+        tooltip="explain the alert, metric or column under the cursor; search the playbook"),
     row("app.palette", "colon", "command_palette", "Go to", hint=True,
         tooltip="command palette: every action, incident, job, metric, node, GPU, rank and theme"),
     row("app.palette.ctrl", "ctrl+p", "command_palette", "Go to", "command palette", priority=True),

@@ -87,6 +87,10 @@ class LiveScreen(ErrorBoundary, Screen[None]):
         """Close what is open on this screen, one thing at a time; False: there is nothing."""
         return False
 
+    def explained(self) -> str:
+        """What `i` explains: the id of a rule, an alert or a metric; empty: the topics are listed."""
+        return ""
+
     def node_name(self) -> str | None:
         """The node that this screen is about, or its cursor is on."""
         return None

@@ -8,6 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from gpuwatch.diagnose.playbook.topics import metric_meanings
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.toolkit import keys
@@ -135,6 +136,11 @@ class TrainingScreen(LiveScreen):
         """The job before or after."""
         self.view.turn(step)
         self.pull()
+
+    def explained(self) -> str:
+        """The column that the table is sorted by."""
+        name = self.ranks.sort_name
+        return f"rank.{name}" if name in metric_meanings()["rank"] else ""
 
     def action_sort(self) -> None:
         """Order by the next column."""

@@ -1,0 +1,72 @@
+"""Explanations by id, or by words: `link down`, `nan loss`, `why is my gpu idle`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.explanations.explanation import Explanation
+
+MAX_MATCHES = 20
+WORD = re.compile(r"[\w.'-]+")
+FILLERS = frozenset(
+    ("a", "an", "and", "at", "do", "does", "how", "i", "in", "is", "my", "of", "on", "the", "to", "why")
+)
+"""Left out of a question, unless nothing else is in it."""
+ID_SCORE, TITLE_SCORE, WORDS_SCORE, TEXT_SCORE = 6.0, 5.0, 4.0, 1.0
+WHOLE_WORD = 1.5
+"""Times the score of a part of a word (`link` in `nvlink`)."""
+KIND_SCORE = {"topic": 1.0, "condition": 0.6, "rule": 0.5, "metric": 0.4}
+"""Added: of equal matches the playbook's topic comes first."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The explanation that was named, and others that match, the best first."""
+
+    exact: Explanation | None
+    others: tuple[Explanation, ...]
+
+
+def find(query: str, known: Sequence[Explanation]) -> Matches:
+    """Look an id up, else search for its words: every word must be found."""
+    wanted = query.strip().lower()
+    exact = next((each for each in known if each.ident.lower() == wanted), None)
+    spaced = _spaced(wanted)
+    if exact is None:
+        exact = next((each for each in known if spaced in (_spaced(each.ident), _spaced(each.title))), None)
+    words = WORD.findall(wanted)
+    words = [word for word in words if word not in FILLERS] or words
+    if not words:
+        return Matches(exact, ())
+    scored = [(score, each) for each in known if each is not exact and (score := _score(words, each))]
+    scored.sort(key=lambda pair: -pair[0])
+    return Matches(exact, tuple(each for _, each in scored[:MAX_MATCHES]))
+
+
+def _score(words: Sequence[str], explanation: Explanation) -> float:
+    """0 where a word is not found at all."""
+    fields = (
+        (ID_SCORE, _spaced(explanation.ident)),
+        (TITLE_SCORE, _spaced(explanation.title)),
+        (WORDS_SCORE, _spaced(" ".join(explanation.words))),
+        (TEXT_SCORE, explanation.text.lower()),
+    )
+    total = KIND_SCORE[explanation.kind]
+    for word in words:
+        best = max((weight * _hit(_spaced(word), text) for weight, text in fields), default=0.0)
+        if not best:
+            return 0.0
+        total += best
+    return total
+
+
+def _hit(word: str, text: str) -> float:
+    if word not in text:
+        return 0.0
+    return WHOLE_WORD if re.search(rf"\b{re.escape(word)}", text) else 1.0
+
+
+def _spaced(text: str) -> str:
+    return re.sub(r"[._/-]+", " ", text.lower()).strip()

@@ -1,0 +1,92 @@
+"""The topics of the playbook and the meaning of metrics, from YAML files: nothing else states them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import yaml
+
+DATA = Path(__file__).parent / "data"
+TOPIC_FILES = ("failures.yaml", "slowness.yaml", "practice.yaml")
+METRIC_FILE = "metrics.yaml"
+
+
+class Solution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing to do; `code` is to be copied."""
+
+    do: str
+    code: str = ""
+
+
+class EvidenceSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where gpuwatch shows it: a command, or a key of the screens with the id of its binding."""
+
+    shows: str
+    command: str = ""
+    key: str = ""
+    binding: str = ""
+
+
+class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
+    """One entry of the playbook."""
+
+    id: str
+    title: str
+    why: str
+    words: tuple[str, ...] = ()
+    """What people search for."""
+    symptoms: tuple[str, ...] = ()
+    solutions: tuple[Solution, ...] = ()
+    evidence: tuple[EvidenceSource, ...] = ()
+    rules: tuple[str, ...] = ()
+    """Rules whose findings belong here."""
+    source: str = ""
+    """The guide that asks for it: its number and section."""
+
+
+class MetricMeaning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a metric or column is; its title and unit stand in the table that shows it."""
+
+    what: str
+    read: str
+    normal: str
+    bad: str
+
+
+@cache
+def topics() -> tuple[Topic, ...]:
+    """All topics, in the order of the files."""
+    found: list[Topic] = []
+    for name in TOPIC_FILES:
+        found += msgspec.convert(yaml.safe_load((DATA / name).read_text("utf-8")), list[Topic])
+    return tuple(found)
+
+
+@cache
+def topic(ident: str) -> Topic:
+    """One topic.
+
+    Raises:
+        KeyError: there is none of this id.
+    """
+    for each in topics():
+        if each.id == ident:
+            return each
+    raise KeyError(ident)
+
+
+@cache
+def metric_meanings() -> dict[str, dict[str, MetricMeaning]]:
+    """`gpu`, `node` and `rank` -> the names of their metrics and columns."""
+    text = (DATA / METRIC_FILE).read_text("utf-8")
+    return msgspec.convert(yaml.safe_load(text), dict[str, dict[str, MetricMeaning]])
+
+
+def steps_of(ident: str) -> tuple[str, ...]:
+    """What a topic advises, one line each; commands of gpuwatch are added to their step."""
+    return tuple(
+        each.do if not each.code.startswith("gpuwatch ") else f"{each.do.rstrip('.')}: {each.code}"
+        for each in topic(ident).solutions
+    )

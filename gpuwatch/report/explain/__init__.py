@@ -1,0 +1,1 @@
+"""`gpuwatch explain`: explanations as text and JSON, and docs/playbook.md."""

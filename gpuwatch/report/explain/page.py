@@ -1,0 +1,76 @@
+"""docs/playbook.md, made from the data of `gpuwatch explain`: `python -m gpuwatch.report.explain.page`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from gpuwatch.diagnose.playbook.topics import MetricMeaning, Topic, metric_meanings, topics
+from gpuwatch.fleet.nodes.metrics import METRICS, NODE_METRICS
+
+HEAD = """\
+# Playbook
+
+What fails or is slow in a distributed training, what to do, and where gpuwatch shows it.
+
+    gpuwatch explain hang            a topic
+    gpuwatch explain oom.cuda        a rule of the logs (`gpuwatch rules list` lists them)
+    gpuwatch explain smclk           a metric
+    gpuwatch explain "link down"     a search over all of them
+
+On the screens `i` explains the alert, metric or column under the cursor. This page is generated (`make docs`)
+from `gpuwatch/diagnose/playbook/data/`.
+"""
+GROUPS = {"gpu": "Metrics of a GPU", "node": "Metrics of a node", "rank": "Columns of a rank (screen 6)"}
+
+
+def playbook_page() -> str:
+    """The whole page."""
+    parts = [HEAD, "## Topics\n", *(f"- [{each.title}](#{each.id})" for each in topics()), ""]
+    for each in topics():
+        parts += list(topic_lines(each))
+    for group, meanings in metric_meanings().items():
+        parts += [f"## {GROUPS[group]}", "", "| name | what | unit | how it is read | normal | a bad value |"]
+        parts += ["|---|---|---|---|---|---|"]
+        parts += [metric_line(group, name, meaning) for name, meaning in meanings.items()] + [""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def topic_lines(topic: Topic) -> Iterator[str]:
+    """One topic as Markdown."""
+    yield f'<a id="{topic.id}"></a>'
+    yield f"## {topic.title}"
+    yield ""
+    yield f"`gpuwatch explain {topic.id}`"
+    yield ""
+    if topic.symptoms:
+        yield "Symptoms:"
+        yield from (f"- {each}" for each in topic.symptoms)
+        yield ""
+    yield topic.why
+    yield ""
+    for number, solution in enumerate(topic.solutions, 1):
+        yield f"{number}. {solution.do}"
+        if solution.code:
+            yield f"   `{solution.code}`"
+    yield ""
+    if topic.evidence:
+        yield "What shows it:"
+        for each in topic.evidence:
+            yield f"- {f'`{each.command}`' if each.command else f'key `{each.key}`'}: {each.shows}"
+        yield ""
+    if topic.rules:
+        yield "Rules: " + ", ".join(f"`{each}`" for each in topic.rules)
+        yield ""
+
+
+def metric_line(group: str, name: str, meaning: MetricMeaning) -> str:
+    """One row of a table."""
+    metric = METRICS.get(name) if group == "gpu" else NODE_METRICS.get(name) if group == "node" else None
+    unit = metric.quantity.unit if metric is not None else ""
+    cells = (f"`{name}`", meaning.what, unit, meaning.read, meaning.normal, meaning.bad)
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(playbook_page())

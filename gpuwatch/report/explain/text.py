@@ -1,0 +1,70 @@
+"""Explanations as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TextIO
+
+from gpuwatch.diagnose.explanations.explanation import Explanation
+from gpuwatch.diagnose.explanations.search import Matches
+from gpuwatch.plain import plain
+from gpuwatch.report.output.console import console_on, show
+from gpuwatch.report.output.report_line import ReportLine
+
+MAX_SHOWN_MATCHES = 12
+INDENT = {"text": 2, "step": 2, "code": 6}
+
+
+def explanation_json(matches: Matches) -> str:
+    """The explanation that was named (`null`: none), and the ids that match."""
+    exact = matches.exact
+    facts = {
+        "explanation": None if exact is None else asdict(exact),
+        "matches": [{"ident": each.ident, "kind": each.kind, "title": each.title} for each in matches.others],
+    }
+    return json.dumps(facts, indent=2, ensure_ascii=False)
+
+
+def print_explanation(explanation: Explanation, others: Sequence[Explanation], out: TextIO) -> None:
+    """Write one explanation, and what else matches."""
+    with console_on(out) as console:
+        for line in explanation_lines(explanation):
+            show(console, line)
+        for line in match_lines(others[:4], "See also"):
+            show(console, line)
+
+
+def print_matches(found: Sequence[Explanation], heading: str, out: TextIO) -> None:
+    """Write a list of ids and titles."""
+    with console_on(out) as console:
+        for line in match_lines(found, heading):
+            show(console, line)
+
+
+def explanation_lines(explanation: Explanation) -> Iterator[ReportLine]:
+    """Title, then each part under its heading."""
+    yield ReportLine(plain(f"{explanation.title}  ({explanation.kind} {explanation.ident})"), "info")
+    for part in explanation.parts:
+        yield ReportLine("")
+        yield ReportLine(part.heading)
+        for line in part.lines:
+            indent = INDENT[line.style]
+            for number, text in enumerate(line.text.split("\n")):
+                hang = indent + (3 if line.style == "step" and number == 0 else 0)
+                yield ReportLine(" " * indent + plain(text), "old" if line.style == "code" else "plain", hang)
+
+
+def match_lines(found: Sequence[Explanation], heading: str) -> Iterator[ReportLine]:
+    """One line an id, aligned."""
+    if not found:
+        return
+    shown = found if all(each.kind == "topic" for each in found) else found[:MAX_SHOWN_MATCHES]
+    width = max(len(each.ident) for each in shown)
+    yield ReportLine("")
+    yield ReportLine(heading)
+    for each in shown:
+        yield ReportLine(plain(f"  {each.ident:<{width}}  {each.kind:<9}  {each.title}"), hang=width + 15)
+    if len(found) > len(shown):
+        yield ReportLine(f"  and {len(found) - len(shown)} more: add a word", "old")
