@@ -21,6 +21,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from gpuwatch.link.start.log_settings import VARIABLE as DISCOVER
+from gpuwatch.session.history.incident_memory import VARIABLE as HISTORY
 from gpuwatch.tui.toolkit.faults import fault_file
 from tests.isolation import DRIVER_PIDS, ISOLATED, isolated_python
 from tests.kernel_log import VARIABLE, empty_kernel_log
@@ -47,6 +48,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv(VARIABLE, kernel_log)
         patch.setenv(DRIVER_PIDS, "own")
         patch.setenv(DISCOVER, "off")  # what other tests leave behind are logs of ended jobs
+        patch.setenv(HISTORY, "off")  # a test's incidents are no earlier ones of another
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
         patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))

@@ -40,6 +40,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "evidence",
         "Write one zip file about an incident or a job, to hand over.",
     ),
+    "incidents": (
+        "gpuwatch.cli.analysis.incidents",
+        "incidents",
+        "List the incidents that were seen before, per node and GPU.",
+    ),
     "probe": (
         "gpuwatch.cli.probe.command",
         "probe",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from time import perf_counter
 
 from msgspec import structs
@@ -17,6 +17,7 @@ from gpuwatch.diagnose.error_outcome.consequence import followed_nothing
 from gpuwatch.diagnose.hang.answer import HangAnswer
 from gpuwatch.diagnose.hang.hang_watch import HangWatch
 from gpuwatch.diagnose.health.sweep import HealthSweep
+from gpuwatch.diagnose.incidents.annotations import Annotations
 from gpuwatch.diagnose.incidents.builder import in_order, incident_of
 from gpuwatch.diagnose.incidents.causes.end_order import end_order
 from gpuwatch.diagnose.incidents.causes.grouping import groups
@@ -27,7 +28,7 @@ from gpuwatch.diagnose.missing_ranks.vanished import VanishedWatch
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.failure_classes import RulePacks
-from gpuwatch.diagnose.model.incident import HangCheck, Incident
+from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Recurrence
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.diagnose.outcomes import Outcomes
@@ -82,6 +83,7 @@ class AlertBook:
         self._ended = EndedJobsWatch()
         self._marks = OperatorMarks()
         self._lasting_ids = LastingIds()
+        self._annotations = Annotations()
         self._dirty = False
         self._wall = 0.0
         """Of the newest update (unix seconds)."""
@@ -100,6 +102,7 @@ class AlertBook:
         """A book that judges all facts once more; ids and what the operator marked are kept."""
         book = AlertBook(self._packs, self._thresholds)
         book._marks, book._lasting_ids, book.version = self._marks, self._lasting_ids, self.version + 1
+        book._annotations = self._annotations
         book._mark_now()
         return book
 
@@ -192,6 +195,20 @@ class AlertBook:
         """Keep the answer to which ranks an incident's ranks wait for; it replaces an older one."""
         self._lasting_ids.keep_hang_check(id, hang_check)
         self._mark_now()
+
+    def keep_recurrence(self, id: str, recurrence: Recurrence) -> None:  # noqa: A002 - the word that alerts and incidents use
+        """Keep how often an incident was seen before; it is shown at once."""
+        self._annotations.keep_recurrence(id, recurrence)
+        self._annotate()
+
+    def keep_notes(self, notes: Mapping[str, tuple[IncidentNote, ...]]) -> None:
+        """Replace all notes, by the ids of incidents and of causes; they are shown at once."""
+        self._annotations.keep_notes(notes)
+        self._annotate()
+
+    def _annotate(self) -> None:
+        self.incidents = self._annotations.applied(self.incidents)
+        self.version += 1
 
     @property
     def suspected_hangs(self) -> frozenset[str]:
@@ -298,7 +315,7 @@ class AlertBook:
         grouped_ids = {alert.id for incident in found for alert in incident.alerts}
         alerts = [alert if alert.id in grouped_ids else followed_nothing(alert) for alert in alerts]
         self.alerts = {alert.id: alert for alert in alerts}
-        named = self._lasting_ids.name_incidents(in_order(found))
+        named = self._annotations.applied(self._lasting_ids.name_incidents(in_order(found)))
         closed = self._outcomes.closed(named, wall)
         self.incidents = sorted(closed, key=lambda incident: (-incident.first, -incident.number))
         ended = [each for incident in self.incidents if incident.closed for each in incident.alerts]

@@ -14,10 +14,11 @@ from gpuwatch.link.opening import Links, open_links
 from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.stream.options import Ask, LinkOptions
-from gpuwatch.own_folders import config_folder
+from gpuwatch.own_folders import config_folder, state_folder
 from gpuwatch.rules.load import load_packs, own_packs
 from gpuwatch.session.containment import Containment
 from gpuwatch.session.hang.hang_queries import HangQueries
+from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_history
 from gpuwatch.session.line_queries import LineQueries
 from gpuwatch.session.recording.book_records import BookRecorder
 from gpuwatch.session.request_sender import RequestSender
@@ -91,6 +92,7 @@ class Session(RequestSender):
             if links is not None
             else open_links(plan, self.inbox, self._options, ask, self._followed.read())
         )
+        self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults
         """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
@@ -98,6 +100,10 @@ class Session(RequestSender):
         """Of this session, the newest last."""
         self.tee: StreamTee | None = None
         """What recordings are made from, once `keep_stream` was called."""
+
+    def take_trouble(self) -> str | None:
+        """Why something of this session is not kept for later ones; each is told once."""
+        return None if self._memory is None else self._memory.take_trouble()
 
     def keep_stream(self) -> StreamTee:
         """Keep the recent past of the session, from now on: before `start`, it is all of it."""
@@ -108,6 +114,8 @@ class Session(RequestSender):
 
     def start(self) -> None:
         """Start every link; returns at once."""
+        if self._memory is not None:
+            self._memory.start()
         self._links.start()
 
     def poll(self) -> bool:
@@ -121,6 +129,8 @@ class Session(RequestSender):
         if self._hang_queries is not None:
             self._hang_queries.update()
         self.line_queries.update()
+        if self._memory is not None:
+            self._memory.update(self.book, self.fleet, self.clock.wall())
         if self.tee is not None:
             self.tee.take(arrivals, now)
         return bool(arrivals)
@@ -219,6 +229,8 @@ class Session(RequestSender):
             conductor.cancel()  # they end while the links do
         self._links.close()
         self._followed.write()
+        if self._memory is not None:
+            self._memory.close()
         for conductor in self.probes:
             conductor.close()
 

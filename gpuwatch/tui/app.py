@@ -175,6 +175,8 @@ class GpuwatchApp(FaultRecovery):
 
     def _announce(self) -> None:
         """Report new incidents once, on whatever screen; those of one frame together."""
+        if trouble := self.view_state.session.take_trouble():
+            self.notify(trouble, severity="warning", timeout=10)
         new = self._announcements.take_new(self.view_state.snapshot.incidents)
         if not new:
             return

@@ -56,6 +56,9 @@ class StillSession:
         """Count the calls."""
         self.started += 1
 
+    def take_trouble(self) -> str | None:
+        """Nothing is kept."""
+
     def probe(self, request: ProbeRequest) -> Any:
         """Keep which; a test that wants it measured puts results in."""
         self.requested.append(request)

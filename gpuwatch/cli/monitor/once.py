@@ -15,6 +15,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Source, source_options
+from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.fleet.fleet import Fleet
@@ -61,6 +62,8 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
         fleet, now, unix = session.fleet, session.clock.monotonic(), session.clock.wall()
         found, stands = placed_conditions(fleet, now), standing(session.book, fleet, now, unix)
         print_as(form, fleet, found, now, unix, stands)
+        if trouble := session.take_trouble():
+            click.echo(f"gpuwatch: {plain(trouble)}", err=True)
     well = healthy(fleet, found, now, stands.incidents, stands.alerts)
     return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY
 

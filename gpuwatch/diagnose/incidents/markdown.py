@@ -89,6 +89,11 @@ def _facts(incident: Incident) -> Iterator[str]:
     yield f"- confidence: {incident.confidence}{because}"
     if incident.followers:
         yield f"- followers: {incident.followers}"
+    if incident.recurrence is not None and incident.recurrence.text:
+        yield f"- history: {_escaped(incident.recurrence.text)}"
+    for note in incident.notes:
+        at = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(note.at))
+        yield f"- note of {_escaped(note.by)}, {at}: {_escaped(note.text)}"
     if incident.checkpoint is not None:
         yield f"- checkpoint: {_escaped(incident.checkpoint.text)}"
 

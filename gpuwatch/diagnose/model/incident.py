@@ -14,6 +14,10 @@ from gpuwatch.wire import Role, Severity
 
 UNKNOWN = "unknown"
 """The class of an incident whose cause the logs do not report."""
+RECURRENCE_DAYS = 14
+"""How far back earlier incidents count."""
+DAY_S = 86_400.0
+MAX_EARLIER = 20
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -44,6 +48,37 @@ class HangCheck(msgspec.Struct, frozen=True):
     settle: tuple[str, ...] = ()
     do: tuple[tuple[str, str], ...] = ()
     """What it does, and the command to copy."""
+
+
+class EarlierIncident(msgspec.Struct, frozen=True):
+    """One that was seen before."""
+
+    at: float
+    """When its cause happened (unix seconds)."""
+    headline: str
+    job: str | None = None
+
+
+class Recurrence(msgspec.Struct, frozen=True):
+    """The earlier incidents of the same class on the same GPU, else on the same node."""
+
+    count: int
+    """This one counted in."""
+    text: str
+    """`third Xid 79 on gpu-011 GPU 5 in 14 days`; empty: it is the first one."""
+    earlier: tuple[EarlierIncident, ...] = ()
+    """The newest first, `MAX_EARLIER` at most."""
+    days: int = RECURRENCE_DAYS
+
+
+class IncidentNote(msgspec.Struct, frozen=True):
+    """What a person noted about an incident."""
+
+    at: float
+    """Unix seconds."""
+    by: str
+    """`alice@login-1`."""
+    text: str
 
 
 class Incident(msgspec.Struct, frozen=True):
@@ -93,6 +128,10 @@ class Incident(msgspec.Struct, frozen=True):
     """Every alert of it was resolved, or it was closed; an acknowledged one still stands."""
     closed: str | None = None
     """Why it is over while lines of it still stand: the job runs again, or a hang has no rank left."""
+    recurrence: Recurrence | None = None
+    """None: earlier incidents are not known (yet), or none are kept, as of the demo."""
+    notes: tuple[IncidentNote, ...] = ()
+    """The oldest first."""
     acknowledged: bool = False
     acknowledged_at: float | None = None
     """Unix seconds; of an incident without a cause when the last of its alerts was."""

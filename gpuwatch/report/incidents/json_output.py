@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert, Proof
-from gpuwatch.diagnose.model.incident import HangCheck, Incident, Moment
+from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, Moment, Recurrence
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.plain import plain
 from gpuwatch.report.output.checkpoints import checkpoint_facts
@@ -54,6 +54,10 @@ def incident_facts(incident: Incident) -> Facts:
             if incident.last_activity is None
             else activity_facts(incident.last_activity),
             "checkpoint": checkpoint_facts(incident.checkpoint),
+            "acknowledged": incident.acknowledged,
+            "acknowledged_at": incident.acknowledged_at,
+            "history": recurrence_facts(incident.recurrence),
+            "notes": [note_facts(note) for note in incident.notes],
             "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],
             "timeline": [moment_facts(moment) for moment in incident.timeline],
             "explain": plain(incident.explain),
@@ -61,6 +65,26 @@ def incident_facts(incident: Incident) -> Facts:
             "heard": None if incident.hang_check is None else hang_check_facts(incident.hang_check),
         }
     )
+
+
+def recurrence_facts(recurrence: Recurrence | None) -> Facts | None:
+    """How often it was seen before at its place."""
+    if recurrence is None:
+        return None
+    return {
+        "count": recurrence.count,
+        "days": recurrence.days,
+        "text": plain(recurrence.text) or None,
+        "earlier": [
+            {"at": each.at, "job": named(each.job), "headline": plain(each.headline)}
+            for each in recurrence.earlier
+        ],
+    }
+
+
+def note_facts(note: IncidentNote) -> Facts:
+    """What a person noted."""
+    return {"at": note.at, "by": plain(note.by), "text": plain(note.text)}
 
 
 def undated(alert: Alert) -> bool:

@@ -37,6 +37,7 @@ def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
     lines.append(fact("followers", followers(incident)))
     if incident.checkpoint is not None:
         lines.append(fact("checkpoint", incident.checkpoint.text))
+    lines += remembered_lines(incident)
     silent = [rank for rank in incident.silent if rank != incident.rank]
     if silent:
         lines.append(fact("silent", f"{ranks_text(silent)}: no output while the others reported"))
@@ -49,6 +50,13 @@ def incident_lines(incident: Incident, place: Place) -> list[ReportLine]:
     lines += steps("what to do", incident.do)
     lines += steps("to confirm", incident.settle)
     return lines
+
+
+def remembered_lines(incident: Incident) -> list[ReportLine]:
+    """How often it was seen before, and what people noted about it."""
+    seen = incident.recurrence
+    lines = [fact("history", seen.text)] if seen is not None and seen.text else []
+    return lines + [fact("note", f"{moment(note.at)}, {note.by}: {note.text}") for note in incident.notes]
 
 
 def hang_check_lines(hang_check: HangCheck) -> list[ReportLine]:

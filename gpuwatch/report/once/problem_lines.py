@@ -82,6 +82,9 @@ def incident_sentences(stands: Standing) -> list[ReportLine]:
         lines.append(labelled(each.severity, plain(f"incident: {each.headline}")))
         if each.checkpoint is not None:
             lines.append(ReportLine(plain(f"{'':8}  {each.checkpoint.text}"), "plain"))
+        if each.recurrence is not None and each.recurrence.text:
+            lines.append(ReportLine(plain(f"{'':8}  {each.recurrence.text}"), "plain"))
+        lines += [ReportLine(plain(f"{'':8}  note of {one.by}: {one.text}"), "plain") for one in each.notes]
     return lines
 
 

@@ -70,6 +70,9 @@ class FolderSession:
     def start(self) -> None:
         """Nothing: the processes run."""
 
+    def take_trouble(self) -> str | None:
+        """None: nothing is kept for later sessions."""
+
     def poll(self) -> bool:
         """Take in what the processes have sent; True when there was anything."""
         moved = False

@@ -54,6 +54,9 @@ class IncidentHead(ItemPage):
         if (ident := self.ident) and (incident := self.view_state.snapshot.incident(ident)):
             yield self._headline(incident, width)
             yield from self._sureness(incident, width)
+            if incident.recurrence is not None and incident.recurrence.text:
+                head = (Segment(" "), self.look.mark("warning"), Segment(" "))
+                yield from hanging(head, incident.recurrence.text, width, self.look.text)
 
     def action_move(self, dx: int, dy: int) -> None:  # noqa: ARG002 - as every picker has it
         """There is one thing here: up and down lead out."""
@@ -117,6 +120,7 @@ class IncidentDetail(ItemPage):
         incident = self.incident()
         if incident is None:
             return
+        yield from self._notes(incident, width)
         yield from self._waited_for(incident, width)
         yield from self._steps(incident, width)
         if self.with_moments:
@@ -127,6 +131,19 @@ class IncidentDetail(ItemPage):
         yield from self._meaning(incident, width)
         if self.with_moments:
             yield from rank_rows(incident, self.view_state.fleet, width, self.look)
+
+    def _notes(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
+        if not incident.notes:
+            return
+        yield heading("Notes", width, self.look)
+        for number, note in enumerate(incident.notes):
+            head = (Segment(f" {self.look.glyphs.slope} ", self.look.dim),)
+            at = clock(note.at, self.view_state.wall())
+            rows = (
+                *hanging(head, note.text, width, self.look.text),
+                *wrapped(f"{note.by}  {at}", width, self.look.dim, indent=3),
+            )
+            yield PageItem(("note", number), rows, text=clean(note.text))
 
     def _waited_for(self, incident: Incident, width: int) -> Iterator[Row | PageItem]:
         hang_check, question = incident.hang_check, self.view_state.questions.get(incident.id)

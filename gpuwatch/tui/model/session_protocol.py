@@ -80,6 +80,10 @@ class SessionProtocol(LineRequests, Searcher, Protocol):
         """Move what arrived into the fleet."""
         ...
 
+    def take_trouble(self) -> str | None:
+        """Why something of this session is not kept for later ones; each is told once."""
+        ...
+
     @property
     def packs(self) -> RulePacks:
         """The rules that the logs are read with."""

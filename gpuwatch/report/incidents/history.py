@@ -1,0 +1,82 @@
+"""The incidents of earlier sessions as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from gpuwatch import __version__
+from gpuwatch.diagnose.model.text import plural
+from gpuwatch.plain import plain
+from gpuwatch.report.incidents.json_output import Facts, named
+from gpuwatch.report.incidents.text import moment
+from gpuwatch.report.output.console import console_on, show
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.session.history.seen_incident import SeenIncident
+
+
+def print_history(found: Sequence[SeenIncident], since: str, out: TextIO) -> None:
+    """Write the table; colours follow the terminal."""
+    with console_on(out) as console:
+        for line in history_lines(found, since):
+            show(console, line)
+
+
+def history_lines(found: Sequence[SeenIncident], since: str) -> Iterator[ReportLine]:
+    """One line an incident; below, the places where a class was seen more than once."""
+    if not found:
+        yield ReportLine(f"no incident was seen in the last {since}", "ok")
+        return
+    head = ("first seen", "severity", "place", "class", "job", "headline")
+    rows = [
+        (
+            moment(each.first),
+            each.severity,
+            plain(_place(each)),
+            plain(each.code),
+            plain(each.job or "-"),
+            plain(each.headline),
+        )
+        for each in found
+    ]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head) - 1)]
+    for row, style in [(head, "old"), *zip(rows, (each.severity for each in found), strict=True)]:
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)]
+        yield ReportLine(f"{'  '.join(cells)}  {row[-1]}", style, hang=sum(widths) + 2 * len(widths))
+    again = Counter((each.code, _place(each)) for each in found)
+    repeated = [(count, code, where) for (code, where), count in again.most_common() if count > 1]
+    yield ReportLine("")
+    for count, code, where in repeated[:8]:
+        yield ReportLine(plain(f"{count} times {code} on {where}"), "warning")
+    yield ReportLine(f"{plural(len(found), 'incident')} in the last {since}")
+
+
+def _place(one: SeenIncident) -> str:
+    return (one.node or "-") + (f" GPU {one.gpu}" if one.gpu is not None else "")
+
+
+def history_json(found: Sequence[SeenIncident], now: float) -> str:
+    """The same as JSON text; `docs/json.md` reports every key."""
+    facts: Facts = {
+        "gpuwatch": __version__,
+        "time": round(now, 3),
+        "incidents": [
+            {
+                "first_seen": each.first,
+                "first_seen_exact": each.timed,
+                "last_seen": each.last,
+                "node": named(each.node),
+                "gpu": each.gpu,
+                "uuid": named(each.uuid),
+                "class": plain(each.code),
+                "severity": plain(each.severity),
+                "job": named(each.job),
+                "headline": plain(each.headline),
+                "source": plain(each.source),
+            }
+            for each in found
+        ],
+    }
+    return json.dumps(facts, indent=2, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""The incidents of earlier sessions, remembered per node and GPU."""

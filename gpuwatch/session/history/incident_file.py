@@ -1,0 +1,145 @@
+"""The history on disk: a bounded SQLite file of the person's own, which several cockpits write at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from gpuwatch.own_folders import make_own
+from gpuwatch.session.history.seen_incident import SeenIncident, is_same
+
+NAME = "incidents.sqlite"
+VERSION = 1
+MAX_ROWS = 20_000
+KEPT_S = 400 * 86_400.0
+BUSY_S = 5.0
+"""Waited for another cockpit, which writes for milliseconds."""
+_COLUMNS = SeenIncident.__struct_fields__
+_TYPES = {"gpu": "INTEGER", "first": "REAL", "last": "REAL", "timed": "INTEGER"}
+_TABLE = ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)
+_NAMES = ", ".join(_COLUMNS)
+_MARKS = ", ".join("?" * len(_COLUMNS))
+
+
+class HistoryError(Exception):
+    """The history cannot be read or written; one sentence with the remedy."""
+
+
+class IncidentFile:
+    """Every call opens and closes the file: a cockpit holds no lock while it waits."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, since: float = 0.0) -> list[SeenIncident]:
+        """Those that were seen after a moment (unix seconds), the newest first; none where there is no file.
+
+        Raises:
+            HistoryError: it cannot be read.
+        """
+        if not self.path.exists():
+            return []
+        try:
+            with closing(self._open()) as file:
+                return _rows(file, "last >= ? ORDER BY first DESC", since)
+        except (OSError, sqlite3.Error) as error:
+            raise self._error("read", error) from error
+
+    def keep(self, incidents: Iterable[SeenIncident], now: float) -> None:
+        """Add incidents, or bring those that are there up to date. `now`: unix seconds.
+
+        Raises:
+            HistoryError: it cannot be written.
+        """
+        try:
+            make_own(self.path.parent)
+            self._make()
+            with closing(self._open()) as file, file:
+                file.execute("BEGIN IMMEDIATE")
+                for one in incidents:
+                    _put(file, one)
+                _trim(file, now)
+        except (OSError, sqlite3.Error) as error:
+            raise self._error("written", error) from error
+
+    def _make(self) -> None:
+        """The file with its rights, before SQLite makes one by the umask."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(self.path, flags, 0o600))
+
+    def _open(self) -> sqlite3.Connection:
+        found = self.path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise PermissionError(errno.EPERM, "not a regular file")
+        if found.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+        if found.st_mode & 0o022:
+            raise PermissionError(errno.EPERM, "other users may write it (chmod go-w)")
+        file = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+        try:
+            (version,) = file.execute("PRAGMA user_version").fetchone()
+            _check(version)
+            if version < VERSION:
+                file.execute(f"CREATE TABLE IF NOT EXISTS incidents (id INTEGER PRIMARY KEY, {_TABLE})")
+                file.execute("CREATE INDEX IF NOT EXISTS incidents_by_class ON incidents (code, first)")
+                file.execute(f"PRAGMA user_version = {VERSION}")
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _error(self, what: str, error: OSError | sqlite3.Error) -> HistoryError:
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        return HistoryError(f"incidents of earlier sessions cannot be {what} in {self.path}: {why}")
+
+
+def _check(version: int) -> None:
+    if version > VERSION:
+        raise PermissionError(errno.EPERM, "a newer gpuwatch has written it")
+
+
+def _rows(file: sqlite3.Connection, where: str, *values: object) -> list[SeenIncident]:
+    found = file.execute(f"SELECT {_NAMES} FROM incidents WHERE {where}", values)  # noqa: S608 - our own words
+    return [_incident(row) for row in found]
+
+
+def _incident(row: tuple[object, ...]) -> SeenIncident:
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    fields["timed"] = bool(fields["timed"])
+    return SeenIncident(**fields)  # type: ignore[arg-type]
+
+
+def _values(one: SeenIncident) -> tuple[object, ...]:
+    return tuple(getattr(one, name) for name in _COLUMNS)
+
+
+def _put(file: sqlite3.Connection, one: SeenIncident) -> None:
+    known = file.execute(f"SELECT id, {_NAMES} FROM incidents WHERE code = ?", (one.code,))  # noqa: S608
+    for number, *row in known.fetchall():
+        before = _incident(tuple(row))
+        if is_same(before, one):
+            changes = (
+                one.severity,
+                one.headline,
+                max(before.last, one.last),
+                one.uuid or before.uuid,
+                number,
+            )
+            file.execute(
+                "UPDATE incidents SET severity = ?, headline = ?, last = ?, uuid = ? WHERE id = ?", changes
+            )
+            return
+    file.execute(f"INSERT INTO incidents ({_NAMES}) VALUES ({_MARKS})", _values(one))  # noqa: S608
+
+
+def _trim(file: sqlite3.Connection, now: float) -> None:
+    file.execute("DELETE FROM incidents WHERE last < ?", (now - KEPT_S,))
+    (count,) = file.execute("SELECT COUNT(*) FROM incidents").fetchone()
+    if count > MAX_ROWS:
+        oldest = "SELECT id FROM incidents ORDER BY last LIMIT ?"
+        file.execute(f"DELETE FROM incidents WHERE id IN ({oldest})", (count - MAX_ROWS,))  # noqa: S608

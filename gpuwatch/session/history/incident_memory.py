@@ -1,0 +1,168 @@
+"""Keeps the incidents of a session in the history, and tells how often each was seen before.
+
+A thread of its own reads and writes the file: no screen waits for a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.incident import (
+    DAY_S,
+    MAX_EARLIER,
+    RECURRENCE_DAYS,
+    EarlierIncident,
+    Incident,
+    Recurrence,
+)
+from gpuwatch.diagnose.model.text import place
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentFile
+from gpuwatch.session.history.seen_incident import SAME_S, SeenIncident, is_same, is_same_place, seen
+
+VARIABLE = "GPUWATCH_INCIDENT_HISTORY"
+"""`off`: nothing is kept, nothing is read; the tests do so."""
+WRITE_EVERY_S = 5.0
+CLOSE_S = 3.0
+"""At the end of a session the file is waited for so long."""
+
+
+def keeps_history(plan: Plan) -> bool:
+    """Whether the incidents of a plan are kept: never those of the demo."""
+    return os.environ.get(VARIABLE) != "off" and not any(spec.link == "demo" for spec in plan.nodes)
+
+
+class IncidentMemory:
+    """Call `update` after every judgement; it never blocks. `close` writes what is left."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: where the history lies or will."""
+        self._file = IncidentFile(folder / NAME)
+        self._known: dict[str, list[SeenIncident]] | None = None
+        """Class -> what earlier sessions have seen, as of the start; None: not read yet."""
+        self._kept: dict[str, SeenIncident] = {}
+        """Incident -> what was handed over for it last."""
+        self._told: dict[str, Recurrence] = {}
+        self._waiting: list[SeenIncident] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._trouble: str | None = None
+        self._was_told = False
+        self._now = 0.0
+        self._version = -1
+
+    def start(self) -> None:
+        """Begin to read; returns at once."""
+        self._thread = threading.Thread(target=self._run, name="incident history", daemon=True)
+        self._thread.start()
+
+    def take_trouble(self) -> str | None:
+        """Why the history cannot be read or written; told once."""
+        with self._changed:
+            if self._trouble is None or self._was_told:
+                return None
+            self._was_told = True
+            return self._trouble
+
+    def update(self, book: AlertBook, fleet: Fleet, wall: float) -> None:
+        """Take in the incidents as they are now. `wall`: unix seconds."""
+        known = self._known
+        if known is None or book.version == self._version:
+            return
+        new = {incident.id: seen(incident, fleet) for incident in book.incidents}
+        new = {name: one for name, one in new.items() if self._kept.get(name) != one}
+        self._kept.update(new)
+        codes = {one.code for one in new.values()}
+        for incident in [each for each in book.incidents if each.code in codes]:
+            others = (one for name, one in self._kept.items() if name != incident.id)
+            own = self._kept[incident.id]
+            told = recurrence(incident, own, (*known.get(incident.code, ()), *others))
+            if self._told.get(incident.id) != told:
+                self._told[incident.id] = told
+                book.keep_recurrence(incident.id, told)
+        self._version = book.version
+        if new:
+            with self._changed:
+                self._waiting += new.values()
+                self._now = wall
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Write what is left; a disk that hangs is given up."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        self._known = self._read()
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closing:
+                    self._changed.wait()
+                taken, self._waiting = self._waiting, []
+                now, closing = self._now, self._closing
+            if taken:
+                self._write(taken, now)
+            if closing:
+                return
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing, WRITE_EVERY_S)
+
+    def _read(self) -> dict[str, list[SeenIncident]]:
+        found: dict[str, list[SeenIncident]] = {}
+        try:
+            for one in self._file.read():
+                found.setdefault(one.code, []).append(one)
+        except HistoryError as error:
+            self._tell(str(error))
+        return found
+
+    def _write(self, incidents: Sequence[SeenIncident], now: float) -> None:
+        try:
+            self._file.keep(incidents, now)
+        except HistoryError as error:
+            self._tell(str(error))
+
+    def _tell(self, trouble: str) -> None:
+        with self._changed:
+            if self._trouble is None:
+                self._trouble = trouble
+
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def recurrence_text(incident: Incident, count: int) -> str:
+    """The sentence for the `count`th incident of its class at its place; empty for the first one."""
+    if count < 2:
+        return ""
+    ordinal = _ORDINALS[count - 1] if count <= len(_ORDINALS) else f"{count}th"
+    xid = None if incident.cause is None else incident.cause.fields.get("xid")
+    what = f"Xid {xid}" if xid is not None else incident.code
+    where = place(None, incident.node, incident.gpu)
+    return f"{ordinal} {what}{f' on {where}' if where else ''} in {RECURRENCE_DAYS} days"
+
+
+def recurrence(incident: Incident, one: SeenIncident, before: Iterable[SeenIncident]) -> Recurrence:
+    """How often the class of an incident was seen at its place, in the days before it and with it."""
+    since, earlier = one.first - RECURRENCE_DAYS * DAY_S, list[SeenIncident]()
+    for other in before:
+        if not since <= other.first < one.first - SAME_S or other.code != one.code:
+            continue
+        same_place = is_same_place(other, one) and not is_same(other, one)
+        if same_place and not any(is_same(other, each) for each in earlier):
+            earlier.append(other)
+    earlier.sort(key=lambda each: -each.first)
+    return Recurrence(
+        len(earlier) + 1,
+        recurrence_text(incident, len(earlier) + 1),
+        tuple(EarlierIncident(each.first, each.headline, each.job) for each in earlier[:MAX_EARLIER]),
+    )

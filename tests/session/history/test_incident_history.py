@@ -1,0 +1,160 @@
+"""Incidents of earlier sessions: kept once each, by several processes at a time, and counted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from gpuwatch.diagnose.model.incident import DAY_S
+from gpuwatch.hosts.builtin import demo_plan, local_plan
+from gpuwatch.session import Session
+from gpuwatch.session.history import incident_file
+from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentFile
+from gpuwatch.session.history.incident_memory import VARIABLE, keeps_history, recurrence
+from gpuwatch.session.history.seen_incident import SeenIncident, is_same
+from tests.cli.running import alone, gpuwatch
+from tests.session.evidence.live import OOM
+from tests.tui.scripted_alerts import demo_incident
+
+NOW = 1_700_000_000.0
+XID = SeenIncident(
+    "gpu-011", 5, "GPU-5", "gpu.xid.fell_off", "critical", "4711", "rank 85: Xid 79",
+    NOW, NOW + 30, True, "", "hosts.yaml",
+)  # fmt: skip
+
+
+def days_ago(days: float, **changes: object) -> SeenIncident:
+    at = NOW - days * DAY_S
+    return structs.replace(XID, first=at, last=at + 30, **changes)
+
+
+def test_the_same_class_on_the_same_gpu_is_counted_wherever_it_is_built_in() -> None:
+    before = [
+        days_ago(1, node="gpu-012", gpu=0),
+        days_ago(13),
+        days_ago(15),
+        days_ago(2, uuid="GPU-6"),
+        days_ago(3, code="gpu.ecc"),
+        XID,
+    ]
+    found = recurrence(demo_incident(), XID, before)
+    assert (found.count, len(found.earlier), found.days) == (3, 2, 14)
+    assert {"third", "79", "gpu-011", "5", "14"} <= set(found.text.split())
+    assert [round((NOW - each.at) / DAY_S) for each in found.earlier] == [1, 13]
+    assert recurrence(demo_incident(), XID, [XID]).text == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (XID, structs.replace(XID, first=NOW + 2), True),
+        (XID, structs.replace(XID, first=NOW + 600, last=NOW + 660), False),
+        (structs.replace(XID, timed=False), structs.replace(XID, first=NOW + 600, timed=False), True),
+        (structs.replace(XID, timed=False), structs.replace(XID, first=NOW + 9000, timed=False), False),
+        (structs.replace(XID, cause="r@n:f:1"), days_ago(5, cause="r@n:f:1"), True),
+        (XID, structs.replace(XID, gpu=4, uuid=None), False),
+    ],
+)
+def test_which_two_are_one_incident(one: SeenIncident, other: SeenIncident, same: bool) -> None:
+    assert is_same(one, other) is same
+    assert is_same(other, one) is same
+
+
+def test_two_processes_write_at_once_and_each_incident_is_there_once(tmp_path: Path) -> None:
+    path = tmp_path / "state" / NAME
+    script = (
+        "import sys; from pathlib import Path; from msgspec import structs\n"
+        "from gpuwatch.session.history.incident_file import IncidentFile\n"
+        "from tests.session.history.test_incident_history import XID, DAY_S\n"
+        "file, own = IncidentFile(Path(sys.argv[1])), sys.argv[2]\n"
+        "for day in range(40):\n"
+        "    at = XID.first - day * DAY_S\n"
+        "    both = structs.replace(XID, first=at, last=at)\n"
+        "    file.keep([both, structs.replace(both, node=own, uuid=own)], XID.first)\n"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), name], cwd=Path(__file__).parents[3])
+        for name in ("a", "b")
+    ]
+    assert [each.wait(60) for each in running] == [0, 0]
+    kept = IncidentFile(path).read()
+    assert sorted(each.node or "" for each in kept) == ["a"] * 40 + ["b"] * 40 + ["gpu-011"] * 40
+    assert [each.first for each in kept] == sorted((each.first for each in kept), reverse=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incident_file, "MAX_ROWS", 10)
+    file = IncidentFile(tmp_path / NAME)
+    file.keep([days_ago(day) for day in range(30)], NOW)
+    assert [each.first for each in file.read()] == [NOW - day * DAY_S for day in range(10)]
+    file.keep([days_ago(500)], NOW)
+    assert len(file.read()) == 10
+
+
+def newer(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA user_version = 99")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        newer,
+        lambda path: path.write_bytes(b"no database" * 100),
+        lambda path: path.mkdir(),
+        lambda path: (path.write_bytes(b""), path.chmod(0o666)),
+        lambda path: path.symlink_to("/etc/passwd"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_once_and_the_session_goes_on(
+    damage: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = tmp_path / "gpuwatch" / NAME
+    path.parent.mkdir(mode=0o700)
+    damage(path)
+    with pytest.raises(HistoryError):
+        IncidentFile(path).keep([XID], NOW)
+    session = Session(replace(local_plan(), nodes=()))
+    with session:
+        assert session._memory is not None
+        while session._memory._known is None:
+            session.poll()
+    told = session.take_trouble()
+    assert told is not None
+    assert str(path) in told
+    assert session.take_trouble() is None
+
+
+def test_the_demo_is_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE)
+    assert keeps_history(local_plan())
+    assert not keeps_history(demo_plan())
+
+
+def test_what_once_has_seen_is_listed_once(tmp_path: Path) -> None:
+    log = tmp_path / "rank_1.log"
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - 60))
+    log.write_text(f"{at},000 [rank1] step 1 loss 2.0\n{at},500 [rank1] {OOM}\n")
+    changes = {VARIABLE: "on", "XDG_STATE_HOME": str(tmp_path)}
+    for _ in range(2):
+        done = alone("once", "--local", "--json", "--log", str(log), "--wait", "20", changes=changes)
+        (incident,) = json.loads(done.stdout)["incidents"]
+        assert (incident["history"]["count"], incident["history"]["text"]) == (1, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path))
+        listed = json.loads(gpuwatch("incidents", "--json").stdout)["incidents"]
+        assert [(each["class"], each["job"]) for each in listed] == [(incident["class"], incident["job"])]
+        assert gpuwatch("incidents", "--since", "99w", "--node", "no-such").returncode == 0
+        assert gpuwatch("incidents", "--since", "soon").returncode == 2
