@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.node_limits import TooManyError
 from gpuwatch.link.opening import Links
-from gpuwatch.link.recording.player import Player
+from gpuwatch.link.recording.player import SPEEDS, Player
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import BOOK, StreamRecord, content
 from gpuwatch.link.recording.replay_link import ReplayLink
@@ -19,9 +19,10 @@ from gpuwatch.link.recording.tee import MICRO
 from gpuwatch.link.stream.inbox import Arrival, Inbox
 from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.session.recording.book_records import read_change
+from gpuwatch.session.recording.finding_lines import finding_lines
 from gpuwatch.session.recording.recorded_book import RecordedBook
 from gpuwatch.session.session import Session
-from gpuwatch.wire import FrameError
+from gpuwatch.wire import AnyRequest, FrameError, Lines
 
 SLICE_S = 0.05
 """Of real time that one poll takes records in for: a screen goes on meanwhile, and the replay is late."""
@@ -41,7 +42,7 @@ class ReplaySession(Session):
         """
         self.recording = Recording(path)
         self.player = Player(self.recording, real)
-        self.damaged = 0
+        self.refused = 0
         """Records that could not be taken in."""
         self._seeks = self.player.seeks
         super().__init__(self.recording.plan, clock=self.player.clock, links=self._replay_links)
@@ -51,7 +52,12 @@ class ReplaySession(Session):
     def _replay_links(self, inbox: Inbox) -> Links:
         numbers = {name: number for number, name in self.recording.nodes.items()}
         specs = [spec for spec in self.recording.plan.nodes if spec.name in numbers]
-        return Links([ReplayLink(spec, numbers[spec.name], self.player, inbox) for spec in specs])
+        return Links(
+            [ReplayLink(spec, numbers[spec.name], self.player, inbox, self._lines_known) for spec in specs]
+        )
+
+    def _lines_known(self, node: str, request: AnyRequest) -> Lines | None:
+        return finding_lines(self.fleet.findings.values(), node, request)
 
     def _new_book(self) -> AlertBook:
         return RecordedBook(self.packs, self.plan.thresholds)
@@ -65,6 +71,65 @@ class ReplaySession(Session):
         """Stand at a moment (unix seconds of recorded time); everything known is as it was then."""
         self.player.seek(round(at * MICRO))
         self._take_due(None)
+
+    @property
+    def replay(self) -> ReplaySession:
+        """This: what the screens play."""
+        return self
+
+    @property
+    def position(self) -> float:
+        """The moment that is shown (recorded time, unix seconds)."""
+        return self.player.position / MICRO
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """The first and the last moment, as far as it is known to be written."""
+        return self.recording.first / MICRO, self.player.last / MICRO
+
+    @property
+    def speed(self) -> float:
+        """Recorded seconds a second."""
+        return self.player.speed
+
+    @property
+    def playing(self) -> bool:
+        """Whether time goes on."""
+        return self.player.playing
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that is recorded so far was played."""
+        return self.player.at_end
+
+    @property
+    def damaged(self) -> int:
+        """Blocks and records that could not be read."""
+        return self.recording.damaged + self.refused
+
+    def incident_moments(self) -> Sequence[tuple[float, str]]:
+        """When each incident was first seen, and its severity; oldest first."""
+        return [(mark.at / MICRO, mark.severity) for mark in self.recording.incidents()]
+
+    def density(self, columns: int) -> Sequence[int]:
+        """Findings and events in each of so many equal parts of the recording."""
+        return self.recording.density(columns)
+
+    def pause(self) -> None:
+        """Stand still."""
+        self.player.pause()
+
+    def play(self) -> None:
+        """Go on; from the beginning where the end was reached."""
+        if self.player.at_end:
+            self.player.seek(self.recording.first)
+        self.player.play()
+
+    def change_speed(self, steps: int) -> float:
+        """So many steps faster, or slower; returns the new speed."""
+        at = min(len(SPEEDS) - 1, max(0, SPEEDS.index(self.player.speed) + steps))
+        self.player.speed = SPEEDS[at]
+        return self.player.speed
 
     def step(self, seconds: float) -> None:
         """Move on by so much recorded time, or back."""
@@ -99,7 +164,7 @@ class ReplaySession(Session):
             elif one.node in self.recording.nodes:
                 self.fleet.apply(Arrival(self.recording.nodes[one.node], one.at / MICRO, content(one)))
         except (FrameError, TooManyError, ValueError, LookupError, ArithmeticError, TypeError):
-            self.damaged += 1  # shown in the timeline
+            self.refused += 1  # shown in the timeline
 
     def _keep_silences(self) -> str | None:
         return None

@@ -45,7 +45,7 @@ class GpuwatchApp(FaultRecovery):
 
     TITLE = "gpuwatch"
     CSS_PATH = "gpuwatch.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*keys.EVERYWHERE]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.EVERYWHERE, *keys.REPLAY]
     COMMANDS: ClassVar = Navigation.COMMANDS | {PlaceProvider}
 
     def __init__(
@@ -242,11 +242,6 @@ class GpuwatchApp(FaultRecovery):
             self.notify(f"{node.name} is {node.link.phase}: nothing to reconnect", timeout=2, markup=False)
 
     # ---- the view itself
-
-    def action_freeze(self) -> None:
-        """Hold what is painted still, or catch up."""
-        self.view_state.toggle_freeze()
-        self.pump()
 
     def action_faster(self) -> None:
         """Repaint more often."""

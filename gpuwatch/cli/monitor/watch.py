@@ -41,12 +41,14 @@ def show(source: Source, *, alertmanagers: tuple[str, ...] = (), **look: Any) ->
         click.echo(f"gpuwatch: no screen, for {why_not_drawn()}: the report of `gpuwatch once`", err=True)
         return report_once(source)
     from gpuwatch.cli.config.settings import loaded
+    from gpuwatch.session.session_recording import SessionRecording
 
     preferred = loaded().values
     session = opened(source)
     try:
         with delivering(source, alertmanagers, preferred.alerts) as delivery:
-            beside = Beside(partial(begin_evidence, session), delivery)
+            recording = None if session.recorded else SessionRecording(session)
+            beside = Beside(partial(begin_evidence, session), delivery, recording)
             return show_session(session, preferred, beside, **look)
     finally:
         session.close()

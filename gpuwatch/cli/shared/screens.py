@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpuwatch.report.delivery.delivery import Delivery
     from gpuwatch.session import Session
     from gpuwatch.session.log_folder.session import FolderSession
+    from gpuwatch.session.session_recording import SessionRecording
     from gpuwatch.tui.app import GpuwatchApp
     from gpuwatch.tui.evidence_bundle import BeginEvidence
     from gpuwatch.tui.model.preferences import Preferences
@@ -61,6 +62,8 @@ class Beside:
     """Begins an evidence bundle."""
     delivery: Delivery | None = None
     """Delivers alerts."""
+    recording: SessionRecording | None = None
+    """Records the session; ended with the screens."""
 
 
 def show_session(  # noqa: PLR0913 - the options of the command line
@@ -97,8 +100,13 @@ def show_session(  # noqa: PLR0913 - the options of the command line
     )
     app.state_folder = state_folder()
     app.evidence.begin, app.delivery = beside.evidence, beside.delivery
+    app.recording = beside.recording
     choose_theme(app, theme)
-    return run(app, session, mouse=not no_mouse)
+    try:
+        return run(app, session, mouse=not no_mouse)
+    finally:
+        if beside.recording is not None:
+            beside.recording.close()
 
 
 def can_draw() -> bool:

@@ -63,8 +63,11 @@ class Recording:
             self.plan = self._plan()
         except (sqlite3.Error, msgspec.DecodeError) as error:
             raise RecordingError(f"{path}: damaged: {error}") from error
-        if self.extent() is None:
+        extent = self.extent()
+        if extent is None:
             raise RecordingError(f"{path}: nothing is recorded in it yet")
+        self.first = extent[0]
+        """The first moment (microseconds of recorded time)."""
 
     def _plan(self) -> Plan:
         plan = msgspec.json.decode(self.facts.get("plan", "{}"), type=Plan)
@@ -79,20 +82,15 @@ class Recording:
 
     def extent(self) -> tuple[int, int] | None:
         """The first and the last moment (microseconds of recorded time); None: nothing was recorded."""
-        first, last = self._one("SELECT min(first), max(last) FROM block") or (None, None)
-        key = (self._one("SELECT min(at) FROM key_frame") or (None,))[0]
-        starts = [each for each in (first, key) if each is not None]
-        return (min(starts), max(each for each in (last, key) if each is not None)) if starts else None
-
-    @property
-    def first(self) -> int:
-        """The first moment of it."""
-        return (self.extent() or (0, 0))[0]
+        queries = ("SELECT first FROM block ORDER BY id LIMIT 1", "SELECT min(at) FROM key_frame")
+        starts = [row[0] for row in map(self._one, queries) if row is not None and row[0] is not None]
+        return (min(starts), self.last) if starts else None
 
     @property
     def last(self) -> int:
-        """The last one, as of now."""
-        return (self.extent() or (0, 0))[1]
+        """The last moment, as of now."""
+        queries = ("SELECT max(last) FROM block", "SELECT max(at) FROM key_frame")
+        return max(row[0] or 0 for row in map(self._one, queries) if row is not None)
 
     def key_frame(self, at: int) -> tuple[int, int, list[StreamRecord]]:
         """The newest key frame at or before a moment: its moment, the block before it, its records.
@@ -149,7 +147,7 @@ class Recording:
 
     def density(self, columns: int) -> Sequence[int]:
         """How many findings and events came in each of so many equal parts of the time."""
-        first, last = self.extent() or (0, 1)
+        first, last = self.first, self.last
         width = max(1, (last - first) // columns + 1)
         rows = self._all("SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1", first, width)
         found = {min(max(0, part), columns - 1): count for part, count in rows}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import structs
 
@@ -34,11 +34,20 @@ SOON_S = 1.0
 class ReplayLink:
     """Delivers nothing by itself: the records come from the player. Requests are answered at once."""
 
-    def __init__(self, spec: NodeSpec, number: int, player: Player, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        spec: NodeSpec,
+        number: int,
+        player: Player,
+        inbox: Inbox,
+        other_lines: Callable[[str, AnyRequest], Lines | None],
+    ) -> None:
+        """`other_lines`: what else the recording holds of a node's file, for a request of its lines."""
         self.node = spec.name
         self._number = number
         self._player = player
         self._inbox = inbox
+        self._other_lines = other_lines
 
     def start(self) -> None:
         """Nothing: the states of the real link stand in the recording."""
@@ -58,7 +67,7 @@ class ReplayLink:
         if kind not in SAME:
             return True
         found = self._answers(kind, request)
-        for frame in found or [refusal(request)]:
+        for frame in found or [self._other_lines(self.node, request) or refusal(request)]:
             self._inbox.put(Arrival(self.node, self._player.clock.monotonic(), frame))
         return True
 

@@ -23,7 +23,7 @@ CREATE TABLE block (
     id INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, wall INTEGER NOT NULL,
     frames INTEGER NOT NULL, findings INTEGER NOT NULL, dictionary INTEGER, data BLOB NOT NULL
 );
-CREATE INDEX block_last ON block (last);
+CREATE INDEX block_last ON block (last, findings);
 CREATE TABLE key_frame (
     at INTEGER PRIMARY KEY, block INTEGER NOT NULL, dictionary INTEGER, data BLOB NOT NULL
 );

@@ -12,6 +12,7 @@ from textual.message import Message
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.nodes.units import seconds_text
+from gpuwatch.tui.chrome.timeline import Timeline
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text
 from gpuwatch.tui.model.node_summary import Totals
 from gpuwatch.tui.model.severity import Severity
@@ -131,6 +132,12 @@ class StatusLine(RebuiltPage, can_focus=False):
 
     DEFAULT_CSS: ClassVar[str] = "StatusLine { height: 2; background: $surface; overflow-y: hidden; }"
     can_focus = False
+    _timeline: Timeline | None = None
+
+    def on_mount(self) -> None:
+        """A recording has a line more."""
+        if self.view_state.replay is not None:
+            self.styles.height = 3
 
     class Clicked(Message):
         """A click on the banner: its incident is to be opened."""
@@ -142,11 +149,17 @@ class StatusLine(RebuiltPage, can_focus=False):
 
     def build(self, width: int) -> list[Row]:
         """The two lines."""
-        return [self._first(width), self._second(width)]
+        lines = [self._first(width), self._second(width)]
+        if self.view_state.replay is not None:
+            self._timeline = self._timeline or Timeline(self.view_state.replay)
+            lines.append(self._timeline.row(self.look, width))
+        return lines
 
     def _first(self, width: int) -> Row:
         look, view_state, pace = self.look, self.view_state, self.cockpit.pace
         left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
+        if view_state.replay is not None:
+            left += [Segment(" RECORDING ", look.badge["warning"]), Segment(" ")]
         if view_state.demo:
             words = " simulated, nothing here is real  " if width >= WIDE_COLUMNS else " simulated  "
             left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
@@ -163,11 +176,15 @@ class StatusLine(RebuiltPage, can_focus=False):
             banner = f" FROZEN {seconds_text(view_state.frozen_for()).strip()} ago "
             resume = f" {self.cockpit.key_of('app.freeze')}: resume  "
             left += [Segment(banner, look.badge["critical"]), Segment(resume, look.dim)]
-        clock = time.strftime("%H:%M:%S %Z ", time.localtime(view_state.wall()))
+        shape = "%H:%M:%S %Z " if view_state.replay is None else "%Y-%m-%d %H:%M:%S %Z "
+        clock = time.strftime(shape, time.localtime(view_state.wall()))
         rate = f"{pace.hz:g} Hz "
         right: list[Segment] = []
         if faults := self.cockpit.faults.count:
             right.append(Segment(f" {plural(faults, 'fault')} of gpuwatch ", look.badge["error"]))
+        if (switch := self.cockpit.recording) is not None and switch.status:
+            style = look.badge["error" if switch.trouble else "warning"]
+            right += [Segment(f" {fit(clean(switch.status), min(len(switch.status), width // 2))} ", style)]
         if self.cockpit.delivery is not None and (trouble := clean(self.cockpit.delivery.trouble)):
             right.append(Segment(f" {fit(trouble, min(len(trouble), width // 2))} ", look.badge["warning"]))
         if pace.slowed:

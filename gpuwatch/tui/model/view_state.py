@@ -16,6 +16,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, take_snapshot
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.job_scope import JobScope
+from gpuwatch.tui.model.replay import Replaying
 from gpuwatch.tui.model.session_protocol import SessionProtocol
 from gpuwatch.tui.model.unalerted import Unalerted
 
@@ -49,6 +50,8 @@ class ViewState:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.session = session
+        self.replay: Replaying | None = getattr(session, "replay", None)
+        """The recording that is played; None: the session is live."""
         self._clock = clock
         self._wall = wall
         self._frozen: Fleet | None = None
@@ -65,7 +68,7 @@ class ViewState:
         """Incident -> the newest question about it; None: about no incident."""
         self.now = clock()
         self.scope = JobScope()
-        self._part = session.fleet
+        self._part = self._whole = session.fleet
 
     @property
     def fleet(self) -> Fleet:
@@ -123,6 +126,8 @@ class ViewState:
         for question in list(self.questions.values()):
             self._follow(question)
         self.now = self._frozen_at if self.frozen else self._clock()
+        if self.session.fleet is not self._whole:  # a replay went to another moment
+            self._whole, self._seats = self.session.fleet, RankPlacement()
         self._seats.refresh(self.session.fleet)
         self._part = self.scope.part_of(self._frozen or self.session.fleet, self.seats)
 

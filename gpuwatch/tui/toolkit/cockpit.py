@@ -9,6 +9,7 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.node_summary import Overview, Totals
 from gpuwatch.tui.model.preferences import Preferences
+from gpuwatch.tui.model.replay import RecordingSwitch
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.faults import FaultLog
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
@@ -40,6 +41,7 @@ class Cockpit(Protocol):
     faults: FaultLog
     preferences: Preferences
     delivery: Delivering | None
+    recording: RecordingSwitch | None
 
     def prefer(self, name: str, value: object) -> None:
         """Take a setting that was changed in the screen, and keep it."""

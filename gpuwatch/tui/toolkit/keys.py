@@ -22,6 +22,12 @@ _SYMBOLS = {
     "exclamation_mark": "!",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
+    "comma": ",",
+    "full_stop": ".",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
 }
 _NAMES = {**_SYMBOLS, "escape": "esc", "pageup": "page up", "pagedown": "page down"}
 
@@ -70,7 +76,7 @@ EVERYWHERE = [
     row("app.find", "slash", "filter", "Find", hint=True,
         tooltip="find: lines in the logs of all nodes; elsewhere nodes and GPUs (temp>85 & host~=dgx)"),
     row("app.freeze", "p", "freeze", "Freeze", hint=True,
-        tooltip="freeze or resume the view; gpuwatch keeps collecting"),
+        tooltip="freeze or resume the view; gpuwatch keeps collecting; in a recording: play or pause"),
     row("app.help", "question_mark,f1", "help", "Help", "show this page", hint=True),
     row("app.explain", "i", "explain", "Explain",
         tooltip="explain the alert, metric or column under the cursor; search the playbook"),
@@ -88,6 +94,7 @@ EVERYWHERE = [
         tooltip="save the screen as SVG and as text, in the working folder"),
     row("app.evidence", "ctrl+s", "evidence", "Evidence",
         tooltip="write the evidence bundle of the incident as one zip file, to hand over"),
+    row("app.record", "R", "record", "Record", "start or end a recording of this session, for gpuwatch open"),
     row("app.jobs", "J", "jobs", "Jobs",
         tooltip="the jobs: choose one, and every screen shows it alone"),
     row("app.columns", "C", "columns", "Columns",
@@ -97,6 +104,19 @@ EVERYWHERE = [
     row("app.retry", "ctrl+r", "retry", "Reconnect",
         tooltip="reconnect now to the node under the cursor, if it is lost"),
     row("app.suspend", "ctrl+z", "suspend_process", "Suspend", "suspend gpuwatch; fg resumes it"),
+]
+
+REPLAY = [
+    row("replay.back", "comma", "step(-1)", "Step back", "one interval back"),
+    row("replay.on", "full_stop", "step(1)", "Step", "one interval on", hint=True),
+    row("replay.slower", "less_than_sign", "speed(-1)", "Slower", "play slower, down to a quarter"),
+    row("replay.faster", "greater_than_sign", "speed(1)", "Faster", "play faster, up to 64 times", hint=True),
+    row("replay.incident.before", "left_curly_bracket", "jump_to_incident(-1)", "Previous incident",
+        "the moment at which the previous incident was first seen"),
+    row("replay.incident", "right_curly_bracket", "jump_to_incident(1)", "Next incident", hint=True,
+        tooltip="the moment at which the next incident was first seen"),
+    row("replay.time", "t", "go_to_time", "Time",
+        tooltip="go to a time: 12:03:11, -30s, +5m, 2026-03-01 12:03:11 (in the logs: in all panes)"),
 ]
 
 MOVES = [
@@ -226,6 +246,7 @@ TRAINING = [
 
 SECTIONS: list[tuple[str, list[Binding]]] = [
     ("On every screen", EVERYWHERE),
+    ("In a recording", REPLAY),
     ("Moving", [*MOVES, *PANES]),
     ("Fleet", FLEET),
     ("Node", NODE),
@@ -279,7 +300,7 @@ def bound_together() -> list[list[Binding]]:
     return [
         [*always, *some, *borrowed(title)]
         for title, some in SECTIONS
-        if title not in ("On every screen", "Moving")
+        if title not in ("On every screen", "In a recording", "Moving")
     ]
 
 

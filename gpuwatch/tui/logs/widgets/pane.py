@@ -33,8 +33,8 @@ from gpuwatch.tui.logs.widgets.line_painter import (
 )
 from gpuwatch.tui.logs.widgets.pane_header import header
 from gpuwatch.tui.logs.workspace.shown_rows import ShownLine, shown_lines
-from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
+from gpuwatch.tui.model.time_input import clock_text
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.line_view import LineView
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped

@@ -8,8 +8,8 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from gpuwatch.tui.logs.workspace.time_input import clock_text
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
+from gpuwatch.tui.model.time_input import clock_text
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import clean, fit

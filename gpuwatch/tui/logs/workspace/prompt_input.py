@@ -6,8 +6,8 @@ import re
 from typing import Literal, TypeAlias
 
 from gpuwatch.tui.logs.data.sources import ChoiceError, choose
-from gpuwatch.tui.logs.workspace.time_input import TimeError, time_typed
 from gpuwatch.tui.logs.workspace.workspace import LogWorkspace
+from gpuwatch.tui.model.time_input import TimeError, time_typed
 
 Purpose: TypeAlias = Literal["choose", "search", "filter", "time"]
 WRONG = (re.error, ChoiceError, TimeError)

@@ -1,0 +1,82 @@
+"""The recording of a running session: started and ended by a key, or for as long as a command runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpuwatch.link.recording.retention import Retention
+from gpuwatch.link.recording.schema import RecordingError
+from gpuwatch.link.recording.writer import RecordingWriter
+from gpuwatch.own_folders import make_own, state_folder
+from gpuwatch.session.session import Session
+
+
+class SessionRecording:
+    """One recording at a time. What the session's ring still holds stands at its beginning."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.writer: RecordingWriter | None = None
+        self._detach: Callable[[], None] = lambda: None
+
+    def start(self, path: Path, retention: Retention | None = None) -> None:
+        """Record into a file from now on.
+
+        Raises:
+            RecordingError: it cannot be written.
+        """
+        tee = self._session.keep_stream()
+        self.writer = RecordingWriter(path, self._session.plan, tee.nodes, retention)
+        self._detach = tee.attach(self.writer)
+
+    def close(self) -> None:
+        """End it, everything written."""
+        if self.writer is not None:
+            self._detach()
+            self.writer.close()
+            self.writer = None
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be written at present; empty: all is well."""
+        return "" if self.writer is None else self.writer.state.trouble
+
+    @property
+    def status(self) -> str:
+        """`recording: 3.4 MB`, or what is wrong; empty: nothing is recorded."""
+        if self.writer is None:
+            return ""
+        state = self.writer.state
+        return (
+            f"recording: {state.trouble}" if state.trouble else f"recording, {megabytes(state.written_bytes)}"
+        )
+
+    def toggle(self) -> str:
+        """Start or end it; returns a sentence with the file."""
+        if self.writer is not None:
+            path = self.writer.state.path
+            self.close()
+            return f"recorded into {path}"
+        try:
+            path = self._start_somewhere()
+        except (RecordingError, OSError) as error:
+            return f"not recorded: {error}"
+        return f"recording into {path}"
+
+    def _start_somewhere(self) -> Path:
+        name = time.strftime("gpuwatch-%Y%m%d-%H%M%S.gpw", time.localtime(self._session.clock.wall()))
+        try:
+            self.start(Path.cwd() / name)
+            return Path.cwd() / name
+        except RecordingError:
+            folder = state_folder()
+            make_own(folder)
+            self.start(folder / name)
+            return folder / name
+
+
+def megabytes(size: float) -> str:
+    """`3.4 MB`."""
+    return f"{size / 1e6:.1f} MB"

@@ -1,0 +1,86 @@
+"""The line of a replay: play or pause, speed, how much happened when, incidents, and where it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpuwatch.tui.model.replay import Replaying
+from gpuwatch.tui.toolkit.rows import Row
+from gpuwatch.tui.toolkit.styles import StyleSet
+
+_DENSITY = (" ▁▂▃▄▅▆▇█", " .:-=+*#@")
+"""Of a Unicode and of an ASCII terminal, none first."""
+_SIGNS = (("▶", "‖", "■"), (">", "|", "#"))
+"""Playing, paused, at the end."""
+MIN_COLUMNS = 10
+FRESH_S = 2.0
+"""The density of a recording that is still written is counted anew after so much recorded time."""
+
+
+class Timeline:
+    """Builds the line; keeps what it counted for a width."""
+
+    def __init__(self, replay: Replaying) -> None:
+        self._replay = replay
+        self._made_for: tuple[int, float] = (0, 0.0)
+        self._levels: Sequence[int] = ()
+        self._marks: dict[int, str] = {}
+
+    def row(self, look: StyleSet, width: int) -> Row:
+        """The line, `width` columns wide."""
+        replay = self._replay
+        first, last = replay.extent
+        sign = _SIGNS[not look.glyphs.braille][
+            0 if replay.playing and not replay.at_end else 1 + replay.at_end
+        ]
+        speed = f"{replay.speed:g}x"
+        left = f" {sign} {speed:<5} {clock(first)} "
+        damaged = f" {replay.damaged} damaged " if replay.damaged else ""
+        right = f" {clock(last)} {damaged}"
+        columns = width - len(left) - len(right)
+        if columns < MIN_COLUMNS:
+            return (Segment(left[: max(0, width)], look.strong),)
+        self._count(columns, first, last)
+        here = column_of(replay.position, first, last, columns)
+        return (Segment(left, look.strong), *self._cells(look, columns, here), Segment(right, look.dim))
+
+    def _cells(self, look: StyleSet, columns: int, here: int) -> list[Segment]:
+        steps = _DENSITY[not look.glyphs.braille]
+        cells = []
+        for column in range(columns):
+            severity = self._marks.get(column)
+            text = look.glyphs.severity.get(severity, "x") if severity else steps[self._levels[column]]
+            style = look.severity.get(severity, look.dim) if severity else look.dim
+            if column == here:
+                text = look.glyphs.cursor if text == " " else text
+                style = style + Style(reverse=True)
+            elif text == " ":
+                text = look.glyphs.rule if column < here else " "
+            cells.append(Segment(text, style))
+        return cells
+
+    def _count(self, columns: int, first: float, last: float) -> None:
+        if self._made_for[0] == columns and last - self._made_for[1] < FRESH_S:
+            return
+        self._made_for = columns, last
+        counts = self._replay.density(columns)
+        most = max([*counts, 1])
+        top = len(_DENSITY[0]) - 1
+        self._levels = [min(top, -(-count * top // most)) for count in counts]
+        moments = self._replay.incident_moments()
+        self._marks = {column_of(at, first, last, columns): severity for at, severity in moments}
+
+
+def column_of(at: float, first: float, last: float, columns: int) -> int:
+    """In which column a moment lies."""
+    share = (at - first) / (last - first) if last > first else 0.0
+    return min(columns - 1, max(0, int(share * columns)))
+
+
+def clock(at: float) -> str:
+    """`12:03:11`, local time."""
+    return time.strftime("%H:%M:%S", time.localtime(at))

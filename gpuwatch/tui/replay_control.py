@@ -1,0 +1,92 @@
+"""The keys that play a recording, and the one that makes a recording."""
+
+from __future__ import annotations
+
+from gpuwatch.tui.model.replay import RecordingSwitch, Replaying
+from gpuwatch.tui.navigation import Navigation
+
+REPLAY_ACTIONS = frozenset(("step", "speed", "jump_to_incident", "go_to_time"))
+AFTER_S = 0.5
+"""So long after an incident was first seen the one before it is the previous one."""
+
+
+class ReplayControl(Navigation):
+    """An app whose session may be a recording."""
+
+    recording: RecordingSwitch | None = None
+    """Starts and ends a recording of the session; None: it cannot be recorded."""
+
+    @property
+    def replay(self) -> Replaying | None:
+        """The recording that is played; None: the session is live."""
+        return self.view_state.replay
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without a recording its keys do nothing, and no line of hints shows them."""
+        if action in REPLAY_ACTIONS and self.replay is None:
+            return False
+        return super().check_action(action, parameters)
+
+    def action_freeze(self) -> None:
+        """Hold what is painted still, or catch up; of a recording: pause, or play."""
+        if self.replay is None:
+            self.view_state.toggle_freeze()
+        elif self.replay.playing and not self.replay.at_end:
+            self.replay.pause()
+        else:
+            self.replay.play()
+        self.pump()
+
+    def action_step(self, ticks: int) -> None:
+        """Stand still, so many ticks later or earlier."""
+        if self.replay is not None:
+            self.replay.pause()
+            self.replay.step(ticks * self.view_state.plan.interval_s)
+            self.pump()
+
+    def action_speed(self, steps: int) -> None:
+        """Play faster or slower."""
+        if self.replay is not None:
+            self.notify(f"speed {self.replay.change_speed(steps):g}x", timeout=2)
+            self.pump()
+
+    def action_jump_to_incident(self, direction: int) -> None:
+        """Go to the moment at which the next or the previous incident was first seen."""
+        replay = self.replay
+        if replay is None:
+            return
+        moments = [at for at, _ in replay.incident_moments()]
+        here = replay.position
+        if direction > 0:
+            found = next((at for at in moments if at > here), None)
+        else:
+            found = next((at for at in reversed(moments) if at < here - AFTER_S), None)
+        if found is None:
+            self.notify("no later incident" if direction > 0 else "no earlier incident", timeout=3)
+            return
+        replay.go_to(found)
+        self.pump()
+
+    def action_go_to_time(self) -> None:
+        """Ask for a time, and show it."""
+        from gpuwatch.tui.chrome.time_screen import TimeScreen  # noqa: PLC0415 - rarely needed
+
+        replay = self.replay
+        if replay is None:
+            return
+
+        def take(at: float | None) -> None:
+            if at is not None:
+                replay.go_to(at)
+                self.pump()
+
+        self.push_screen(TimeScreen(replay.position, replay.extent), take)
+
+    def action_record(self) -> None:
+        """Start or end a recording."""
+        if self.replay is not None:
+            self.notify("this is a recording already", timeout=3)
+        elif self.recording is None:
+            self.notify("this session cannot be recorded", timeout=3)
+        else:
+            self.notify(self.recording.toggle(), timeout=6)
