@@ -10,13 +10,27 @@ if TYPE_CHECKING:
     from .logs.rank_logging import log_process_group as log_process_group
     from .logs.rank_logging import setup_distributed_logging as setup_distributed_logging
     from .logs.rank_logging import setup_rank_logging as setup_rank_logging
+    from .tracing.communication import CommunicationProfiler as CommunicationProfiler
+    from .tracing.profiling import ProfilerSettings as ProfilerSettings
+    from .tracing.profiling import TrainingProfiler as TrainingProfiler
+    from .tracing.tracer import DistributedTracer as DistributedTracer
     from .tracker.tracker import TelemetryTracker as TelemetryTracker
+    from .training.gradients import gradient_report as gradient_report
     from .training.model_facts import model_memory_mb as model_memory_mb
     from .training.model_facts import parameter_table as parameter_table
+    from .writers.tensorboard import TensorBoardWriter as TensorBoardWriter
+    from .writers.wandb import WandbWriter as WandbWriter
 
 _HOMES = {
+    "CommunicationProfiler": "tracing.communication",
+    "DistributedTracer": "tracing.tracer",
+    "ProfilerSettings": "tracing.profiling",
     "TelemetrySettings": "base.settings",
     "TelemetryTracker": "tracker.tracker",
+    "TensorBoardWriter": "writers.tensorboard",
+    "TrainingProfiler": "tracing.profiling",
+    "WandbWriter": "writers.wandb",
+    "gradient_report": "training.gradients",
     "log_process_group": "logs.rank_logging",
     "model_memory_mb": "training.model_facts",
     "parameter_table": "training.model_facts",

@@ -42,10 +42,21 @@ def own_gpu(facts: RankFacts, env: Mapping[str, str] | None = None) -> OwnGpu | 
     return OwnGpu(library, handle, library.identity(handle)) if handle is not None else None
 
 
-def watched_gpus(facts: RankFacts, env: Mapping[str, str] | None = None) -> list[OwnGpu]:
-    """The GPUs that this rank reads: local rank 0 those of all ranks of its node, where it sees them.
+_own_index: dict[RankFacts, int | None] = {}
 
-    Where each rank sees its own alone (Slurm, one CUDA_VISIBLE_DEVICES each), every rank reads its own.
+
+def own_gpu_index(facts: RankFacts) -> int | None:
+    """The driver's index of this rank's GPU, asked once."""
+    if facts not in _own_index:
+        gpu = own_gpu(facts)
+        _own_index[facts] = None if gpu is None else gpu.identity.get("index")
+    return _own_index[facts]
+
+
+def watched_gpus(facts: RankFacts, env: Mapping[str, str] | None = None) -> list[OwnGpu]:
+    """The GPUs that this rank reads: its own, and as local rank 0 those of all ranks of its node.
+
+    Where each rank sees its own alone (Slurm, one CUDA_VISIBLE_DEVICES each), local rank 0 sees no others.
     """
     env = os.environ if env is None else env
     own = own_gpu(facts, env)
@@ -53,10 +64,8 @@ def watched_gpus(facts: RankFacts, env: Mapping[str, str] | None = None) -> list
         return []
     local_ranks = int(env.get("LOCAL_WORLD_SIZE", "") or 1)
     visible = _visible(own.library, env)
-    if len(visible) < local_ranks or local_ranks == 1:
+    if len(visible) < local_ranks or facts.local_rank != 0:
         return [own]
-    if facts.local_rank != 0:
-        return []
     handles = [_handle_of_place(own.library, place, env) for place in range(local_ranks)]
     return [OwnGpu(own.library, each, own.library.identity(each)) for each in handles if each is not None]
 

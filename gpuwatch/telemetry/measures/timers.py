@@ -64,7 +64,7 @@ class DeviceTimer(ContextDecorator):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:  # an event after a failed kernel would raise over the error that counts
-            self._events.pair(self._start, self._events.mark(), self._numbers)
+            self._events.pair(self._start, self._events.mark(), self._numbers.add)
 
     def _recreate_cm(self) -> DeviceTimer:
         return DeviceTimer(self._events, self._numbers)
@@ -75,7 +75,7 @@ class DeviceEvents:
 
     def __init__(self, new_event: Callable[[], Any], max_pending: int = MAX_PENDING_EVENTS) -> None:
         self._new_event = new_event
-        self._pending: deque[tuple[Any, Any, Distribution]] = deque()
+        self._pending: deque[tuple[Any, Any, Callable[[float], object]]] = deque()
         self._free: list[Any] = []
         self._max_pending = max_pending
 
@@ -85,21 +85,21 @@ class DeviceEvents:
         event.record()
         return event
 
-    def pair(self, start: Any, end: Any, numbers: Distribution) -> None:
-        """Read the time between two events later, and what is due now."""
-        self._pending.append((start, end, numbers))
+    def pair(self, start: Any, end: Any, take: Callable[[float], object]) -> None:
+        """Give `take` the seconds between two events later, and read what is due now."""
+        self._pending.append((start, end, take))
         self.drain(wait=len(self._pending) > self._max_pending, most=2)
 
     def drain(self, *, wait: bool = False, most: int | None = None) -> None:
         """Read the pairs that the GPU has passed; `wait` for the oldest, or for all where `most` is None."""
         while self._pending and (most is None or most > 0):
-            start, end, numbers = self._pending[0]
+            start, end, take = self._pending[0]
             try:
                 if wait:
                     end.synchronize()
                 elif not end.query():
                     return
-                numbers.add(start.elapsed_time(end) / 1e3)
+                take(start.elapsed_time(end) / 1e3)
             except (
                 RuntimeError
             ) as error:  # the GPU has failed: its times are lost, the script sees the error itself
@@ -142,6 +142,12 @@ class Timers:
     def add(self, name: str, seconds: float) -> None:
         """Take in a time that was measured elsewhere."""
         self.host.setdefault(name, Distribution()).add(seconds)
+
+    def clear(self) -> None:
+        """Forget all times, for example those of warm-up steps."""
+        self.settle()
+        self.host.clear()
+        self.device.clear()
 
     def settle(self) -> None:
         """Wait for the GPU times that are still open."""

@@ -40,6 +40,11 @@ class CommunicationCounts:
             if duration_s is not None:
                 sums[2] = (sums[2] or 0.0) + duration_s
 
+    def seconds(self) -> float:
+        """The time of all operations so far, as far as it is known."""
+        with self._lock:
+            return float(sum(sums[2] or 0.0 for sums in self._found.values()))
+
     def entries(self, step_seconds: float | None = None) -> list[dict[str, Any]]:
         """The `communication` list of a summary; `step_seconds` is the time of all steps of this rank."""
         with self._lock:
@@ -108,11 +113,14 @@ class GpuCounts:
         self._numbers: dict[Any, dict[str, Distribution]] = {}
         self._recent: dict[Any, Distribution] = {}
         self._energy: dict[Any, tuple[float, float]] = {}
+        self.newest: dict[Any, Mapping[str, Any]] = {}
+        """The newest reading by UUID, or by index where the driver states none."""
 
     def add(self, reading: Mapping[str, Any]) -> None:
         """Take a reading in; see `NvmlLibrary.reading` for its keys."""
         key = reading.get("uuid") or reading.get("index")
         with self._lock:
+            self.newest[key] = reading
             self._facts[key] = {
                 "node": self._node,
                 **{name: reading.get(name) for name in ("index", "uuid", "name", "memory_total_bytes")},

@@ -33,12 +33,27 @@ class SessionRecorder:
     """
 
     def __init__(
-        self, place: SessionPlace, facts: RankFacts, *, wall: Callable[[], float] = time.time
+        self,
+        place: SessionPlace,
+        facts: RankFacts,
+        *,
+        wall: Callable[[], float] = time.time,
+        before: SessionRecorder | None = None,
     ) -> None:
+        """Make a recorder; nothing is written before `start`.
+
+        Args:
+            place: Where the folder is.
+            facts: The rank.
+            wall: Unix seconds.
+            before: A recorder whose counts go on in this one.
+        """
         self.logs: SessionLogs | None = None
-        self.communication = CommunicationCounts(facts.rank)
-        self.gpus = GpuCounts(facts.host)
-        self.warnings = WarningCounts(facts.rank, wall)
+        self.communication: CommunicationCounts = (
+            before.communication if before else CommunicationCounts(facts.rank)
+        )
+        self.gpus: GpuCounts = before.gpus if before else GpuCounts(facts.host)
+        self.warnings: WarningCounts = before.warnings if before else WarningCounts(facts.rank, wall)
         self._place = place
         self._facts = facts
         self._wall = wall
@@ -87,8 +102,9 @@ class SessionRecorder:
             self._report(error)
 
     def update(self, known: Mapping[str, Any]) -> None:
-        """Add what became known: keys of the summary."""
+        """Add what became known: keys of the summary; of a configuration secrets are masked."""
         self._known.update(known)
+        self._known["configuration"] = mask_secrets(self._known.get("configuration") or {})
 
     def is_due(self) -> bool:
         """Whether the summary or part is to be written again."""

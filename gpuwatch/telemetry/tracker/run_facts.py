@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..base.json_files import as_mapping
 from ..base.ranks import RankFacts, loaded_torch, process_group
+from ..gpu.own_gpus import own_gpu_index
+from ..summaries.text import MIB
 from ..training.flops import peak_flops, transformer_flops_per_token
 from ..training.model_facts import model_facts
-from ..training.steps import Flops
+from ..training.steps import Flops, StepTotals
+from .rank_tracker import allocator_memory
 
 WRITER = "gpuwatch.telemetry 0.1.0"
 
@@ -80,6 +84,32 @@ class RunFacts:
                 parameters, self.layers, self.hidden_size, self.sequence_length
             )
         return Flops(per_token, self.peak_flops or own_peak_flops(), facts.world_size)
+
+
+TIMER_KEYS = ("count", "mean", "total", "min", "max")
+
+
+def rank_state(facts: RankFacts, totals: StepTotals, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """`timers` and `ranks` of a session's summary, from the summary of a rank."""
+    timers = {
+        name: {**{key: each.get(key) for key in TIMER_KEYS}, "kind": kind}
+        for part, kind in (("timers", "cpu"), ("cuda_timers", "cuda"))
+        for name, each in summary[part].items()
+    }
+    peak = (allocator_memory() or ({}, {}))[1].get("allocated")
+    rank = {
+        "rank": facts.rank,
+        "local_rank": facts.local_rank,
+        "node": facts.host,
+        "pid": facts.pid,
+        "gpu_index": own_gpu_index(facts),
+        "steps": totals.steps,
+        "step_time_mean_s": totals.times.mean,
+        "peak_memory_bytes": None if peak is None else round(peak * MIB),
+        "exit_code": None,
+        "log": None,
+    }
+    return {"timers": timers, "ranks": [rank]}
 
 
 def uses_cuda() -> bool:

@@ -21,9 +21,10 @@ from ..gpu.own_gpus import GpuSampler, watched_gpus
 from ..session.place import SessionPlace
 from ..session.recorder import SessionRecorder, status_of
 from ..training.steps import Flops, StepTotals, StepValues
+from ..writers.metric_tags import MetricWriter
+from .metric_outputs import MetricOutputs
 from .model_checks import ModelChecks
-from .rank_tracker import allocator_memory
-from .run_facts import RunFacts
+from .run_facts import RunFacts, rank_state
 from .step_log import StepLog
 
 MAX_EVALUATIONS = 1000
@@ -63,6 +64,7 @@ class TelemetryTracker(ModelChecks):
         self._log: StepLog | None = None
         self._sampler: GpuSampler | None = None
         self._metrics: dict[str, Any] = {}
+        self._outputs = MetricOutputs()
         self._step_began = self._microstep_began = self._began
         self._paused_s = 0.0
         self._evaluations: list[dict[str, Any]] = []
@@ -88,7 +90,7 @@ class TelemetryTracker(ModelChecks):
             return
         self.facts = identify()  # a process group may have come since
         place = SessionPlace(self._logs_dir if self.is_collecting else None, self.facts)
-        self.recorder = SessionRecorder(place, self.facts)
+        self.recorder = SessionRecorder(place, self.facts, before=self.recorder)
         self.totals = StepTotals(run.data_parallel_size or self.facts.world_size)
         self.total_steps, self.flops = run.total_steps, run.flops(self.facts)
         known = run.known(self.facts, self.settings.run_name)
@@ -98,6 +100,9 @@ class TelemetryTracker(ModelChecks):
         known["gpus"] = [{"node": self.facts.host, **gpu.reading()} for gpu in gpus]
         if self.is_collecting:
             self.recorder.start(known)
+            self._outputs.open(
+                self.settings, self._files.folder if self._files else None, known["configuration"]
+            )
         self._log = StepLog(self.recorder, self.facts, self.settings, self._rank_logger())
         self._log.opened(process_group())
         self._sampler = GpuSampler(gpus, self.settings.gpu_snapshot_interval, self._log.gpu)
@@ -156,14 +161,29 @@ class TelemetryTracker(ModelChecks):
         elif self.recorder.is_due():
             self._write()
 
-    def log_step(self) -> None:
-        """Log the newest step now, whatever the interval says."""
-        if self._log is None or self.totals.last is None:
-            return
+    def log_step(self, **values: Any) -> dict[str, float | None]:
+        """Log the newest step now, whatever the interval says; the numbers of its line.
+
+        Args:
+            values: What became known since: `loss`, `learning_rate`, `grad_norm`, `epoch`.
+
+        Raises:
+            AttributeError: a step has no such value.
+        """
+        last = self.totals.last
+        if self._log is None or last is None:
+            return {}
+        for name, value in values.items():
+            if not hasattr(last, name):
+                raise AttributeError(f"a step has no {name!r}")
+            if value is not None:
+                setattr(last, name, as_number(value))
         line = self._log.step(self.totals, self.flops, self.total_steps)
         self._metrics.update({name: value for name, value in line.items() if value is not None})
         if self.settings.track_gpu_temperature:
             self.record_gpu_temperature()
+        self._outputs.step(last.step, line, self.recorder, self.facts)
+        return line
 
     def microstep(self) -> None:
         """End a micro-step of gradient accumulation: the timer `microsteps`."""
@@ -186,9 +206,29 @@ class TelemetryTracker(ModelChecks):
         try:
             yield
         finally:
-            spent = self._clock() - began
-            self._paused_s += spent
-            self._timers.add(name, spent)
+            self.leave_out(name, self._clock() - began)
+
+    def leave_out(self, name: str, seconds: float) -> None:
+        """Take so many of the seconds since the last step out of the time of the next one."""
+        self._paused_s += seconds
+        self._timers.add(name, seconds)
+
+    def add_writer(self, writer: MetricWriter) -> None:
+        """Write the metrics of logged steps there, too; see `TensorBoardWriter`."""
+        self._outputs.add(writer)
+
+    def log_parameters(self, model: Any) -> None:
+        """Write the distributions of a model's parameters to the writers: `Params/<name>`."""
+        self._outputs.parameters(self.totals.last.step if self.totals.last else 0, model)
+
+    def reset_timers(self) -> None:
+        """Forget the times of all timers, for example those of warm-up steps."""
+        self._timers.clear()
+
+    def overall_mfu(self) -> float | None:
+        """MFU over all the time since the start (0 to 1), evaluation and checkpoints included."""
+        overall = self.totals.summary(self._clock() - self._began, self.flops)["mfu_overall"]
+        return None if overall is None else float(overall)
 
     def evaluation(self, results: Mapping[str, Any], step: int | None = None) -> None:
         """Log the results of an evaluation."""
@@ -202,6 +242,7 @@ class TelemetryTracker(ModelChecks):
         self.recorder.update({"evaluation": known, "evaluations": self._evaluations})
         if self._log is not None:
             self._log.evaluation(known)
+        self._outputs.evaluation(step or 0, known)
 
     def communication(
         self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
@@ -235,6 +276,7 @@ class TelemetryTracker(ModelChecks):
         if self._log is not None:
             self._log.flush_communication()
             self.recorder.finish(status, self._known(), error)
+        self._outputs.close()
         self.save(self._metrics)
         is_gathering = self.settings.collect_telemetry_for_all_ranks and self._files is not None
         if is_gathering and status == "completed" and not is_alone:
@@ -263,27 +305,7 @@ class TelemetryTracker(ModelChecks):
         """What the summary gets of this rank as of now."""
         elapsed = self._clock() - self._began
         known = self.totals.summary(elapsed, self.flops)
-        peak = (allocator_memory() or ({}, {}))[1].get("allocated")
-        summary = self.get_summary()
-        kinds = (("timers", "cpu"), ("cuda_timers", "cuda"))
-        keys = ("count", "mean", "total", "min", "max")
-        known["timers"] = {
-            name: {**{key: each.get(key) for key in keys}, "kind": kind}
-            for part, kind in kinds
-            for name, each in summary[part].items()
-        }
-        known["ranks"] = [{
-            "rank": self.facts.rank,
-            "local_rank": self.facts.local_rank,
-            "node": self.facts.host,
-            "pid": self.facts.pid,
-            "gpu_index": self._gpu.identity.get("index") if self._gpu else None,
-            "steps": self.totals.steps,
-            "step_time_mean_s": self.totals.times.mean,
-            "peak_memory_bytes": None if peak is None else round(peak * 2**20),
-            "exit_code": None,
-            "log": None,
-        }]  # fmt: skip
+        known.update(rank_state(self.facts, self.totals, self.get_summary()))
         return {**known, "duration_s": elapsed, "step_seconds": self.totals.all.seconds}
 
 

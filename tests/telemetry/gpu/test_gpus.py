@@ -77,7 +77,7 @@ def test_local_rank_0_watches_the_gpus_of_its_node(nvml: FakeNvml) -> None:
     nvml.set()
     env = {"LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "4"}
     assert read(nvml, WATCHED, **env, LOCAL_RANK="0") == [0, 1, 2, 3]
-    assert read(nvml, WATCHED, **env, LOCAL_RANK="1") == []
+    assert read(nvml, WATCHED, **env, LOCAL_RANK="1") == [1]
     assert read(nvml, WATCHED, **env, LOCAL_RANK="1", CUDA_VISIBLE_DEVICES="3") == [3]
 
 

@@ -1,0 +1,1 @@
+"""Callbacks of trainers: HF Trainer, Lightning, Accelerate; each module imports its framework."""

@@ -1,0 +1,82 @@
+"""`AccelerateTelemetry`: a tracker for `Accelerator(log_with=...)` of Hugging Face Accelerate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from accelerate.tracking import GeneralTracker
+
+from ..base.json_files import as_number
+from ..base.settings import TelemetrySettings
+from ..tracker.tracker import TelemetryTracker
+
+STEP_VALUES: Mapping[str, str] = {
+    "loss": "loss", "train_loss": "loss", "train/loss": "loss", "lr": "learning_rate",
+    "learning_rate": "learning_rate", "train/learning_rate": "learning_rate", "grad_norm": "grad_norm",
+    "samples": "samples", "tokens": "tokens", "epoch": "epoch",
+}  # fmt: skip
+"""Names in `accelerator.log(...)` that a step has; others are of an evaluation."""
+
+
+class AccelerateTelemetry(GeneralTracker):  # type: ignore[misc]
+    """Each `accelerator.log({"loss": ...}, step=N)` ends a step, `end_training()` the session.
+
+    Accelerate calls trackers on the main process only. `tracker` is the `TelemetryTracker`: its timers work
+    on every rank.
+    """
+
+    name = "gpuwatch"
+    requires_logging_directory = False
+    main_process_only = True
+
+    def __init__(
+        self,
+        settings: TelemetrySettings | None = None,
+        *,
+        output_dir: str | None = None,
+        logs_dir: str | None = "logs",
+        **facts: Any,
+    ) -> None:
+        """Make a tracker.
+
+        Args:
+            settings: What is collected.
+            output_dir: Where the `telemetry_callback_*` files go.
+            logs_dir: Where session folders are made; None: none.
+            facts: The fields of `RunFacts`: `total_steps`, `model_name`, ...
+        """
+        super().__init__()
+        self._telemetry = TelemetryTracker(settings, output_dir=output_dir, logs_dir=logs_dir)
+        self._facts = facts
+
+    @property
+    def tracker(self) -> TelemetryTracker:
+        """The tracker."""
+        return self._telemetry
+
+    def start(self) -> None:
+        """Open the session; `accelerator.init_trackers` calls it."""
+        self._telemetry.start(**self._facts)
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        """Keep the configuration."""
+        self._telemetry.recorder.update({"configuration": values})
+
+    def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
+        """End a step, or log an evaluation."""
+        if any(name in STEP_VALUES for name in values):
+            known = {STEP_VALUES[name]: value for name, value in values.items() if name in STEP_VALUES}
+            others = {name: value for name, value in values.items() if name not in STEP_VALUES}
+            self._telemetry.step(
+                step, **known, **{name.replace("/", "_"): value for name, value in others.items()}
+            )
+            return
+        numbers = {name: as_number(value) for name, value in values.items()}
+        self._telemetry.evaluation(
+            {name: value for name, value in numbers.items() if value is not None}, step
+        )
+
+    def finish(self) -> None:
+        """End the session."""
+        self._telemetry.finish()

@@ -1,0 +1,151 @@
+"""`TelemetryCallback` for the Trainer of Hugging Face transformers and what is built on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import TrainerCallback
+
+from ..base.settings import TelemetrySettings
+from ..summaries.files import timer_metrics
+from ..tracker.tracker import TelemetryTracker
+
+
+class TelemetryCallback(TrainerCallback):  # type: ignore[misc]
+    """Times steps, micro-steps and epochs, and keeps the training in a session folder.
+
+    `trainer.add_callback(TelemetryCallback())` is enough; `add_telemetry(trainer)` puts it before the
+    reporters of the Trainer, so that TensorBoard and W&B get its metrics, too.
+    """
+
+    def __init__(
+        self,
+        settings: TelemetrySettings | None = None,
+        *,
+        output_dir: str | None = None,
+        logs_dir: str | None = "logs",
+        **options: Any,
+    ) -> None:
+        """Make a callback.
+
+        Args:
+            settings: What is collected.
+            output_dir: Where the `telemetry_callback_*` files go.
+            logs_dir: Where session folders are made; None: none.
+            options: Fields of `TelemetrySettings`, in its place: `track_gpu_temperature=True`.
+        """
+        chosen = settings or TelemetrySettings(**options)
+        chosen.logging_strategy = "no"  # the Trainer says when a step is logged
+        self.settings = chosen
+        self.tracker = TelemetryTracker(chosen, output_dir=output_dir, logs_dir=logs_dir)
+        self._tokens_seen = 0.0
+        self._first_step = 0
+        self._mark = 0.0
+        self._epoch: Any = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Open the session."""
+        model = kwargs.get("model")
+        if self.settings.world_process_zero_only is None:
+            self.settings.world_process_zero_only = False  # each rank keeps its part of the session
+        precision = "bf16" if args.bf16 else "fp16" if args.fp16 else "no"
+        self.tracker.start(
+            model,
+            total_steps=state.max_steps,
+            configuration=args.to_dict(),
+            mixed_precision=precision,
+            per_device_batch_size=args.per_device_train_batch_size,
+            gradient_accumulation_steps=args.gradient_accumulation_steps,
+            global_batch_size=args.train_batch_size * args.gradient_accumulation_steps * args.world_size,
+        )
+        self._first_step = state.global_step
+        self._mark = time.perf_counter()
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Time an epoch."""
+        self._epoch = self.tracker.timer("epochs")
+        self._epoch.__enter__()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End the time of an epoch."""
+        if self._epoch is not None:
+            self._epoch.__exit__(None, None, None)
+            self._epoch = None
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End a micro-step of gradient accumulation."""
+        self.tracker.microstep()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End a step."""
+        self.tracker.microstep()
+        seen = float(getattr(state, "num_input_tokens_seen", 0) or 0)
+        tokens = (seen - self._tokens_seen) / args.world_size if seen > self._tokens_seen else None
+        self._tokens_seen = max(seen, self._tokens_seen)
+        samples = args.train_batch_size * args.gradient_accumulation_steps
+        self.tracker.step(state.global_step, samples=samples, tokens=tokens, epoch=state.epoch)
+        self._mark = time.perf_counter()
+        if state.global_step - self._first_step == self.settings.skip_first_steps:
+            self.tracker.reset_timers()
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        """Log the newest step with what the Trainer tells of it, and add to its metrics."""
+        if logs is None or "loss" not in logs:
+            return
+        line = self.tracker.log_step(
+            loss=logs.get("loss"),
+            learning_rate=logs.get("learning_rate"),
+            grad_norm=logs.get("grad_norm"),
+            epoch=logs.get("epoch"),
+        )
+        logs.update(self._added(line))
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        """Log the results, and leave the evaluation out of the step time."""
+        self._leave_out("evaluation")
+        if metrics:
+            self.tracker.evaluation(metrics, state.global_step)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Leave the checkpoint out of the step time."""
+        self._leave_out("checkpoint")
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End the session; with `collect_telemetry_for_all_ranks` the ranks gather here."""
+        self.tracker.finish()
+
+    def _leave_out(self, name: str) -> None:
+        now = time.perf_counter()
+        self.tracker.leave_out(name, now - self._mark)
+        self._mark = now
+
+    def _added(self, line: Mapping[str, Any]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if self.settings.include_performance_metrics:
+            names = {
+                "tokens_per_s": "tokens_per_second",
+                "samples_per_s": "samples_per_second",
+                "mfu": "train_step_mfu",
+            }
+            found.update({name: line[key] for key, name in names.items() if line.get(key) is not None})
+            overall = self.tracker.overall_mfu()
+            if overall is not None:
+                found["train_mfu"] = overall
+        if self.settings.include_timer_metrics:
+            found.update(timer_metrics(self.tracker.get_summary(), self.tracker.facts.rank))
+        return found
+
+
+def add_telemetry(
+    trainer: Any, callback: TelemetryCallback | None = None, **options: Any
+) -> TelemetryCallback:
+    """Put a callback before all others of a Trainer: its reporters see the metrics that it adds."""
+    callback = callback or TelemetryCallback(**options)
+    trainer.callback_handler.callbacks.insert(0, callback)
+    return callback

@@ -1,0 +1,207 @@
+"""`CommunicationProfiler`: how much the ranks send, how long it takes, and at which bandwidth."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Callable
+
+from ..base.ranks import distributed, identify, loaded_torch
+from ..measures.timers import DeviceEvents
+from ..session.counts import CommunicationCounts
+
+GRADIENT_SYNC = "gradient_sync"
+OPERATIONS = (
+    "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
+    "broadcast", "reduce", "all_to_all", "all_to_all_single", "gather", "scatter", "send", "recv", "barrier",
+)  # fmt: skip
+"""Functions of torch.distributed that `attach` measures."""
+
+
+@dataclass(frozen=True)
+class CommunicationStats:
+    """What was measured on this rank."""
+
+    rank: int
+    operations: list[dict[str, Any]]
+    """One an operation: `operation`, `count`, `bytes_total`, `bytes_avg`, `time_total_s`, `time_avg_s`,
+    `bandwidth_avg_bps`; None where nothing states it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statistics as JSON types, with the sums of all operations."""
+        sums = {
+            key: sum(each[key] for each in self.operations if each[key] is not None)
+            for key in ("count", "bytes_total", "time_total_s")
+        }
+        return {
+            "rank": self.rank,
+            **sums,
+            "operations": {each["operation"]: each for each in self.operations},
+        }
+
+
+class CommunicationProfiler:
+    """Measures communication in a block: `with CommunicationProfiler(tracker) as profiler:`.
+
+    In the block the functions of `torch.distributed` are measured; the gradient synchronization of DDP, which
+    does not go through them, after `watch(ddp_model)`. On GPUs events of the stream measure the time, and the
+    host does not wait. Operations with `async_op=True` are counted without a time.
+    """
+
+    def __init__(self, tracker: Any = None, *, enabled: bool = True, announce: bool = False) -> None:
+        """Make a profiler.
+
+        Args:
+            tracker: A `TelemetryTracker`, which logs what is measured and keeps it in the session.
+            enabled: False: measure nothing, at no cost.
+            announce: Log each operation's begin and end at DEBUG, so that a rank that hangs in one is found.
+        """
+        self.enabled = enabled
+        self._facts = identify()
+        self._counts = CommunicationCounts(self._facts.rank)
+        self._tracker = tracker
+        self._logger = logging.getLogger(f"rank_{self._facts.rank}.multigpu") if announce else None
+        self._replaced: dict[str, Any] = {}
+        self._events: DeviceEvents | None = None
+
+    def add(
+        self, operation: str, size_bytes: float | None = None, duration_s: float | None = None, count: int = 1
+    ) -> None:
+        """Take an operation in that was measured elsewhere."""
+        self._counts.add(operation, size_bytes, duration_s, count)
+        if self._tracker is not None:
+            self._tracker.communication(operation, size_bytes, duration_s, count)
+
+    @contextlib.contextmanager
+    def measure(self, operation: str, size_bytes: float | None = None) -> Iterator[None]:
+        """Measure a block that communicates."""
+        if not self.enabled:
+            yield
+            return
+        self._announce("Starting %s", operation)
+        if self._uses_cuda():
+            start = self._device_events().mark()
+            yield
+            self._end_on_device(start, operation, size_bytes)
+        else:
+            began = time.perf_counter()
+            yield
+            self.add(operation, size_bytes, time.perf_counter() - began)
+        self._announce("%s complete", operation)
+
+    def watch(self, ddp_model: Any) -> None:
+        """Measure the gradient synchronization of a DistributedDataParallel module; it averages as without.
+
+        It takes the place of the module's communication hook, of which there is one.
+        """
+        if self.enabled:
+            state = (self, ddp_model.process_group)
+            hook = lambda state, bucket: gradient_hook(state, bucket)  # noqa: E731, PLW0108 - torch refuses annotations
+            ddp_model.register_comm_hook(state, hook)
+
+    def attach(self) -> None:
+        """Measure the functions of torch.distributed from now on."""
+        torch = loaded_torch()
+        dist = getattr(torch, "distributed", None)
+        if not self.enabled or dist is None or self._replaced:
+            return
+        for name in OPERATIONS:
+            function = getattr(dist, name, None)
+            if function is not None:
+                self._replaced[name] = function
+                setattr(dist, name, self._measured(name, function))
+
+    def detach(self) -> None:
+        """Put the functions of torch.distributed back."""
+        dist = getattr(loaded_torch(), "distributed", None)
+        while self._replaced:
+            name, function = self._replaced.popitem()
+            setattr(dist, name, function)
+
+    def unmeasured(self, name: str) -> Callable[..., Any]:
+        """The function of torch.distributed itself."""
+        function: Callable[..., Any] = self._replaced.get(name) or getattr(loaded_torch().distributed, name)
+        return function
+
+    def get_stats(self) -> CommunicationStats:
+        """What was measured so far."""
+        if self._events is not None:
+            self._events.drain(wait=True)
+        return CommunicationStats(self._facts.rank, self._counts.entries())
+
+    def __enter__(self) -> CommunicationProfiler:
+        self.attach()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.detach()
+
+    def _measured(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            size = bytes_of((*arguments, *options.values()))
+            if options.get("async_op"):
+                self.add(name, size)
+                return function(*arguments, **options)
+            with self.measure(name, size):
+                return function(*arguments, **options)
+
+        return call
+
+    def begin_device_time(self) -> Any:
+        """An event on the current stream where the ranks communicate on GPUs, else the host's clock."""
+        return self._device_events().mark() if self._uses_cuda() else time.perf_counter()
+
+    def end_device_time(self, begun: Any, operation: str, size_bytes: float | None) -> None:
+        """Take an operation in that began with `begin_device_time`."""
+        if isinstance(begun, float):
+            self.add(operation, size_bytes, time.perf_counter() - begun)
+        else:
+            self._end_on_device(begun, operation, size_bytes)
+
+    def _end_on_device(self, start: Any, operation: str, size_bytes: float | None) -> None:
+        events = self._device_events()
+        events.pair(start, events.mark(), lambda seconds: self.add(operation, size_bytes, seconds))
+
+    def _uses_cuda(self) -> bool:
+        dist, torch = distributed(), loaded_torch()
+        return dist is not None and torch.cuda.is_available() and "nccl" in str(dist.get_backend())
+
+    def _device_events(self) -> DeviceEvents:
+        if self._events is None:
+            torch = loaded_torch()
+            self._events = DeviceEvents(lambda: torch.cuda.Event(enable_timing=True))
+        return self._events
+
+    def _announce(self, text: str, operation: str) -> None:
+        if self._logger is not None:
+            self._logger.debug(f"Rank %d: {text}", self._facts.rank, operation)
+
+
+def gradient_hook(state: tuple[CommunicationProfiler, Any], bucket: Any) -> Any:
+    """DDP's own averaging of one bucket of gradients, measured; `state` has the profiler and the group."""
+    profiler, group = state
+    gradients = bucket.buffer()
+    size = float(gradients.numel() * gradients.element_size())
+    begun = profiler.begin_device_time()
+    gradients.div_(loaded_torch().distributed.get_world_size(group))
+    all_reduce = profiler.unmeasured("all_reduce")
+
+    def done(reduced: Any) -> Any:
+        profiler.end_device_time(begun, GRADIENT_SYNC, size)
+        return reduced.value()[0]
+
+    return all_reduce(gradients, group=group, async_op=True).get_future().then(done)
+
+
+def bytes_of(values: Any) -> float | None:
+    """Bytes of the first tensor, or list of tensors, among the arguments of a call; None: there is none."""
+    for value in values:
+        tensors = value if isinstance(value, (list, tuple)) else [value]
+        if tensors and all(hasattr(each, "element_size") for each in tensors):
+            return float(sum(each.numel() * each.element_size() for each in tensors))
+    return None

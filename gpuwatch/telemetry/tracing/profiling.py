@@ -1,0 +1,201 @@
+"""`TrainingProfiler`: torch.profiler with the settings of a configuration, a table and a time breakdown."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Callable
+
+from ..base.ranks import identify, loaded_torch
+
+COMMUNICATION = re.compile(
+    r"nccl|gloo|c10d::|all_?reduce|all_?gather|reduce_?scatter|broadcast_|all_?to_?all", re.IGNORECASE
+)
+COMPUTATION = re.compile(
+    r"gemm|matmul|conv|aten::(?:mm|bmm|addmm|linear|baddbmm)\b|attention|cutlass|triton", re.IGNORECASE
+)
+ANNOTATION = re.compile(r"^ProfilerStep|^Optimizer\.|^DistributedDataParallel\.")
+"""Ranges around operations: their time is that of the operations inside."""
+TABLE_ROWS = 20
+HIGH_OVERHEAD = 0.3
+"""Communication over computation, above which the training waits for the network."""
+
+
+@dataclass
+class ProfilerSettings:
+    """The switches of torch.profiler and its schedule, under the names of training configurations."""
+
+    enable_cpu_profiling: bool = True
+    enable_cuda_profiling: bool = True
+    profile_memory: bool = False
+    record_shapes: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    save_dir: str = "log"
+    """Below it each rank has its folder: `log/rank_0`."""
+    enable_schedule: bool = True
+    """False: all steps of the block are recorded."""
+    skip_first: int = 5
+    wait: int = 1
+    warmup: int = 1
+    active: int = 3
+    repeat: int = 2
+
+    @classmethod
+    def from_mapping(cls, configuration: Mapping[str, Any]) -> ProfilerSettings:
+        """Take the known names out of a configuration and its sections."""
+        names = {field.name for field in fields(cls)}
+        found: dict[str, Any] = {}
+        waiting = [configuration]
+        while waiting:
+            section = waiting.pop()
+            found.update({name: section[name] for name in names & set(section)})
+            inner = (section.get(name) for name in ("training", "profiler", "schedule"))
+            waiting += [each for each in inner if isinstance(each, Mapping)]
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class TimeBreakdown:
+    """Device time, or where no device was used CPU time, of the profiled steps, in ms."""
+
+    computation_ms: float
+    communication_ms: float
+    other_ms: float
+
+    @property
+    def communication_share(self) -> float | None:
+        """Of all of it, 0 to 1."""
+        total = self.computation_ms + self.communication_ms + self.other_ms
+        return self.communication_ms / total if total else None
+
+    @property
+    def overhead(self) -> float | None:
+        """Communication over computation."""
+        return self.communication_ms / self.computation_ms if self.computation_ms else None
+
+    def line(self, step: int) -> str:
+        """The log line, which progress dialects read as the timers of a step."""
+        parts = (("computation", self.computation_ms), ("communication", self.communication_ms))
+        text = " | ".join(f"{name}: {value:.3f} ms" for name, value in (*parts, ("other", self.other_ms)))
+        return f"Profiler | step {step} | {text}"
+
+
+def time_breakdown(events: Iterable[Any]) -> TimeBreakdown:
+    """Sort the averages of a profile by the names of its operations."""
+    listed = [event for event in events if not ANNOTATION.search(event.key)]
+    times = [_device_us(event) for event in listed]
+    if not any(times):
+        times = [float(event.self_cpu_time_total) for event in listed]
+    sums = {"communication": 0.0, "computation": 0.0, "other": 0.0}
+    for event, microseconds in zip(listed, times):
+        kind = "other"
+        if COMMUNICATION.search(event.key):
+            kind = "communication"
+        elif COMPUTATION.search(event.key):
+            kind = "computation"
+        sums[kind] += microseconds / 1e3
+    return TimeBreakdown(sums["computation"], sums["communication"], sums["other"])
+
+
+def _device_us(event: Any) -> float:
+    """Named after CUDA before torch 2.4."""
+    value = getattr(event, "self_device_time_total", None)
+    return float(getattr(event, "self_cuda_time_total", 0.0) if value is None else value)
+
+
+class TrainingProfiler:
+    """A block that torch.profiler records; call `step` after each training step.
+
+    At the end of every cycle the trace is written to `save_dir/rank_N`, and the breakdown is logged.
+    """
+
+    def __init__(
+        self,
+        settings: ProfilerSettings | None = None,
+        *,
+        logger: logging.Logger | None = None,
+        enabled: bool = True,
+    ) -> None:
+        self.settings = settings or ProfilerSettings()
+        self.enabled = enabled
+        self.rank = identify().rank
+        self.steps = 0
+        self.breakdown: TimeBreakdown | None = None
+        """Of the newest cycle."""
+        self.traces: list[Path] = []
+        """Files of this rank."""
+        self._logger = logger or logging.getLogger(f"rank_{self.rank}")
+        self._profile: Any = None
+        self._table = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where the traces of this rank are."""
+        return Path(self.settings.save_dir) / f"rank_{self.rank}"
+
+    def step(self) -> None:
+        """End a training step."""
+        self.steps += 1
+        if self._profile is not None:
+            self._profile.step()
+
+    def table(self) -> str:
+        """`key_averages().table` of the newest cycle, by the time on the device, else on the CPU."""
+        return self._table
+
+    def __enter__(self) -> TrainingProfiler:
+        if self.enabled:
+            self._profile = self._made()
+            self._profile.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._profile is not None:
+            self._profile.__exit__(*exc)
+            self._profile = None
+
+    def _made(self) -> Any:
+        torch = loaded_torch()
+        if torch is None:
+            raise RuntimeError("TrainingProfiler needs torch: import it before")
+        from torch import profiler  # noqa: PLC0415 - torch is optional
+
+        chosen = self.settings
+        activities = [profiler.ProfilerActivity.CPU] if chosen.enable_cpu_profiling else []
+        if chosen.enable_cuda_profiling and torch.cuda.is_available():
+            activities.append(profiler.ProfilerActivity.CUDA)
+        schedule: Callable[[int], Any] | None = None
+        if chosen.enable_schedule:
+            names = ("skip_first", "wait", "warmup", "active", "repeat")
+            schedule = profiler.schedule(**{name: getattr(chosen, name) for name in names})
+        names = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+        switches = {name: getattr(chosen, name) for name in names}
+        return profiler.profile(
+            activities=activities, schedule=schedule, on_trace_ready=self._ready, **switches
+        )
+
+    def _ready(self, profile: Any) -> None:
+        """Write the trace of a cycle; a full disk costs the trace only."""
+        events = profile.key_averages()
+        self.breakdown = time_breakdown(events)
+        on_device = any(_device_us(event) for event in events)
+        order = "self_cuda_time_total" if on_device else "self_cpu_time_total"
+        self._table = events.table(sort_by=order, row_limit=TABLE_ROWS)
+        self._logger.info("%s", self.breakdown.line(self.steps))
+        overhead = self.breakdown.overhead
+        if overhead is not None and overhead > HIGH_OVERHEAD:
+            remedy = "larger batches amortize it, overlap hides it, fewer tensor-parallel ranks avoid it"
+            self._logger.warning("High communication overhead: %.2fx computation; %s", overhead, remedy)
+        path = self.folder / f"{identify().host}_{os.getpid()}.{self.steps}.pt.trace.json"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            profile.export_chrome_trace(str(path))
+            self.traces.append(path)
+        except (OSError, RuntimeError) as error:
+            self._logger.warning("the trace cannot be written: %s", error)

@@ -1,0 +1,48 @@
+"""The names of metrics in TensorBoard and W&B, and what a writer of them has to offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+TAGS: Mapping[str, str] = {
+    "loss": "Loss/train",
+    "learning_rate": "Train/learning_rate",
+    "grad_norm": "Train/grad_norm",
+    "epoch": "Train/epoch",
+    "step_time_s": "Time/step",
+    "steps_per_s": "Throughput/steps_per_s",
+    "samples_per_s": "Throughput/samples_per_s",
+    "tokens_per_s": "Throughput/tokens_per_s",
+    "mfu": "Throughput/mfu",
+    "communication_s": "Communication/time",
+    "utilization_pct": "GPU/utilization",
+    "memory_pct": "GPU/memory",
+    "temperature_c": "GPU/temperature",
+    "power_w": "GPU/power",
+}
+"""Value of a step or of the rank's GPU -> tag; `Communication/time` is in s since the last logged step."""
+
+
+class MetricWriter(Protocol):
+    """Where a tracker writes the metrics of its logged steps."""
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Write numbers by tag."""
+
+    def parameters(self, step: int, model: Any) -> None:
+        """Write the distributions of a model's parameters under `Params/<name>`."""
+
+    def close(self) -> None:
+        """Write what is left."""
+
+
+def tagged(values: Mapping[str, Any]) -> dict[str, float]:
+    """The known values under their tags."""
+    return {tag: float(values[name]) for name, tag in TAGS.items() if values.get(name) is not None}
+
+
+def tagged_evaluation(results: Mapping[str, float]) -> dict[str, float]:
+    """`eval_loss` as `Loss/eval`, all others below `Eval/`."""
+    found = {f"Eval/{name}": value for name, value in results.items() if name != "eval_loss"}
+    return {**found, **({"Loss/eval": results["eval_loss"]} if "eval_loss" in results else {})}

@@ -1,0 +1,1 @@
+"""The callbacks and writers with the real libraries."""
