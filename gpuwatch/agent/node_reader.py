@@ -8,6 +8,7 @@ from .host import host_reader, machine
 from .host.addresses import own_addresses
 from .kernel import kernel_log
 from .processes import process_reader
+from .processes.ended_ranks import EndedRanks
 from .processes.gpu_holders import Holders
 
 TYPE_CHECKING = False
@@ -44,6 +45,7 @@ class NodeReader(Reader):
         self._host = host_reader.HostReader(proc=settings.proc, sys=settings.sys)
         scan_s = min(process_reader.SCAN_EVERY_S, 0.9 * settings.medium_s)
         self._processes = process_reader.ProcessReader(proc=settings.proc, scan_every_s=scan_s)
+        self._ended = EndedRanks(events.append, settings.proc)
         self._log = None  # type: kernel_log.KernelLog | None
         self._processes_due = 0.0
         self._addresses_due = 0.0
@@ -69,5 +71,6 @@ class NodeReader(Reader):
         if tick > 1 and now >= self._processes_due:
             self._processes_due = now + self._settings.medium_s
             rows, truncated = self._processes.read(self.holders.by_pid())
+            self._ended.watch(rows)
             known = self._processes
             self.found.append(("ranks", (rows, truncated, known.partial, known.launchers)))

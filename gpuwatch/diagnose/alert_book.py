@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
 
 from msgspec import structs
@@ -32,6 +32,7 @@ from gpuwatch.diagnose.model.incident import HangCheck, Incident, IncidentNote, 
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint, checkpoints
 from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.diagnose.outcomes import Outcomes
+from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, EarlierJobsWatch
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
@@ -81,6 +82,7 @@ class AlertBook:
         self._end_order = EndOrderWatch()
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()
+        self._earlier = EarlierJobsWatch()
         self._marks = OperatorMarks()
         self._lasting_ids = LastingIds()
         self._annotations = Annotations()
@@ -94,6 +96,7 @@ class AlertBook:
             CheckInterval(OUTCOMES_EVERY_S),
             CheckInterval(SETTLE_EVERY_S),
         )
+        self._earlier_interval = CheckInterval(OUTCOMES_EVERY_S)
         self._disks: Disks = {}
         self._node_reports: dict[str, NodeReport] = {}
         """Node -> what it reports about its own processes and files, as of the judgement that is made."""
@@ -103,6 +106,7 @@ class AlertBook:
         book = AlertBook(self._packs, self._thresholds)
         book._marks, book._lasting_ids, book.version = self._marks, self._lasting_ids, self.version + 1
         book._annotations = self._annotations
+        book.take_earlier(self._earlier.jobs)
         book._mark_now()
         return book
 
@@ -123,7 +127,7 @@ class AlertBook:
 
     def lasts_s(self, job: str | None) -> float:
         """How long (seconds) a line or event of a job counts after it was reported."""
-        return ENDED_S if job in self._ended.names else RESOLVED_AFTER_S
+        return ENDED_S if job in self._ended.names | self._earlier.names else RESOLVED_AFTER_S
 
     @property
     def silences(self) -> tuple[Silence, ...]:
@@ -169,6 +173,7 @@ class AlertBook:
             logged = (alert for name, alert in self.alerts.items() if name not in self._ended.alerts)
             self._dirty |= changed(logged, self._reported.where, node_reports(fleet, now, wall))
         self._dirty |= self._ended.go(fleet, self.alerts.values(), self.version, self.places, now, wall)
+        self._dirty |= self._earlier_interval.is_due(now) and self._earlier.go(fleet, self.ended_jobs, wall)
         if self._settle_interval.is_due(now):
             self._dirty |= self._reported.settle(wall, self.lasts_s)
             self._dirty |= self._marks.expire(wall)
@@ -254,6 +259,11 @@ class AlertBook:
         self._marks.restore(silences)
         self._mark_now()
 
+    def take_earlier(self, jobs: Sequence[EarlierJob]) -> None:
+        """Take the failures of ended jobs that an earlier session saw."""
+        self._earlier = EarlierJobsWatch(jobs)
+        self._mark_now()
+
     def judge_now(self) -> None:
         """Judge all that is known by now with the next updates: a report cannot wait for the next look."""
         self._outcomes_interval.hurry()
@@ -292,7 +302,7 @@ class AlertBook:
         where = self._reported.where
         known = with_contradictions(self._joiner.joined(), where, self._node_reports)
         known = with_mounts(known, self._disks)
-        known = [*known, *self._ended.alerts.values()]
+        known = [*known, *self._ended.alerts.values(), *self._earlier.alerts.values()]
         outcomes = self._outcomes.applied(known, self.checkpoints.values(), wall)
         alerts = self._lasting_ids.name_alerts(outcomes)
         yield

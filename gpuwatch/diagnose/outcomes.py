@@ -22,6 +22,7 @@ from gpuwatch.diagnose.incidents.resolution import (
     with_ends,
 )
 from gpuwatch.diagnose.job_end.fleet_tracks import tracks_for
+from gpuwatch.diagnose.job_end.observed_ends import with_observed_ends
 from gpuwatch.diagnose.job_end.planned_end import with_interruption
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
@@ -74,6 +75,7 @@ class Outcomes:
 
     def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint], wall: float) -> list[Alert]:
         """The alerts, with what followed each of them."""
+        known = with_observed_ends(known)
         self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))
         self._undecided = self._not_decided(wall)
         return with_interruption(with_undecided(self._settled, self._undecided))

@@ -22,6 +22,7 @@ from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_histo
 from gpuwatch.session.line_queries import LineQueries
 from gpuwatch.session.recording.book_records import BookRecorder
 from gpuwatch.session.request_sender import RequestSender
+from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.session.settings.silence_file import SilenceFile
 from gpuwatch.session.shared_file_owners import SharedFileOwners
@@ -79,6 +80,9 @@ class Session(RequestSender):
         self.book = self._new_book()
         self._silences = SilenceFile(config_folder() / "silences.json")
         self.book.restore(self._silences.read())
+        self._earlier = EarlierJobsFile(config_folder() / "failed_jobs.json")
+        if not self.recorded:
+            self.book.take_earlier(self._earlier.read(clock.wall()))
         self.inbox = Inbox()
         super().__init__(Fleet(plan), self._send_recorded)
         auto = plan.hang_query == "auto"
@@ -125,7 +129,10 @@ class Session(RequestSender):
         now = self.clock.monotonic()
         self._followed.note(self.fleet)
         self._followed.write_sometimes(now)
-        self.book = self._containment.judge(self.book, self._new_book, now, self.clock.wall())
+        wall = self.clock.wall()
+        self.book = self._containment.judge(self.book, self._new_book, now, wall)
+        if not self.recorded:
+            self._earlier.note(self.fleet, self.book.incidents, now, wall)
         if self._hang_queries is not None:
             self._hang_queries.update()
         self.line_queries.update()
@@ -231,6 +238,7 @@ class Session(RequestSender):
         self._followed.write()
         if self._memory is not None:
             self._memory.close()
+        self._earlier.write(self.clock.wall())
         for conductor in self.probes:
             conductor.close()
 

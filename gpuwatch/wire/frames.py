@@ -70,7 +70,8 @@ class Event(Frame, tag="event", frozen=True):
     """Something happened at a moment: an Xid, a GPU lost or back, driver trouble."""
 
     event: Name
-    """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent, reboot."""
+    """xid, sxid, gpu_lost, gpu_back, gpu_stuck, gpu_unstuck, ecc, recovery_action, agent, reboot,
+    rank_ended (`code`: as `Process.exit_status`)."""
     title: Name
     severity: Severity = "info"
     gpu: Name | None = None

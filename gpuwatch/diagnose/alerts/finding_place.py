@@ -64,7 +64,7 @@ def place_of(
         return (
             (node, RankPlace(rank, node or "", finding.job), "field")
             if place is None
-            else (place.node, place, "field")
+            else (place.node or node, place, "field")
         )
     host = finding.host or _ray_host(finding)
     if host is not None:

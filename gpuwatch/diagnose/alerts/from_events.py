@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from gpuwatch.agent.kernel.xid_table import FOLLOW_UPS, meaning
+from gpuwatch.diagnose.alerts.rank_ends import alert_of_end
+from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import REBOOTED, RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -13,10 +15,12 @@ from gpuwatch.wire import Event, Role
 def alert_of_event(
     node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
 ) -> Alert | None:
-    """An Xid, SXid, ECC event or reboot as an alert.
+    """An Xid, SXid, ECC event, reboot or the failure of a rank as an alert.
 
     Other events are conditions too, and reported as such.
     """
+    if event.event == RANK_ENDED:
+        return alert_of_end(node, event, packs, where, offset_s)
     fields: dict[str, str | int | float] = {}
     role: Role = "root"
     if event.event == "xid" and event.code is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 
@@ -11,6 +12,7 @@ from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.finding_place import LocatedFinding, stated_host
 from gpuwatch.diagnose.alerts.from_events import alert_of_event
 from gpuwatch.diagnose.alerts.from_findings import alert_of, merge_repeat
+from gpuwatch.diagnose.error_outcome.observed_end import RANK_ENDED
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
@@ -25,6 +27,7 @@ from gpuwatch.fleet.nodes.node import Node
 MAX_ALERTS = 20_000
 MAX_FINDINGS_PER_UPDATE = 1000
 """Of a flood the rest comes with the next updates."""
+MAX_UNPLACED = 512
 PLACES_S = 2.0
 """Ranks are placed anew at most this often."""
 
@@ -46,6 +49,8 @@ class ReportedAlerts:
         self._untaken: dict[tuple[str, float, int], NodeFinding] = {}
         self._findings_version = -1
         self._last_event: NodeEvent | None = None
+        self._unplaced: deque[NodeEvent] = deque(maxlen=MAX_UNPLACED)
+        """Ends of ranks whose places are not known yet."""
         self._fleet_version = -1
         self._processes: dict[str, float | None] = {}
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
@@ -102,6 +107,9 @@ class ReportedAlerts:
         if places == self.places:
             return False
         self.places, self.where = places, RankIndex(places)
+        unplaced, self._unplaced = self._unplaced, deque(maxlen=MAX_UNPLACED)
+        for event in unplaced:
+            self._take(event, fleet.nodes[event.node])
         for name, source in self._sources.items():
             alert = self._alerts[name]
             if None in (alert.rank, alert.node, alert.gpu, alert.job):
@@ -179,6 +187,8 @@ class ReportedAlerts:
         if isinstance(source, NodeEvent):
             alert = alert_of_event(node.name, source.event, self._packs, self.where, offset)
             if alert is None:
+                if source.event.event == RANK_ENDED:
+                    self._unplaced.append(source)
                 return
         else:
             file = source.finding.file

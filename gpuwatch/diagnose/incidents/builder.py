@@ -9,6 +9,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from gpuwatch.diagnose.error_outcome.consequence import severity_of_incident
+from gpuwatch.diagnose.error_outcome.observed_end import without_doubled_ends
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents import headline
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
@@ -119,7 +120,7 @@ def _judged(
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     alerts = [within_world(alert, where, job) for alert in alerts]
-    believed = that_may_lead(alerts)
+    believed = that_may_lead(without_doubled_ends(alerts))
     root_cause, stuck = _root_cause(believed, where, job)
     cause = root_cause.cause
     culprit = without_accused(chosen_culprit(root_cause, stuck, believed, where, job), cause, believed)

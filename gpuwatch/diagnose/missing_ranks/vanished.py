@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from gpuwatch.diagnose.error_outcome.observed_end import status_of
 from gpuwatch.diagnose.error_outcome.step_track import reached
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, RankKey, Running, living
 from gpuwatch.diagnose.model.alert import Alert, Proof
@@ -93,6 +94,8 @@ class VanishedWatch:
                 self.alerts[name], changed = structs.replace(known, state="firing"), True
             if not seen.missing or known is not None or wall - seen.at < SIBLINGS_S:
                 continue
+            if has_status(fleet.nodes.get(seen.node), seen.process):
+                continue  # an alert of its own states how it ended
             left = [
                 key
                 for key, members in running.items()
@@ -150,6 +153,11 @@ def was_done(progress: FleetProgress, job: str, rank: int, nodes: Collection[str
         if step is not None and total is not None and reached(int(step), int(total)):
             return True
     return False
+
+
+def has_status(node: Node | None, process: Process) -> bool:
+    """Whether the agent of its node read the exit status of a process when it ended."""
+    return node is not None and status_of(node.events, process.pid, process.start) is not None
 
 
 def how_ended(node: Node | None, job: str, rank: int) -> str:

@@ -13,6 +13,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.places import Places
 
+SAME_END_S = 60.0
+"""The clock of a node, and with it the end of a job, is known better as time goes by."""
+
 
 class EndedJobsWatch:
     """Call `go` with every update."""
@@ -28,6 +31,8 @@ class EndedJobsWatch:
         """The names of those after which another job was started."""
         self.last_attempts: dict[str, int] = {}
         """Name -> the number of the last attempt that trained, of those whose folders report it."""
+        self._followed: dict[str, float] = {}
+        """Name -> end of each that another job followed: the end of that one changes nothing about it."""
         self._seen: tuple[int, ...] = ()
         self._places: Places | None = None
         self._files: dict[str, bool] = {}
@@ -70,6 +75,9 @@ class EndedJobsWatch:
         changed = (jobs, stops) != (self.jobs, self.alerts)
         self.jobs, self.alerts = jobs, stops
         self.names = frozenset(job.name for job in jobs)
-        self.superseded = frozenset(job.name for job in jobs if job.superseded)
+        self._followed.update((job.name, job.last) for job in jobs if job.superseded)
+        self.superseded = frozenset(
+            job.name for job in jobs if abs(job.last - self._followed.get(job.name, 0.0)) <= SAME_END_S
+        )
         self.last_attempts = {job.name: job.attempt for job in jobs if job.attempt is not None}
         return changed

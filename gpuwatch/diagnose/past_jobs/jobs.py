@@ -105,7 +105,9 @@ def _ended(
     numbers = [attempt_of_path(track.file) for track in tracks if track.marks]
     job = EndedJob(
         name,
-        tuple(dict.fromkeys([*(node.name for node, _ in files), *(place.node for place in ran)])),
+        tuple(
+            dict.fromkeys([*(node.name for node, _ in files), *(place.node for place in ran if place.node)])
+        ),
         tuple(sorted(ranks)),
         tuple(sorted(places)),
         last,

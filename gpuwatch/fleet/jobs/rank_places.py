@@ -99,10 +99,24 @@ def _claims(
         first = next((each for each in able if earlier is not None and each.node == earlier.node), able[0])
         ranks[key] = first if earlier is None else replace(first, since=earlier.since)
         rivals += [place for place in able if place.node != first.node]
+    for key, ended in _ended_ranks(nodes, logged).items():
+        ranks.setdefault(key, ended)
+    return ranks, rivals
+
+
+def _ended_ranks(nodes: Collection[Node], logged: Mapping[tuple[str, str], Collection[int]]) -> Ranks:
+    """The ranks whose logs were found after the end of their job.
+
+    A log that several nodes see does not show on which of them its rank ran.
+    """
+    found: Ranks = {}
     for node in nodes:
         for ended in _ended_places(node, logged):
-            ranks.setdefault((ended.job, ended.rank), ended)
-    return ranks, rivals
+            key = ended.job, ended.rank
+            known = found.setdefault(key, ended)
+            if known.node not in ("", node.name) and set(known.logs) & set(ended.logs):
+                found[key] = replace(known, node="")
+    return found
 
 
 def _keep_ended(ranks: Ranks, earlier: Iterable[RankPlace], wall: float | None) -> None:
@@ -194,9 +208,10 @@ def _ended_places(node: Node, logged: Mapping[tuple[str, str], Collection[int]])
     for (job, rank), files in found.items():
         until = max(file.last_at or 0.0 for file in files) - node.offset_s
         locals_ = {file.local_rank for file in files}
+        private = all(file.identity is None for file in files)
         yield RankPlace(
             rank,
-            node.name,
+            node.name if private else "",
             job,
             local_rank=locals_.pop() if len(locals_) == 1 else None,
             logs=tuple(file.path for file in files),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuwatch.fleet.jobs.ended_files import ended_job_names
+from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.wire import LogFile
 from tests.fleet.jobs.two_jobs import Several
 
@@ -49,3 +50,11 @@ def test_agents_that_share_a_log_dir_are_of_one_job() -> None:
 def test_an_older_run_of_the_same_id_is_a_job_of_its_own() -> None:
     assert len(names(run_log("aaaaaaaa", 0), run_log("bbbbbbbb", 1, 9000.0))) == 2
     assert len(names(run_log("aaaaaaaa", 0), run_log("bbbbbbbb", 0, 1040.0))) == 2
+
+
+def test_a_log_that_several_nodes_see_names_no_node_of_its_rank() -> None:
+    shared, own = run_log("aaaaaaaa", 0), run_log("bbbbbbbb", 1)
+    fleet = Several(2)
+    fleet.list_files("n1", shared, own)
+    fleet.list_files("n2", shared)
+    assert {each.rank: each.node for each in places_of(fleet.fleet.nodes.values()).ranks} == {0: "", 1: "n1"}

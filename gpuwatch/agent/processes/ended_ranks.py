@@ -1,0 +1,126 @@
+"""How ranks end: the exit status of each, read in the moment between its end and its parent's wait."""
+
+import ctypes
+import fcntl
+import os
+import select
+import struct
+import threading
+import time
+
+from .process_table import ENDED, read_stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable  # noqa: F401 - used in type comments
+
+    Row = dict[str, object]
+
+MAX_WATCHED = 256
+_PIDFD_OPEN = 434
+"""The system call, the same on every architecture of Linux 5.3 and later."""
+_PIDFD_GET_INFO = 0xC040FF0B
+_PIDFD_INFO_EXIT = 1 << 3
+"""include/uapi/linux/pidfd.h: Linux 6.15 and later report the status of collected processes, too."""
+_INFO_BYTES = 64
+_EXIT_CODE_AT = 60
+
+
+class EndedRanks(object):
+    """Waits on the ranks that were listed, in a thread of its own, which is started with the first one.
+
+    Nothing is reported where the kernel offers no such descriptors, and of ranks that ended without an error.
+    """
+
+    def __init__(self, report, proc="/proc"):
+        # type: (Callable[[dict[str, object]], None], str) -> None
+        self._report = report
+        self._proc = proc
+        self._watched = {}  # type: dict[int, tuple[int, object]]
+        """Descriptor -> pid and rank."""
+        self._known = set()  # type: set[tuple[int, object]]
+        self._poll = None  # type: select.epoll | None
+
+    def watch(self, rows):
+        # type: (list[Row]) -> None
+        """Wait for the ends of the ranks among these processes. `rows`: as `ProcessReader.read`."""
+        if self._proc != "/proc" or not hasattr(select, "epoll"):
+            return  # the pids of a tree that was made for a test are nobody's here
+        self._known.intersection_update([(row["pid"], row.get("start")) for row in rows])
+        for row in rows:
+            name = row["pid"], row.get("start")
+            if "rank" not in row or row.get("state") == ENDED or name in self._known:
+                continue
+            if len(self._watched) >= MAX_WATCHED:
+                return
+            descriptor = _open(int(row["pid"]))  # type: ignore[call-overload]
+            self._known.add(name)  # type: ignore[arg-type]
+            if descriptor >= 0:
+                self._watched[descriptor] = (row["pid"], row["rank"])  # type: ignore[assignment]
+                self._wait_for(descriptor)
+
+    def _wait_for(self, descriptor):
+        # type: (int) -> None
+        if self._poll is None:
+            self._poll = select.epoll()
+            thread = threading.Thread(target=self._run, name="ended ranks")
+            thread.daemon = True
+            thread.start()
+        self._poll.register(descriptor, select.EPOLLIN)
+
+    def _run(self):
+        # type: () -> None
+        poll = self._poll
+        while poll is not None:
+            for descriptor, _ in poll.poll():
+                at = time.time()
+                pid, rank = self._watched[descriptor]
+                status = _status(self._proc, pid, descriptor)
+                poll.unregister(descriptor)
+                del self._watched[descriptor]
+                os.close(descriptor)
+                if status:
+                    self._report(_event(pid, rank, status, at))
+
+
+def _event(pid, rank, status, at):
+    # type: (int, object, int, float) -> dict[str, object]
+    how = "by signal {}".format(-status) if status < 0 else "with exit code {}".format(status)
+    return {
+        "event": "rank_ended",
+        "severity": "info",
+        "title": "rank {} ended {}".format(rank, how),
+        "code": status,
+        "pid": pid,
+        "detail": "pid {} ended {}".format(pid, how),
+        "source": "kernel",
+        "t": at,
+    }
+
+
+def _open(pid):
+    # type: (int) -> int
+    """A descriptor that becomes readable at the end of a process; -1 where there is none."""
+    try:
+        if hasattr(os, "pidfd_open"):
+            return os.pidfd_open(pid)
+        return int(ctypes.CDLL(None).syscall(_PIDFD_OPEN, pid, 0))
+    except (OSError, AttributeError):
+        return -1
+
+
+def _status(proc, pid, descriptor):
+    # type: (str, int, int) -> int | None
+    """Exit code, or minus a signal, of a process that has just ended; None: it is 0, or not shown to us."""
+    found = read_stat(proc, pid)
+    if found is not None and found.state == ENDED:
+        return found.exit_status
+    info = bytearray(struct.pack("Q", _PIDFD_INFO_EXIT).ljust(_INFO_BYTES, b"\0"))
+    try:
+        fcntl.ioctl(descriptor, _PIDFD_GET_INFO, info)
+    except OSError:
+        return None
+    if not struct.unpack_from("Q", info)[0] & _PIDFD_INFO_EXIT:
+        return None
+    code = int(struct.unpack_from("i", info, _EXIT_CODE_AT)[0])
+    return (-(code & 0x7F) if code & 0x7F else code >> 8) or None

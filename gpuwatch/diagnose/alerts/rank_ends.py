@@ -1,0 +1,63 @@
+"""Alerts of ranks whose exit status an agent read when they ended."""
+
+from __future__ import annotations
+
+import signal
+
+from gpuwatch.diagnose.error_outcome.observed_end import OBSERVED, TERMINATED
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.failure_classes import RulePacks
+from gpuwatch.diagnose.model.rank_index import RankIndex
+from gpuwatch.diagnose.model.text import what
+from gpuwatch.wire import Event
+
+SHELL_SIGNAL = 128
+"""A shell reports a signal as this and its number."""
+_INTERRUPTED = frozenset((signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
+"""A person, a closed terminal or a launcher ended it."""
+_BY_SIGNAL = {
+    signal.SIGKILL: "rank.killed",
+    signal.SIGSEGV: "rank.segfault",
+    signal.SIGBUS: "rank.bus_error",
+    signal.SIGABRT: "rank.abort",
+}
+OTHER_END = "rank.exit_error"
+
+
+def alert_of_end(
+    node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
+) -> Alert | None:
+    """The end of a rank as an alert; None: its process is no known rank's."""
+    at = event.t - offset_s
+    place = where.by(node, "pid", event.pid, at=at)
+    if place is None or event.code is None:
+        return None
+    code = class_of(event.code)
+    rule = packs.by_id.get(code)
+    fields: dict[str, str | int | float] = {"exitcode": event.code, "pid": event.pid or 0}
+    title = event.title if rule is None else rule.title
+    return Alert(
+        id=f"{OBSERVED}{event.pid}@{node}:{event.t:.3f}",
+        code=code,
+        severity="info" if rule is None else rule.severity,
+        title=title,
+        text=what(code, title, fields),
+        proof=(Proof("event", event.detail or event.title, at, node=node),),
+        role="first" if rule is None else rule.role,
+        node=node,
+        gpu=place.gpu,
+        rank=place.rank,
+        rank_from="process",
+        job=place.job,
+        first=at,
+        last=at,
+        fields=fields,
+    )
+
+
+def class_of(status: int) -> str:
+    """The failure class of an exit code, or of minus a signal."""
+    number = -status if status < 0 else status - SHELL_SIGNAL
+    if number in _INTERRUPTED:
+        return TERMINATED
+    return next((code for each, code in _BY_SIGNAL.items() if each == number), OTHER_END)

@@ -1,0 +1,96 @@
+"""Failures of ended jobs that an earlier session saw; their logs may not state them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.fleet.fleet import Fleet
+
+FINISHED = "finished"
+"""State of a job that came to its announced end."""
+
+
+class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job that failed while a session watched it."""
+
+    job: str
+    nodes: tuple[str, ...]
+    """Where its ranks ran."""
+    users: tuple[str, ...]
+    """Whose they were."""
+    ended: float
+    """When none of its ranks was listed any more (unix seconds)."""
+    alerts: tuple[Alert, ...]
+    """Those of its incidents that do not only remark something."""
+
+
+class EarlierJobsWatch:
+    """`alerts` are those of jobs that nothing newer is known of."""
+
+    def __init__(self, jobs: Sequence[EarlierJob] = ()) -> None:
+        self.jobs = jobs
+        self.alerts: dict[str, Alert] = {}
+        self.names: frozenset[str] = frozenset()
+        """Of the jobs that these alerts are about."""
+        self._over: set[str] = set()
+        """Jobs that ran again, or after which their users started others."""
+
+    def go(self, fleet: Fleet, ended: Sequence[EndedJob], wall: float) -> bool:
+        """Look again; True where the alerts changed. `wall`: unix seconds."""
+        if not self.jobs:
+            return False
+        before = self.alerts
+        self._over.update(each.job for each in self.jobs if _is_over(each, fleet, wall))
+        found = [
+            alert
+            for each in self.jobs
+            if each.job not in self._over and any(node in fleet.nodes for node in each.nodes)
+            for alert in _unread(each, fleet, ended)
+        ]
+        self.alerts = {alert.id: alert for alert in found}
+        self.names = frozenset(alert.job for alert in found if alert.job is not None)
+        return self.alerts != before
+
+
+def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
+    """Whether it is too old, runs again, or one of its users started a rank on one of its nodes since."""
+    if wall - job.ended > ENDED_S:
+        return True
+    for node in fleet.nodes.values():
+        for process in node.processes:
+            if process.rank is None or process.state == "Z":
+                continue
+            began = None if process.start is None else process.start - node.offset_s
+            later = began is not None and began > job.ended
+            if process.job == job.job or (later and node.name in job.nodes and process.user in job.users):
+                return True
+    return False
+
+
+def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterator[Alert]:
+    """Its alerts that this session does not get from a log, under the name that the ended job has now."""
+    files = {proof.file for alert in job.alerts for proof in alert.proof} - {None}
+    same = [each for each in ended if each.name == job.job or files & {path for _, path in each.files}]
+    if any(each.end.state == FINISHED for each in same):
+        return
+    name = same[0].name if same else job.job
+    read = {file.path for node in fleet.nodes.values() for file in node.logs}
+    for alert in job.alerts:
+        if alert.proof[0].file not in read:
+            yield structs.replace(alert, job=name)
+
+
+def failures(alerts: Iterable[Alert], most: int) -> tuple[Alert, ...]:
+    """The alerts of an incident that are worth keeping, shortened: the cause first, no remarks."""
+    kept = [alert for alert in alerts if not alert.is_remark and alert.proof][:most]
+    return tuple(
+        structs.replace(
+            alert, proof=tuple(structs.replace(each, lines=(), key=0) for each in alert.proof[:2])
+        )
+        for alert in kept
+    )

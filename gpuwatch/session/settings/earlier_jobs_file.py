@@ -1,0 +1,102 @@
+"""Jobs that failed while they were watched, kept for later sessions: their logs may not state why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, failures
+from gpuwatch.diagnose.past_jobs.jobs import ENDED_S
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.own_folders import make_own
+from gpuwatch.whole_file import lock_beside, read_own, write_whole
+
+MAX_JOBS = 64
+MAX_ALERTS = 16
+"""Of one job."""
+MAX_FILE_BYTES = 8 << 20
+NOTE_EVERY_S = 2.0
+WRITE_EVERY_S = 10.0
+GRAVE = ("error", "critical")
+_decoder = msgspec.json.Decoder(list[EarlierJob])
+
+
+class EarlierJobsFile:
+    """Read at the start, written when a watched job has failed. Other sessions' jobs are kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._ran: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        """Job that had ranks in this session -> its nodes and users."""
+        self._failed: dict[str, EarlierJob] = {}
+        self._changed = False
+        self._note_at = self._write_at = 0.0
+
+    def read(self, wall: float) -> list[EarlierJob]:
+        """Those that ended of late; none where there is no such file, or none that can be used."""
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            stored = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
+            return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
+        return []
+
+    def note(self, fleet: Fleet, incidents: Iterable[Incident], now: float, wall: float) -> None:
+        """Take in which jobs run, and the incidents of those that have ended; keep these now and then.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
+        if now < self._note_at:
+            return
+        self._note_at = now + NOTE_EVERY_S
+        running = _running(fleet)
+        for job, (nodes, users) in running.items():
+            before = self._ran.get(job, (frozenset(), frozenset()))
+            self._ran[job] = before[0] | nodes, before[1] | users
+            self._changed |= self._failed.pop(job, None) is not None
+        for incident in incidents:
+            seen = incident.over or incident.acknowledged
+            ended = incident.job in self._ran and incident.job not in running
+            if incident.job is not None and ended and not seen and incident.severity in GRAVE:
+                self._keep(incident.job, incident, wall)
+        if self._changed and now >= self._write_at:
+            self._write_at = now + WRITE_EVERY_S
+            self.write(wall)
+
+    def _keep(self, job: str, incident: Incident, wall: float) -> None:
+        known = self._failed.get(job)
+        alerts = {each.id: each for each in (known.alerts if known is not None else ())}
+        alerts.update((each.id, each) for each in failures(incident.alerts, MAX_ALERTS))
+        nodes, users = self._ran[job]
+        kept = tuple(list(alerts.values())[:MAX_ALERTS])
+        new = EarlierJob(
+            job, tuple(sorted(nodes)), tuple(sorted(users)), wall if known is None else known.ended, kept
+        )
+        if kept and new != known:
+            self._failed[job], self._changed = new, True
+
+    def write(self, wall: float) -> None:
+        """Keep them for the next session, if they can be kept."""
+        if not self._changed:
+            return
+        self._changed = False
+        with suppress(OSError):
+            make_own(self._path.parent)
+            with lock_beside(self._path):
+                others = [each for each in self.read(wall) if each.job not in self._ran]
+                newest = sorted([*others, *self._failed.values()], key=lambda each: each.ended)[-MAX_JOBS:]
+                write_whole(self._path, msgspec.json.encode(newest) + b"\n")
+
+
+def _running(fleet: Fleet) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Job with a living rank -> its nodes and users."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for node in fleet.nodes.values():
+        for process in node.processes if node.spec.link != "demo" else ():
+            if process.rank is not None and process.job is not None and process.state != "Z":
+                nodes, users = found.setdefault(process.job, (set(), set()))
+                nodes.add(node.name)
+                users.update([process.user] if process.user else ())
+    return {job: (frozenset(nodes), frozenset(users)) for job, (nodes, users) in found.items()}

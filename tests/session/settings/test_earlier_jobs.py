@@ -1,0 +1,119 @@
+"""A later session reports the failure of an ended job that an earlier one saw, where no log states it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from gpuwatch import wire
+from gpuwatch.rules.load import load_packs
+from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
+from tests.diagnose.incidents.alert_cluster import Watched
+
+PACKS = load_packs()
+JOB, RANK, NODE = "4711", 9, "gpu-002"
+
+
+def end_all(cluster: Watched) -> None:
+    for name in cluster.names:
+        cluster.report(name, wire.Ranks(t=cluster.t, seq=9))
+    cluster.step(1)
+
+
+def killed(cluster: Watched) -> None:
+    """Rank 9 is killed, and its launcher ends the others."""
+    cluster.report(
+        NODE, wire.Event(t=cluster.t, seq=8, event="rank_ended", title="rank 9 ended", code=-9, pid=101)
+    )
+    cluster.step(1)
+
+
+def wall(cluster: Watched) -> float:
+    return cluster.t - cluster.skew
+
+
+def watched(file: EarlierJobsFile, cluster: Watched, seconds: int) -> None:
+    for _ in range(seconds):
+        cluster.step(1)
+        file.note(cluster.fleet, cluster.book.incidents, cluster.now, wall(cluster))
+
+
+def failed_before(folder: Path) -> Path:
+    """The file that a session leaves in which rank 9 was killed, and its job ended."""
+    first = Watched(packs=PACKS)
+    path = folder / "failed_jobs.json"
+    file = EarlierJobsFile(path)
+    watched(file, first, 4)
+    killed(first)
+    watched(file, first, 2)
+    assert not path.exists()  # the job still runs
+    end_all(first)
+    watched(file, first, 4)
+    file.write(wall(first))
+    return path
+
+
+def later(path: Path, *, processes: bool = False) -> Watched:
+    """A session that begins a minute later."""
+    cluster = Watched(packs=PACKS)
+    cluster.step(60)
+    if not processes:
+        end_all(cluster)
+        cluster.book = cluster.book.renewed()
+    cluster.book.take_earlier(EarlierJobsFile(path).read(wall(cluster)))
+    cluster.step(4)
+    return cluster
+
+
+def test_a_later_session_names_the_rank_that_was_killed(tmp_path: Path) -> None:
+    path = failed_before(tmp_path)
+    assert path.stat().st_mode & 0o077 == 0
+    cluster = later(path)
+    (named,) = cluster.book.incidents
+    assert (named.code, named.rank, named.node, named.job) == ("rank.killed", RANK, NODE, JOB)
+    assert not named.over
+    assert cluster.book.renewed()._earlier.jobs
+
+
+def test_a_job_that_runs_again_has_no_earlier_failure(tmp_path: Path) -> None:
+    cluster = later(failed_before(tmp_path), processes=True)
+    assert not cluster.book.incidents
+    end_all(cluster)
+    cluster.step(4)
+    assert not cluster.book.incidents
+
+
+def test_a_later_job_of_the_same_user_ends_the_report(tmp_path: Path) -> None:
+    path = failed_before(tmp_path)
+    stored = EarlierJobsFile(path).read(wall(Watched()))
+    for user, reported in (("ann", 0), ("bob", 1)):
+        cluster = later(path)
+        cluster.book.take_earlier([structs.replace(each, users=("ann",)) for each in stored])
+        process = wire.Process(900, "python", rank=0, world_size=2, job="5000", start=cluster.t, user=user)
+        cluster.report(NODE, wire.Ranks(t=cluster.t, seq=11, processes=[process]))
+        cluster.step(4)
+        assert len(cluster.book.incidents) == reported
+
+
+def test_lines_of_a_log_that_is_read_again_are_not_reported_twice(tmp_path: Path) -> None:
+    path = failed_before(tmp_path)
+    (job,) = EarlierJobsFile(path).read(wall(Watched()))
+    proof = structs.replace(job.alerts[0].proof[0], file="/logs/rank_9.log", offset=7)
+    of_file = structs.replace(job.alerts[0], proof=(proof,))
+    cluster = later(path)
+    cluster.book.take_earlier([structs.replace(job, alerts=(of_file,))])
+    cluster.step(4)
+    assert not cluster.book.incidents
+    file = EarlierJobsFile(path)
+    file.write(wall(cluster))
+    assert file.read(wall(cluster)) == [job]
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b'[{"job":1}]', b"\xff", b"[" * 100_000])
+def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "failed_jobs.json"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    assert EarlierJobsFile(path).read(0.0) == []
