@@ -36,6 +36,13 @@ PACKAGE_OF = {
     "prometheus-alertmanager": "prometheus-alertmanager",
     "unshare": "util-linux",
 }
+LONG_PACKAGE_OF = {
+    "munged": "munge",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "sbatch": "slurm-client",
+}
+"""Parts that only tests of `make test-long` need."""
 C_HEADERS = "libc6-dev"
 _SBIN = "/usr/sbin:/sbin:/usr/local/sbin"
 

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 from tests.isolation import ISOLATED
-from tests.packages import C_HEADERS, PACKAGE_OF, has_c_headers, path_of
+from tests.packages import C_HEADERS, LONG_PACKAGE_OF, PACKAGE_OF, has_c_headers, path_of
 
 
 def need(part: str) -> str:
     """The path of a program on PATH (or in the sbin folders), else skip or fail this test."""
     path = path_of(part)
     if path is None:
-        package = PACKAGE_OF.get(part)
+        package = PACKAGE_OF.get(part) or LONG_PACKAGE_OF.get(part)
         missing(f"{part} is not installed" + (f" (Debian package {package})" if package else ""))
     return path or ""
 

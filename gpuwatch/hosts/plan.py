@@ -97,6 +97,20 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Allocation:
+    """The job of a scheduler that the nodes of a plan were taken from, as it was when the plan was made."""
+
+    job: str
+    name: str
+    user: str
+    state: str
+    """RUNNING, COMPLETED, ..."""
+    ends: float | None
+    """Unix seconds: its end, or its time limit while it runs."""
+    restarts: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything a session needs to start."""
 
@@ -116,5 +130,6 @@ class Plan:
     hang_query: Literal["auto", "manual"] = "auto"
     """Whether the ranks of a job that hangs are asked by themselves, once a hang, or only on a key."""
     model: Model | None = None
+    allocation: Allocation | None = None
     source: str = ""
     """What the person named: a path, "--local", "--demo"."""

@@ -18,6 +18,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.signals import StopRequest, ctrl_c_stops, leaving_politely
 from gpuwatch.cli.shared.source import Refusal
+from gpuwatch.plain import plain as harmless
 
 if TYPE_CHECKING:
     from gpuwatch.rules.load import Packs
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the evidence and timeline of each incident.")
 @click.option(
@@ -43,10 +44,11 @@ if TYPE_CHECKING:
     help="What searches first: hyperscan where it is installed (pip install 'gpuwatch-cluster[hyperscan]'), "
     "else what also runs on the nodes. Both find the same.",
 )
+@click.option("--slurm", "slurm_job", metavar="JOB", help="Also scan the output files of this Slurm job.")
 @click.option("--open", "in_screens", is_flag=True, help="Open the screens instead, as `gpuwatch open`.")
 def scan(
     paths: tuple[Path, ...], as_json: bool, verbose: bool, packs: tuple[Path, ...], engine: Engine | None,
-    in_screens: bool,
+    in_screens: bool, slurm_job: str | None,
 ) -> int:  # fmt: skip
     """Find what failed first in the logs of an ended job.
 
@@ -57,6 +59,10 @@ def scan(
     Exit status: 0 the job finished, or nothing is wrong; 1 something was found, the job stopped
     before its announced end, or a log was not read to its end; 2 wrong usage or nothing that can be read.
     """
+    if slurm_job is not None:
+        paths = (*paths, *job_outputs(slurm_job))
+    if not paths:
+        raise click.UsageError("name at least one PATH, or a job with --slurm.")
     found, rules = gathered(paths, packs)
     check_engine(engine)
     if not in_screens:
@@ -67,6 +73,30 @@ def scan(
 
     report = partial(scan_and_print, found, rules, engine, verbose=verbose)
     return open_logs(paths, found, rules, report, {})
+
+
+def job_outputs(job: str) -> list[Path]:
+    """The output files of a Slurm job that this machine sees.
+
+    Raises:
+        Refusal: Slurm does not know the job, or none of its files is here.
+    """
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.slurm.commands import known_job
+    from gpuwatch.hosts.slurm.plan import output_files
+
+    try:
+        found = known_job(job)
+    except HostsError as error:
+        raise Refusal(list(error.problems)) from error
+    files = output_files(found)
+    present = [path for path in files if path.exists()]
+    if not present:
+        listed = ", ".join(map(str, files)) or "none is known"
+        raise Refusal([f"--slurm {job}: no output file of the job is on this machine ({listed})"])
+    state = f"{found.state} {found.exit_code}".strip()
+    click.echo(f"gpuwatch: job {found.id} ({harmless(found.name)}): {harmless(state)}", err=True)
+    return present
 
 
 def check_engine(engine: Engine | None) -> None:

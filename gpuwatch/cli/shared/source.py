@@ -116,6 +116,11 @@ NODES: tuple[Decorator, ...] = (
     click.argument("named", metavar="[SOURCE]", required=False, shell_complete=completed.files),
     click.option("--local", is_flag=True, help="Monitor this machine."),
     click.option("--demo", is_flag=True, help="Monitor a simulated cluster."),
+    click.option(
+        "--slurm",
+        metavar="JOB|me",
+        help="Monitor the nodes of a Slurm job and its log files; me: choose among your jobs.",
+    ),
 )
 WATCHING: tuple[Decorator, ...] = (
     click.option(
@@ -149,7 +154,7 @@ LOGIN: tuple[Decorator, ...] = (
     click.option(
         "--accept-new-host-keys",
         is_flag=True,
-        help="StreamRecord the keys of unknown hosts; a changed key is still refused.",
+        help="Record the keys of unknown hosts; a changed key is still refused.",
     ),
 )
 lend_option = click.option(
@@ -165,6 +170,7 @@ SOURCE_PARAMETERS = (
     "named",
     "local",
     "demo",
+    "slurm",
     "accept_new_host_keys",
     "ask_password",
     "interval",
@@ -194,6 +200,7 @@ def read_source(  # noqa: PLR0913 - the options of the command line
     named: str | None,
     local: bool,
     demo: bool,
+    slurm: str | None,
     accept_new_host_keys: bool,
     ask_password: bool,
     ssh_config: Path | None,
@@ -201,14 +208,16 @@ def read_source(  # noqa: PLR0913 - the options of the command line
     logs: tuple[str, ...] = (),
     at: str | None = None,
 ) -> Source:
-    """Load the plan that was named: exactly one of a file or node range, `--local` and `--demo`.
+    """Load the plan that was named: exactly one of a file or node range, `--local`, `--demo` and `--slurm`.
 
     Raises:
         click.UsageError: none or several were named.
         Refusal: the source has problems.
     """
-    if sum((named is not None, local, demo)) != 1:
-        raise click.UsageError("give exactly one of SOURCE (a hosts file or node range), --local, --demo.")
+    if sum((named is not None, local, demo, slurm is not None)) != 1:
+        raise click.UsageError(
+            "give exactly one of SOURCE (a hosts file or node range), --local, --demo, --slurm."
+        )
     if named is not None and is_file_of_recording(named):
         return recorded_source(Path(named), at, live=interval is not None or bool(logs))
     if at is not None:
@@ -217,11 +226,12 @@ def read_source(  # noqa: PLR0913 - the options of the command line
         raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
     if ask_password and not sys.stdin.isatty():
         raise Refusal(["--ask-password needs a terminal; without one, use keys or an ssh agent"])
-    plan = load_plan(named, local=local)
+    plan = load_plan(named, local=local) if slurm is None else slurm_plan(slurm)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)
     if logs:
-        plan = dataclasses.replace(plan, log_options=tuple(log_glob(each, local) for each in logs))
+        given = tuple(log_glob(each, local) for each in logs)
+        plan = dataclasses.replace(plan, log_options=given)
     if plan.rules:
         check_rules(plan.rules)
     from gpuwatch.link.stream.options import LinkOptions
@@ -275,6 +285,24 @@ def program(path: Path | None) -> Program | None:
         return load(path)
     except UploadError as error:
         raise Refusal([f"--upload-py-spy {path}: {error}; install it with pip install py-spy"]) from error
+
+
+def slurm_plan(job: str) -> Plan:
+    """The plan of a Slurm job, or of the one that the person chooses (`me`).
+
+    Raises:
+        Refusal: there is no such job, it has no nodes, or Slurm does not answer.
+    """
+    from gpuwatch.cli.shared.slurm_jobs import chosen_job
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.slurm.commands import known_job, node_reports
+    from gpuwatch.hosts.slurm.plan import job_plan
+
+    try:
+        found = known_job(chosen_job() if job == "me" else job)
+        return job_plan(found, node_reports(found.nodes))
+    except HostsError as error:
+        raise Refusal(list(error.problems)) from error
 
 
 def load_plan(named: str | None, *, local: bool) -> Plan:

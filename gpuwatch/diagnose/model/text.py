@@ -8,7 +8,10 @@ from datetime import datetime
 
 from gpuwatch.agent.kernel.xid_table import CATALOGUE, UNKNOWN
 from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.failure_classes import GENERIC_EXCEPTIONS, TIMEOUTS
+from gpuwatch.hosts.plan import Allocation
+from gpuwatch.plain import plain
 
 Fields = Mapping[str, str | int | float]
 
@@ -134,6 +137,19 @@ def ranges(numbers: Iterable[int], most: int = 6) -> str:
             pieces.append([number, number])
     texts = [str(low) if low == high else f"{low}-{high}" for low, high in pieces[:most]]
     return ", ".join(texts) + (", ..." if len(pieces) > most else "")
+
+
+def allocation_text(allocation: Allocation, wall: float) -> str:
+    """`job 41 (my run) of ann: RUNNING at the start of gpuwatch, 29 min left (until 14:26:50), 1 restart`."""
+    named = f" ({plain(allocation.name)})" if allocation.name else ""
+    user = f" of {plain(allocation.user)}" if allocation.user else ""
+    parts = [f"job {allocation.job}{named}{user}: {allocation.state} at the start of gpuwatch"]
+    if allocation.ends is not None:
+        left, moment = allocation.ends - wall, clock(allocation.ends, wall)
+        parts.append(f"{duration(left)} left (until {moment})" if left > 0 else f"end {moment}")
+    if allocation.restarts:
+        parts.append(plural(allocation.restarts, "restart"))
+    return ", ".join(parts)
 
 
 def job_text(job: str | None) -> str:

@@ -5,6 +5,7 @@ Unknown is None. Values of a stale or lost node stay, with their age beside them
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -63,6 +64,7 @@ def fleet_facts(
     facts: Facts = {"gpuwatch": __version__, "time": round(time, 3), "source": fleet.plan.source}
     if any(node.spec.link == "demo" for node in fleet.nodes.values()):
         facts["demo"] = True
+    facts["allocation"] = None if fleet.plan.allocation is None else asdict(fleet.plan.allocation)
     facts["interval_s"] = fleet.plan.interval_s
     facts["healthy"] = healthy(fleet, found, now, stands.incidents, stands.alerts)
     facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]

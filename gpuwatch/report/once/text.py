@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.model.text import job_text, plural
+from gpuwatch.diagnose.model.text import allocation_text, job_text, plural
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.hosts.names import fold
+from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
 from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
@@ -77,6 +78,7 @@ def report(
         notices=[
             *notice_lines(fleet),
             *unreadable_lines(fleet),
+            *allocation_lines(fleet, time),
             *pending_lines(fleet, now),
             *unread_lines(stands),
             *silent_lines(stands),
@@ -96,6 +98,18 @@ def title(fleet: Fleet, time: float) -> ReportLine:
     return ReportLine(
         f"{mark}{moment}  {fleet.plan.source}  gpuwatch {__version__}", "warning" if demo else "plain"
     )
+
+
+def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
+    """The scheduler's job, and the nodes that the scheduler gives no new jobs, with the reason."""
+    if fleet.plan.allocation is None:
+        return []
+    lines = [ReportLine(allocation_text(fleet.plan.allocation, time), "plain")]
+    for spec in fleet.plan.nodes:
+        if "slurm_reason" in spec.labels:
+            state, reason = spec.labels["slurm_state"], plain(spec.labels["slurm_reason"])
+            lines.append(ReportLine(f"{spec.name}: Slurm state {state}: {reason}", "warning"))
+    return lines
 
 
 # --------------------------------------------------------------------------- a node

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from textual import events
 from textual.message import Message
 
+from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.nodes.units import seconds_text
@@ -167,6 +168,11 @@ class StatusLine(RebuiltPage, can_focus=False):
             left.append(
                 Segment(fit(view_state.plan.source, min(40, len(view_state.plan.source))) + "  ", look.strong)
             )
+        allocation = view_state.plan.allocation
+        if allocation is not None and allocation.ends is not None and width >= WIDE_COLUMNS:
+            left_s = allocation.ends - view_state.wall()
+            remaining = f"{duration(left_s)} left" if left_s > 0 else "time limit reached"
+            left.append(Segment(f"{remaining}  ", look.dim))
         if view_state.scope.job is not None:
             name = clean(view_state.scope.job)
             left += [Segment(f" job {fit(name, min(24, len(name)))} alone ", look.badge["warning"])]

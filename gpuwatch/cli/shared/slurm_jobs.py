@@ -1,0 +1,63 @@
+"""The choice among the Slurm jobs of this user, before any screen."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.plain import plain
+
+if TYPE_CHECKING:
+    from gpuwatch.hosts.slurm.reports import QueuedJob
+
+HEAD = ("", "JOB", "STATE", "NODES", "ELAPSED", "LEFT", "GPUS", "NAME", "WHERE")
+
+
+def chosen_job() -> str:
+    """The id of the only running job of this user, else of the one that is chosen on the terminal.
+
+    Raises:
+        HostsError: no job runs, Slurm does not answer, or several run and there is no terminal.
+    """
+    from gpuwatch.hosts.errors import HostsError
+    from gpuwatch.hosts.slurm.commands import own_jobs
+
+    jobs = own_jobs()
+    running = [job for job in jobs if job.state == "RUNNING"]
+    if len(running) == 1:
+        return running[0].id
+    table = job_table(jobs)
+    if not running:
+        raise HostsError(["--slurm me: none of your jobs runs", *table])
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise HostsError([f"--slurm me: several of your jobs run; name one: --slurm {running[0].id}", *table])
+    click.echo("\n".join(table), err=True)
+    number: int = click.prompt("Number", type=click.IntRange(1, len(running)), default=1, err=True)
+    return running[number - 1].id
+
+
+def job_table(jobs: list[QueuedJob]) -> list[str]:
+    """A line a job under a heading; those that run are numbered. Nothing without a job."""
+    rows = [
+        (
+            str(number) if job.state == "RUNNING" else "",
+            job.id,
+            job.state,
+            job.node_count,
+            job.elapsed,
+            job.left,
+            job.gpus.rpartition(":")[2] if ":" in job.gpus else "-",
+            plain(job.name)[:30],
+            plain(job.where)[:40],
+        )
+        for number, job in enumerate(jobs, 1)
+    ]
+    widths = [max(len(row[column]) for row in [HEAD, *rows]) for column in range(len(HEAD))]
+    return [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in ([HEAD, *rows] if rows else [])
+    ]

@@ -1,0 +1,186 @@
+"""What `scontrol`, `squeue` and `sacct` report on jobs and nodes, read from their text.
+
+Example, of `scontrol show job -d 41`: `JobId=41 JobName=my run` ... `NodeList=node[001-002]` ...
+`Nodes=node[001-002] CPU_IDs=6-7 Mem=4000 GRES=gpu:h100:4(IDX:0-3)` gives a `SlurmJob` of two nodes, each with
+the GPUs 0 to 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gpuwatch.hosts.names import RangeError, expand
+
+JOB_ID = re.compile(r"[1-9]\d{0,9}(?:[_+]\d{1,7})?")
+"""A job, a task of an array (`41_3`) or a part of a heterogeneous job (`41+1`)."""
+WHOLE_LINE = ("JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment")
+"""Keys whose value may hold blanks: it is the rest of its line."""
+UNKNOWN = frozenset({"", "(null)", "Unknown", "None", "N/A", "None assigned"})
+
+_PAIR = re.compile(r"(?<!\S)([A-Za-z][\w/:.]*)=(\S*)")
+_REST = re.compile(rf"(?<!\S)({'|'.join(WHOLE_LINE)})=(.*)")
+_GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)(?:\(IDX:([\d,-]*)\))?")
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job, as Slurm reports it; unknown values are empty or None."""
+
+    id: str
+    name: str = ""
+    user: str = ""
+    state: str = ""
+    """RUNNING, PENDING, FAILED, ..."""
+    reason: str = ""
+    """Why it waits."""
+    exit_code: str = ""
+    """`CODE:SIGNAL`."""
+    nodes: tuple[str, ...] = ()
+    gpus: Mapping[str, str] = field(default_factory=dict)
+    """Node -> indices of the job's GPUs there: `0-3`; empty where only their number is known."""
+    gpu_counts: Mapping[str, int] = field(default_factory=dict)
+    """Node -> the number of the job's GPUs there."""
+    stdout: str = ""
+    stderr: str = ""
+    folder: str = ""
+    """The working directory."""
+    ends: float | None = None
+    """Unix seconds: the end, or the time limit of a running job."""
+    restarts: int = 0
+
+
+def read_jobs(text: str) -> list[SlurmJob]:
+    """The jobs of `scontrol show job -d`."""
+    starts = [match.start() for match in re.finditer(r"^JobId=", text, re.MULTILINE)]
+    pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return [_job(piece) for piece in pieces]
+
+
+def _job(text: str) -> SlurmJob:
+    given: dict[str, str] = {}
+    for line in text.splitlines():
+        rest = _REST.search(line)  # what its user chose: no pair in it counts
+        given.update(_PAIR.findall(line if rest is None else line[: rest.start()]))
+        if rest is not None:
+            given[rest[1]] = rest[2].strip()
+    given = {key: value for key, value in given.items() if value not in UNKNOWN}
+    gpus, counts = _gpus(text)
+    return SlurmJob(
+        id=given.get("JobId", ""),
+        name=given.get("JobName", ""),
+        user=given.get("UserId", "").partition("(")[0],
+        state=given.get("JobState", ""),
+        reason=given.get("Reason", ""),
+        exit_code=given.get("ExitCode", ""),
+        nodes=nodes_of(given.get("NodeList", "")),
+        gpus=gpus,
+        gpu_counts=counts,
+        stdout=given.get("StdOut", ""),
+        stderr=given.get("StdErr", ""),
+        folder=given.get("WorkDir", ""),
+        ends=moment(given.get("EndTime", "")),
+        restarts=int(given.get("Restarts", "0")) if given.get("Restarts", "0").isdecimal() else 0,
+    )
+
+
+def _gpus(text: str) -> tuple[dict[str, str], dict[str, int]]:
+    indices: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for line in text.splitlines():
+        pairs = dict(_PAIR.findall(line))
+        found = _GPUS.search(pairs.get("GRES", ""))
+        if "Nodes" not in pairs or found is None:
+            continue
+        for node in nodes_of(pairs["Nodes"]):
+            counts[node] = int(found[1])
+            indices[node] = found[2] or ""
+    return indices, counts
+
+
+def nodes_of(text: str) -> tuple[str, ...]:
+    """The names of a node list; none of one that cannot be read."""
+    try:
+        return tuple(expand(text)) if text not in UNKNOWN else ()
+    except RangeError:
+        return ()
+
+
+def moment(text: str) -> float | None:
+    """Unix seconds of Slurm's `2026-11-26T14:26:50`, in the time zone of this machine."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class SlurmNode:
+    """A node, as Slurm reports it."""
+
+    state: str
+    """`IDLE`, `MIXED+DRAIN`, `DOWN*`."""
+    reason: str = ""
+    """Why it was taken out, by whom and when."""
+
+
+def read_nodes(text: str) -> dict[str, SlurmNode]:
+    """The nodes of `scontrol show node -o`, by name."""
+    found = {}
+    for line in text.splitlines():
+        pairs = dict(_PAIR.findall(line))
+        reason = re.search(r"(?<!\S)Reason=(.*)$", line)
+        if "NodeName" in pairs:
+            found[pairs["NodeName"]] = SlurmNode(pairs.get("State", ""), reason[1].strip() if reason else "")
+    return found
+
+
+QUEUE_FORMAT = "%i|%T|%u|%D|%M|%L|%b|%R|%j"
+QUEUE_FIELDS = 9
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A line of the queue."""
+
+    id: str
+    state: str
+    user: str
+    node_count: str
+    elapsed: str
+    left: str
+    gpus: str
+    """Of a node, as it was asked for: `gres:gpu:h100:4`."""
+    where: str
+    """Its nodes; of one that waits the reason."""
+    name: str
+
+
+def read_queue(text: str) -> list[QueuedJob]:
+    """The lines of `squeue -h -o QUEUE_FORMAT`; a name may hold anything."""
+    rows = [line.split("|", QUEUE_FIELDS - 1) for line in text.splitlines()]
+    return [QueuedJob(*row) for row in rows if len(row) == QUEUE_FIELDS]
+
+
+ACCOUNT_FIELDS = ("JobIDRaw", "JobName", "User", "State", "ExitCode", "NodeList", "WorkDir", "End")
+
+
+def read_account(text: str) -> SlurmJob | None:
+    """The job of `sacct -X -P -n -o ACCOUNT_FIELDS`; the last attempt where it was requeued."""
+    rows = [line.split("|") for line in text.splitlines() if line.count("|") == len(ACCOUNT_FIELDS) - 1]
+    if not rows:
+        return None
+    row = dict(zip(ACCOUNT_FIELDS, rows[-1], strict=True))
+    return SlurmJob(
+        id=row["JobIDRaw"],
+        name=row["JobName"],
+        user=row["User"],
+        state=row["State"].split(" ")[0],
+        exit_code=row["ExitCode"],
+        nodes=nodes_of(row["NodeList"]),
+        folder=row["WorkDir"],
+        ends=moment(row["End"]),
+        restarts=len(rows) - 1,
+    )

@@ -1,0 +1,1 @@
+"""Tests of Slurm jobs as sources."""

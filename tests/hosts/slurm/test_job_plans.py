@@ -1,0 +1,111 @@
+"""Jobs and nodes as Slurm 22.05 prints them, and the plans that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.slurm.commands import known_job, own_jobs
+from gpuwatch.hosts.slurm.plan import job_plan, output_files
+from gpuwatch.hosts.slurm.reports import SlurmNode, read_account, read_jobs, read_nodes
+
+JOB = """\
+JobId=41 JobName=my run NodeList=evil.example
+   UserId=ann(1000) GroupId=ann(1000) MCS_label=N/A
+   JobState=RUNNING Reason=None Dependency=(null)
+   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
+   RunTime=00:00:00 TimeLimit=00:30:00 TimeMin=N/A
+   StartTime=2026-11-26T13:56:50 EndTime=2026-11-26T14:26:50 Deadline=N/A
+   ReqNodeList=(null) ExcNodeList=(null)
+   NodeList=node[001-003]
+   NumNodes=3 NumCPUs=6 NumTasks=6 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
+   JOB_GRES=gpu:h100:9
+     Nodes=node[001-002] CPU_IDs=6-7 Mem=4000 GRES=gpu:h100:4(IDX:0-3)
+     Nodes=node003 CPU_IDs=6 Mem=4000 GRES=gpu:h100:1(IDX:5)
+   Command=/home/ann/job.sh
+   WorkDir=/home/ann
+   StdErr=/home/ann/err-[41].log
+   StdIn=/dev/null
+   StdOut=/home/ann/out my NodeList=evil.example.log
+   TresPerNode=gres:gpu:h100:4
+"""
+NODES = (
+    "NodeName=node001 Arch=x86_64 State=MIXED ThreadsPerCore=1\n"
+    "NodeName=node002 Arch=x86_64 State=MIXED+DRAIN Tmp=0 Reason=bad nic | x [root@2026-11-26T13:56:50]\n"
+    "NodeName=node003 Arch=x86_64 State=IDLE\n"
+)
+
+
+def test_a_job_has_its_nodes_gpus_and_outputs() -> None:
+    (job,) = read_jobs(JOB)
+    assert (job.id, job.name, job.user, job.state) == ("41", "my run NodeList=evil.example", "ann", "RUNNING")
+    assert job.nodes == ("node001", "node002", "node003")
+    assert job.gpus == {"node001": "0-3", "node002": "0-3", "node003": "5"}
+    assert job.gpu_counts == {"node001": 4, "node002": 4, "node003": 1}
+    assert job.stdout == "/home/ann/out my NodeList=evil.example.log"
+    assert job.restarts == 2
+    assert job.ends is not None
+
+
+def test_a_plan_follows_the_outputs_and_labels_nodes_that_are_taken_out() -> None:
+    plan = job_plan(read_jobs(JOB)[0], read_nodes(NODES))
+    assert [node.name for node in plan.nodes] == ["node001", "node002", "node003"]
+    assert plan.logs == ("/home/ann/out my NodeList=evil.example.log", "/home/ann/err-?41?.log")
+    reasons = [node.labels.get("slurm_reason") for node in plan.nodes]
+    assert reasons == [None, "bad nic | x [root@2026-11-26T13:56:50]", None]
+    assert plan.allocation is not None
+    assert (plan.allocation.job, plan.allocation.restarts) == ("41", 2)
+
+
+def test_a_node_that_slurm_does_not_have_is_left_out() -> None:
+    """The user of a job writes its name and its paths; no connection goes where only they lead."""
+    split = JOB.replace("my run NodeList=evil.example", "my\nNodeList=evil.example")
+    late = split.replace("out my ", "out\nNodeList=evil.example ")
+    for text in (split, late):
+        try:
+            names = {node.name for node in job_plan(read_jobs(text)[0], read_nodes(NODES)).nodes}
+        except HostsError:
+            names = set()
+        assert "evil.example" not in names
+
+
+def test_a_job_that_waits_or_is_unknown_is_refused() -> None:
+    pending = "JobId=42 JobName=x\n   JobState=PENDING Reason=Resources Dependency=(null)\n   NodeList=\n"
+    with pytest.raises(HostsError, match="Resources"):
+        job_plan(read_jobs(pending)[0], {})
+    with pytest.raises(HostsError, match="not a job id"):
+        known_job("41; rm -rf x", lambda _: JOB)
+
+
+def test_an_old_job_is_found_by_accounting() -> None:
+    def run(argv: Sequence[str]) -> str:
+        if argv[0] == "scontrol":
+            raise HostsError(["Invalid job id specified"])
+        return (
+            "40|old|ann|NODE_FAIL|1:0|node001|/home/ann|2026-11-26T01:00:00\n"
+            "40|old|ann|CANCELLED by 1000|0:9|node[001-002]|/home/ann|2026-11-26T02:00:00\n"
+        )
+
+    job = known_job("40", run)
+    assert (job.state, job.exit_code, job.restarts) == ("CANCELLED", "0:9", 1)
+    assert job.nodes == ("node001", "node002")
+    assert [str(path) for path in output_files(job)] == ["/home/ann/slurm-40.out"]
+    assert read_account("nonsense\n") is None
+
+
+def test_running_jobs_come_first_and_a_name_may_hold_anything() -> None:
+    queue = (
+        "7|PENDING|ann|2|0:00|1:00|gres:gpu:8|(Resources)|a\n6|RUNNING|ann|1|5:00|0:10|N/A|node001|b|c|d\n"
+    )
+    jobs = own_jobs(lambda _: queue)
+    assert [job.id for job in jobs] == ["6", "7"]
+    assert jobs[0].name == "b|c|d"
+
+
+def test_node_reports_are_optional() -> None:
+    plan = job_plan(read_jobs(JOB)[0], {})
+    assert len(plan.nodes) == 3
+    known = {"node001": SlurmNode("IDLE")}
+    assert [node.name for node in job_plan(read_jobs(JOB)[0], known).nodes] == ["node001"]
