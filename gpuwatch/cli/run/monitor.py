@@ -34,8 +34,8 @@ from gpuwatch.cli.run.summary import (
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.report.dmon.json_stream import EMPTY_STEP, JsonStream, Row
-from gpuwatch.runs.sessions.folder import step_time_statistics
-from gpuwatch.runs.sessions.parts import read_parts
+from gpuwatch.runs.sessions.folders.parts import read_parts
+from gpuwatch.runs.sessions.folders.session_folder import step_time_statistics
 from gpuwatch.session import Session
 from gpuwatch.telemetry.session.folder import SessionFolder
 from gpuwatch.telemetry.session.logs import SessionLogs

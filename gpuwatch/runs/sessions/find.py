@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuwatch.runs.sessions.folder import read_session_folder, session_id
+from gpuwatch.runs.sessions.folders.session_folder import read_session_folder, session_id
 from gpuwatch.runs.sessions.model.session import TrainingSession
 
 MAX_DEPTH = 4
@@ -40,10 +40,11 @@ def find_sessions(names: Sequence[str], logs: Path) -> FoundSessions:
             found.unknown.append(f"{name}: no such folder, and no session of this id below {logs}")
             continue
         one = read_path(path)
-        below = [] if one else [each for folder in session_folders(path) if (each := read_path(folder))]
-        if one is None and not below:
-            found.unknown.append(f"{name}: no session found in it")
-        found.sessions += [one] if one else sorted(below, key=_begin)
+        here = [one] if one else [each for folder in session_folders(path) if (each := read_path(folder))]
+        here = sorted(here, key=_begin) or read_others(path)
+        if not here:
+            found.unknown.append(f"{name}: no training session found in it")
+        found.sessions += here
     return found
 
 
@@ -51,6 +52,13 @@ def read_path(path: Path) -> TrainingSession | None:
     """The session of a folder; None where it holds none."""
     session = session_id(path) if path.is_dir() else None
     return read_session_folder(path, session) if session else None
+
+
+def read_others(path: Path) -> list[TrainingSession]:
+    """The sessions of a folder or file that another tool wrote; empty where it holds none."""
+    from gpuwatch.runs.sessions.sources.output_folder import read_outputs  # noqa: PLC0415 - loads the rules
+
+    return read_outputs(path)
 
 
 def session_folders(top: Path) -> Iterator[Path]:

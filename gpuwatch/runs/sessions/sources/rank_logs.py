@@ -10,12 +10,13 @@ from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.result import LogScan, Scan
 from gpuwatch.runs.scan.scan import scan
-from gpuwatch.runs.sessions.folder import complete_losses, complete_rates
+from gpuwatch.runs.sessions.folders.process_logs import add_warning
+from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionRank, SessionSummary, SessionWarning
-from gpuwatch.runs.sessions.process_logs import add_warning
 
 SOURCE = "rank logs"
+NO_STEPS = "no line of the logs reports a step of training"
 MAX_EXAMPLE_CHARS = 500
 QUANTITIES = (
     ("loss", "loss"),
@@ -34,7 +35,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
     session.problems += [f"{file.name}: {file.trouble}" for file in result.files if file.trouble]
     series = leading_series(result.files)
     if not series:
-        session.problems.append("no line of the logs reports a step of training")
+        session.problems.append(NO_STEPS)
     step_times: list[float] = []
     for log, one in series:
         writer = writer_name(log, one, alone=len(series) == 1)

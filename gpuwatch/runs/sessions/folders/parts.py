@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuwatch.runs.sessions.json_object import MAX_JSON_BYTES, decoded_object
+from gpuwatch.runs.sessions.folders.json_object import MAX_JSON_BYTES, decoded_object
 from gpuwatch.telemetry.session.summary import merge_parts
 from gpuwatch.whole_file import read_bounded
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuwatch.runs.sessions.log_text import CLOCK, DayClock, log_lines, time_of_id
+from gpuwatch.runs.sessions.folders.log_text import CLOCK, DayClock, log_lines, time_of_id
 from gpuwatch.runs.sessions.model.session import CurveSet
 from gpuwatch.runs.sessions.model.summary import (
     EvaluationResults,

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from gpuwatch.runs.sessions.json_object import MAX_JSON_BYTES, decoded_object
-from gpuwatch.runs.sessions.main_log import MainLog, read_main_log
+from gpuwatch.runs.sessions.folders.json_object import MAX_JSON_BYTES, decoded_object
+from gpuwatch.runs.sessions.folders.main_log import MainLog, read_main_log
+from gpuwatch.runs.sessions.folders.parts import joined_facts
+from gpuwatch.runs.sessions.folders.process_logs import ProcessLogs, read_process_logs
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import (
     VERSION,
@@ -19,8 +21,6 @@ from gpuwatch.runs.sessions.model.summary import (
     StepTimeStatistics,
     read_struct,
 )
-from gpuwatch.runs.sessions.parts import joined_facts
-from gpuwatch.runs.sessions.process_logs import ProcessLogs, read_process_logs
 from gpuwatch.whole_file import read_bounded
 
 SOURCE = "session folder"

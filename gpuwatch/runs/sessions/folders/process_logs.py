@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuwatch.runs.sessions.log_text import LogRecord, dated_records
+from gpuwatch.runs.sessions.folders.log_text import LogRecord, dated_records
 from gpuwatch.runs.sessions.model.session import CurveSet
 from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionGpu, SessionWarning
 

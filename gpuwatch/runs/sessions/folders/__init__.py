@@ -1,0 +1,1 @@
+"""The reader of session folders: summary, parts and the three logs."""

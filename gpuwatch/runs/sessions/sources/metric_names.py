@@ -1,0 +1,70 @@
+"""What names of metrics mean, as HF Trainer, Lightning, Oumi, W&B and gpuwatch's own writers use them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gpuwatch.runs.sessions.model.session import TrainingSession
+
+CURVES = {
+    "loss": "loss",
+    "train_loss": "loss",
+    "lm loss": "loss",
+    "learning_rate": "learning_rate",
+    "lr": "learning_rate",
+    "grad_norm": "grad_norm",
+    "gradient_norm": "grad_norm",
+    "samples_per_second": "samples_per_s",
+    "samples_per_s": "samples_per_s",
+    "train_samples_per_second": "samples_per_s",
+    "tokens_per_second": "tokens_per_s",
+    "tokens_per_s": "tokens_per_s",
+    "steps_per_second": "steps_per_s",
+    "steps_per_s": "steps_per_s",
+    "train_steps_per_second": "steps_per_s",
+    "eval_loss": "eval_loss",
+    "val_loss": "eval_loss",
+    "communication_s": "communication_s",
+}
+"""Last part of a name -> curve."""
+PAIRS = {
+    ("loss", "train"): "loss",
+    ("eval", "loss"): "eval_loss",
+    ("val", "loss"): "eval_loss",
+    ("valid", "loss"): "eval_loss",
+    ("validation", "loss"): "eval_loss",
+    ("loss", "eval"): "eval_loss",
+    ("loss", "val"): "eval_loss",
+    ("gpu", "utilization"): "gpu_utilization_pct",
+    ("communication", "time"): "communication_s",
+    ("throughput", "tokens"): "tokens_per_s",
+    ("throughput", "samples"): "samples_per_s",
+}
+"""Last two parts of a name -> curve; they go first."""
+MFU = {"train_step_mfu": "mfu_step", "mfu": "mfu_step", "train_mfu": "mfu_overall"}
+EVALUATION = re.compile(r"^(?:eval|val|valid|validation)[/_]")
+NOT_RESULTS = re.compile(r"runtime|_per_second|epoch|step$")
+
+
+def curve_of(name: str) -> str | None:
+    """The curve that a metric is a point of; None: none that is drawn."""
+    parts = name.lower().strip().split("/")
+    return (PAIRS.get((parts[-2], parts[-1])) if len(parts) > 1 else None) or CURVES.get(parts[-1])
+
+
+def add_metric(
+    session: TrainingSession, name: str, step: int | None, time: float | None, value: float, writer: str = ""
+) -> bool:
+    """Take one value of a metric; False: it is none that a session keeps."""
+    curve = curve_of(name)
+    if curve is not None:
+        session.curves.add(curve, step, time, value, writer)
+    kept = MFU.get(name.lower().rpartition("/")[2])
+    if kept is not None and math.isfinite(value):
+        setattr(session.summary, kept, value)
+    if EVALUATION.search(name) and not NOT_RESULTS.search(name) and math.isfinite(value):
+        results = session.summary.evaluation or {}
+        results[name] = value
+        session.summary.evaluation = results
+    return curve is not None or kept is not None

@@ -1,0 +1,81 @@
+"""Fields of a protobuf message by their numbers, without its definition."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+MAX_VARINT_BYTES = 10
+
+
+class Field(NamedTuple):
+    """One field; `value` is an int (of a varint) or bytes."""
+
+    number: int
+    kind: int
+    value: int | bytes
+
+    @property
+    def data(self) -> bytes:
+        """The bytes; empty of a varint."""
+        return self.value if isinstance(self.value, bytes) else b""
+
+    @property
+    def text(self) -> str:
+        """The bytes as UTF-8."""
+        return self.data.decode(errors="replace")
+
+    @property
+    def number_value(self) -> float | None:
+        """A float, double or integer; None of other bytes."""
+        if isinstance(self.value, int):
+            return float(self.value)
+        if self.kind == FIXED32:
+            return float(struct.unpack("<f", self.value)[0])
+        return float(struct.unpack("<d", self.value)[0]) if self.kind == FIXED64 else None
+
+
+def fields(message: bytes) -> Iterator[Field]:
+    """The fields of a message, as far as it is whole; groups end it."""
+    at = 0
+    while at < len(message):
+        key, at = varint(message, at)
+        kind = key & 7
+        if kind == VARINT:
+            value, at = varint(message, at)
+            if at:
+                yield Field(key >> 3, kind, value)
+                continue
+        size = {FIXED64: 8, FIXED32: 4}.get(kind)
+        if kind == BYTES:
+            size, at = varint(message, at)
+        if not at or size is None or at + size > len(message):
+            return
+        yield Field(key >> 3, kind, message[at : at + size])
+        at += size
+
+
+def varint(message: bytes, at: int) -> tuple[int, int]:
+    """A number and the place behind it; place 0: it is cut off."""
+    found = shift = 0
+    for count in range(MAX_VARINT_BYTES):
+        if at + count >= len(message):
+            break
+        byte = message[at + count]
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return found, at + count + 1
+        shift += 7
+    return 0, 0
+
+
+def inner(message: bytes, number: int) -> Iterator[bytes]:
+    """The submessages of a field."""
+    return (field.data for field in fields(message) if field.number == number and field.kind == BYTES)
+
+
+def first(message: bytes, number: int) -> Field | None:
+    """The first field of a number."""
+    return next((field for field in fields(message) if field.number == number), None)

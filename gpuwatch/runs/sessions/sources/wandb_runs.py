@@ -1,0 +1,152 @@
+"""Runs of Weights & Biases on disk, offline ones too: history, configuration and host from the `.wandb` file.
+
+The file is a LevelDB log of protobuf records. wandb itself no longer reads it in Python.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpuwatch.plain import plain
+from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import SessionSummary, SessionSystem, harmless
+from gpuwatch.runs.sessions.sources.metric_names import add_metric
+from gpuwatch.runs.sessions.sources.protobuf import Field, fields, first, inner
+
+SOURCE = "W&B"
+MAGIC = b":W&B"
+BLOCK = 32_768
+HEADER = struct.Struct("<IHB")
+FULL_RECORD, FIRST_PIECE, MIDDLE_PIECE, LAST_PIECE = 1, 2, 3, 4
+MAX_FILE_BYTES = 1 << 30
+MAX_RECORD_BYTES = 16 << 20
+HISTORY, SUMMARY, CONFIG, RUN, EXIT, ENVIRONMENT = 2, 3, 5, 17, 18, 26
+"""Fields of `Record`."""
+ITEM_KEY, ITEM_NESTED, ITEM_VALUE = 1, 2, 16
+RUN_PROJECT, RUN_CONFIG, RUN_NAME, RUN_HOST = 3, 4, 8, 13
+
+
+def read_wandb_run(path: Path) -> TrainingSession:
+    """Read one `run-<id>.wandb`."""
+    session = TrainingSession(path.parent, SOURCE, SessionSummary(id=path.parent.name))
+    times: list[float] = []
+    for record in records(path, session.problems):
+        for field in fields(record):
+            _take(session, field, times)
+    if times:
+        session.summary.start, session.summary.end = min(times), max(times)
+    complete_rates(session.summary, ())
+    complete_losses(session)
+    return session
+
+
+def _take(session: TrainingSession, field: Field, times: list[float]) -> None:
+    summary = session.summary
+    if field.number == HISTORY:
+        _take_history(session, items(field.data, 1), times)
+    elif field.number == CONFIG:
+        summary.configuration = {**(summary.configuration or {}), **nested(items(field.data, 1))}
+    elif field.number == RUN:
+        name, host, config = (
+            first(field.data, RUN_NAME),
+            first(field.data, RUN_HOST),
+            first(field.data, RUN_CONFIG),
+        )
+        summary.name = plain(name.text) if name else summary.name
+        if host is not None:
+            summary.system = SessionSystem(hostname=plain(host.text))
+        if config is not None:
+            summary.configuration = {**(summary.configuration or {}), **nested(items(config.data, 1))}
+    elif field.number == EXIT:
+        code = first(field.data, 1)
+        summary.exit_code = code.value if code and isinstance(code.value, int) else 0
+        summary.status = "completed" if summary.exit_code == 0 else "failed"
+
+
+def _take_history(
+    session: TrainingSession, values: list[tuple[tuple[str, ...], Any]], times: list[float]
+) -> None:
+    row = {"/".join(path): value for path, value in values}
+    step, time = row.get("_step"), row.get("_timestamp")
+    number = int(step) if isinstance(step, (int, float)) and _is_number(step) else None
+    when = float(time) if isinstance(time, (int, float)) and _is_number(time) else None
+    if when is not None:
+        times.append(when)
+        del times[2:-1]
+    for name, value in row.items():
+        if not name.startswith("_") and _is_number(value):
+            add_metric(session, name, number, when, float(value))
+    if number is not None:
+        session.summary.last_step = max(session.summary.last_step or 0, number)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def items(message: bytes, number: int) -> list[tuple[tuple[str, ...], Any]]:
+    """Items of a record: the path of a key and its value."""
+    found = []
+    for item in inner(message, number):
+        path: list[str] = []
+        value = None
+        for field in fields(item):
+            if field.number in {ITEM_KEY, ITEM_NESTED}:
+                path.append(plain(field.text))
+            elif field.number == ITEM_VALUE:
+                try:
+                    value = harmless(json.loads(field.text))
+                except (ValueError, RecursionError):
+                    value = None
+        found.append((tuple(path), value))
+    return found
+
+
+def nested(values: list[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
+    """Paths of keys as nested objects; W&B's own notes are left out."""
+    found: dict[str, Any] = {}
+    for path, value in values:
+        if not path or path[0].startswith("_wandb"):
+            continue
+        here = found
+        for part in path[:-1]:
+            deeper = here.setdefault(part, {})
+            here = deeper if isinstance(deeper, dict) else {}
+        here[path[-1]] = value
+    return found
+
+
+def records(path: Path, problems: list[str]) -> Iterator[bytes]:
+    """The records of a file, put together from their pieces; up to where it is cut off."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(7)
+            if not head.startswith(MAGIC):
+                problems.append(f"{path.name}: no W&B file")
+                return
+            pieces: list[bytes] = []
+            while file.tell() < MAX_FILE_BYTES:
+                left = BLOCK - file.tell() % BLOCK
+                if left < HEADER.size:
+                    file.seek(left, 1)
+                    continue
+                header = file.read(HEADER.size)
+                if len(header) < HEADER.size:
+                    return
+                _, size, kind = HEADER.unpack(header)
+                data = file.read(size)
+                if len(data) < size or kind not in {FULL_RECORD, FIRST_PIECE, MIDDLE_PIECE, LAST_PIECE}:
+                    if kind:
+                        problems.append(f"{path.name}: cut off or damaged at byte {file.tell()}")
+                    return
+                pieces = [data] if kind in {FULL_RECORD, FIRST_PIECE} else [*pieces, data]
+                if kind in {FULL_RECORD, LAST_PIECE} and sum(map(len, pieces)) <= MAX_RECORD_BYTES:
+                    yield b"".join(pieces)
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror}")

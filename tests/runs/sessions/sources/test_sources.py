@@ -1,0 +1,214 @@
+"""Sessions from what other tools leave: Oumi, HF Trainer, TensorBoard, W&B, torchrun and Slurm logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwatch.runs.sessions.find import find_sessions
+from gpuwatch.runs.sessions.model.session import TrainingSession
+from tests.cli.running import environment
+
+TIMER = {
+    "count": 100,
+    "mean": 0.5,
+    "median": 0.4,
+    "std_dev": 0.1,
+    "min": 0.3,
+    "max": 0.9,
+    "total": 50.0,
+    "percentage": 50.0,
+}
+STATE = {
+    "global_step": 30,
+    "max_steps": 60,
+    "epoch": 1.5,
+    "train_batch_size": 4,
+    "log_history": [
+        {"step": 10, "epoch": 0.5, "loss": 2.0, "grad_norm": 1.5, "learning_rate": 1e-4},
+        {"step": 20, "epoch": 1.0, "loss": 1.5, "grad_norm": 1.2, "learning_rate": 5e-5},
+        {"step": 20, "eval_loss": 1.7, "eval_runtime": 3.0},
+        {"step": 30, "train_runtime": 15.0, "train_samples_per_second": 8.0, "train_loss": 1.75},
+    ],
+}
+
+
+def one(path: Path) -> TrainingSession:
+    (session,) = find_sessions((str(path),), path / "none").sessions
+    return session
+
+
+def points(session: TrainingSession, name: str, writer: int = 0) -> list[tuple[int | None, float]]:
+    return [(point.step, point.value) for point in session.curves.named(name)[writer].points]
+
+
+def write(path: Path, facts: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(facts if isinstance(facts, str) else json.dumps(facts))
+
+
+def oumi_summary(step_mean: float) -> dict[str, Any]:
+    return {
+        "hostname": "gpu-001",
+        "total_time": 100.0,
+        "timers": {"steps": {**TIMER, "mean": step_mean}, "microsteps": TIMER},
+        "cuda_timers": {"forward": TIMER},
+        "gpu_memory": [{"allocated": 1024.0, "reserved": 2048.0}, {"allocated": 512.0, "reserved": 2048.0}],
+    }
+
+
+def test_an_oumi_output_folder_is_a_session(tmp_path: Path) -> None:
+    """Document 001, lines 96 to 100 and 307 to 323: logs/, telemetry/ and the telemetry callback's files."""
+    run = tmp_path / "my_run"
+    metrics = {"loss": 1.25, "learning_rate": 5e-5, "epoch": 1.0, "train_step_mfu": 0.41, "train_mfu": 0.35}
+    write(run / "telemetry" / "telemetry_callback_metrics_rank0000.json", metrics)
+    write(
+        run / "telemetry" / "telemetry_callback_all_ranks.json",
+        {"rank0000": oumi_summary(0.5), "rank0001": oumi_summary(0.7)},
+    )
+    write(run / "telemetry" / "telemetry_callback_gpu_temperature_summary.json", {"rank0000": {}})
+    write(run / "logs" / "rank_0000.log", "nothing of interest\n")
+    summary = one(run).summary
+    assert (summary.id, summary.mode, summary.world_size) == ("my_run", "multi", 2)
+    assert (summary.final_loss, summary.mfu_step, summary.mfu_overall) == (1.25, 0.41, 0.35)
+    assert (summary.steps, summary.duration_s, summary.steps_per_s) == (100, 100.0, 1.0)
+    assert [rank.step_time_mean_s for rank in summary.ranks or ()] == [0.5, 0.7]
+    assert (summary.ranks or [])[0].peak_memory_bytes == 1 << 30
+    assert {name: timer.kind for name, timer in (summary.timers or {}).items()} == {
+        "steps": "cpu",
+        "microsteps": "cpu",
+        "forward": "cuda",
+    }
+
+
+def test_the_last_trainer_state_is_read(tmp_path: Path) -> None:
+    """Document 001, lines 28 to 30: the trainer's own files in its output_dir."""
+    write(tmp_path / "checkpoint-9" / "trainer_state.json", {"global_step": 9, "log_history": []})
+    write(tmp_path / "checkpoint-30" / "trainer_state.json", STATE)
+    session = one(tmp_path)
+    summary = session.summary
+    assert (summary.steps, summary.total_steps, summary.duration_s, summary.status) == (
+        30,
+        60,
+        15.0,
+        "completed",
+    )
+    assert points(session, "loss") == [(10, 2.0), (20, 1.5)]
+    assert points(session, "learning_rate") == [(10, 1e-4), (20, 5e-5)]
+    assert (summary.evaluation, summary.samples_per_s) == ({"eval_loss": 1.7, "eval_runtime": 3.0}, 8.0)
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "[]", '{"log_history": 7}', '{"log_history": [1, {"step": "x", "loss": "nan"}]}']
+)
+def test_a_damaged_trainer_state_breaks_nothing(tmp_path: Path, raw: str) -> None:
+    write(tmp_path / "trainer_state.json", raw)
+    assert one(tmp_path).problems
+
+
+def test_torchrun_folders_are_those_of_ranks(tmp_path: Path) -> None:
+    """Document 000 to 004: `logs/rank_0`; torchrun --log-dir."""
+    for rank in range(2):
+        lines = [f"[rank{rank}]: step {step}/5 loss: {3 - step / 2 + rank}" for step in range(1, 6)]
+        write(tmp_path / "none_x1" / "attempt_0" / str(rank) / "stdout.log", "\n".join(lines) + "\n")
+    session = one(tmp_path)
+    assert [curve.writer for curve in session.curves.named("loss")] == ["rank 0", "rank 1"]
+    assert (session.summary.world_size, session.summary.last_step, session.summary.mode) == (2, 5, "multi")
+
+
+def test_a_slurm_log_is_a_session(tmp_path: Path) -> None:
+    log = tmp_path / "slurm-4711.out"
+    lines = [f"2024-12-06 14:30:{step:02} step {step}/9 loss: {3 - step / 4}" for step in range(1, 10)]
+    write(log, "\n".join(lines) + "\n")
+    session = one(log)
+    assert (session.name, session.summary.last_step, session.summary.final_loss) == ("slurm-4711", 9, 0.75)
+    assert session.summary.duration_s == 8.0
+
+
+def test_event_files_of_tensorboard_are_read(tmp_path: Path) -> None:
+    """Document 004, lines 663 to 675: runs/rank_N, Loss/train, GPU/utilization, Communication/time."""
+    pytest.importorskip("tensorboard")
+    writer_of = pytest.importorskip("torch.utils.tensorboard").SummaryWriter
+    for rank in range(2):
+        writer = writer_of(str(tmp_path / f"rank_{rank}"))
+        for step in range(3):
+            writer.add_scalar("Loss/train", 2.0 - step + rank, step)
+            writer.add_scalar("GPU/utilization", 90.0 + step, step)
+            writer.add_scalar("Communication/time", 0.25, step)
+        writer.close()
+    session = one(tmp_path)
+    assert [curve.writer for curve in session.curves.named("loss")] == ["rank 0", "rank 1"]
+    assert points(session, "loss", 1) == [(0, 3.0), (1, 2.0), (2, 1.0)]
+    assert points(session, "gpu_utilization_pct") == [(0, 90.0), (1, 91.0), (2, 92.0)]
+    assert points(session, "communication_s") == [(step, 0.25) for step in range(3)]
+
+
+def event(step: int, tag: str, value: float) -> bytes:
+    """A record as a writer of version 2 writes it: the scalar is a tensor."""
+    tensor = b"\x08\x01" + b"\x22\x04" + struct.pack("<f", value)
+    inner = b"\x0a" + bytes([len(tag)]) + tag.encode() + b"\x42" + bytes([len(tensor)]) + tensor
+    summary = b"\x0a" + bytes([len(inner)]) + inner
+    message = (
+        b"\x09"
+        + struct.pack("<d", 1e9 + step)
+        + b"\x10"
+        + bytes([step])
+        + b"\x2a"
+        + bytes([len(summary)])
+        + summary
+    )
+    return struct.pack("<QI", len(message), 0) + message + b"\0" * 4
+
+
+def test_an_event_file_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    raw = b"".join(event(step, "train/loss", 3.0 - step) for step in range(3))
+    for size in range(len(raw)):
+        (tmp_path / "events.out.tfevents.1.host").write_bytes(raw[:size])
+        curves = one(tmp_path).curves.named("loss")
+        values = [point.value for point in curves[0].points] if curves else []
+        assert values == [3.0, 2.0, 1.0][: len(values)]
+        assert len(values) >= size // (len(raw) // 3)
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(raw + b"\xff" * 64)
+    assert points(one(tmp_path), "loss") == [(0, 3.0), (1, 2.0), (2, 1.0)]
+
+
+WANDB = """\
+import wandb
+run = wandb.init(project="p", name="n", config={"lr": 0.1, "batch": {"size": 8}, "api_key": 1})
+for step in range(3):
+    wandb.log({"train/loss": 2.0 - step, "train/learning_rate": 0.1, "eval/loss": 3.0}, step=step)
+wandb.finish()
+"""
+
+
+@pytest.mark.long
+def test_an_offline_run_of_wandb_is_read(tmp_path: Path) -> None:
+    """Document 001, lines 53 to 60: enable_wandb."""
+    pytest.importorskip("wandb")
+    env = environment(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=str(tmp_path))
+    subprocess.run([sys.executable, "-c", WANDB], cwd=tmp_path, env=env, check=True, timeout=100)
+    session = one(tmp_path / "wandb" if (tmp_path / "wandb").exists() else tmp_path)
+    summary = session.summary
+    assert (summary.name, summary.status, summary.last_step) == ("n", "completed", 2)
+    assert points(session, "loss") == [(0, 2.0), (1, 1.0), (2, 0.0)]
+    assert (summary.configuration or {})["batch"] == {"size": 8}
+    whole = next(tmp_path.rglob("*.wandb"))
+    raw = whole.read_bytes()
+    for size in range(0, len(raw), max(1, len(raw) // 60)):
+        whole.write_bytes(raw[:size])
+        one(tmp_path)
+    whole.write_bytes(os.urandom(4096))
+    assert one(tmp_path).problems
+
+
+def test_a_folder_without_a_training_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\0")
+    found = find_sessions((str(tmp_path),), tmp_path)
+    assert (found.sessions, len(found.unknown)) == ([], 1)
