@@ -32,7 +32,8 @@ def trace(paths: tuple[Path, ...], as_json: bool, rank: int | None, top: int) ->
 
     PATH is a trace of torch.profiler (Chrome trace, .json or .json.gz), a report of Nsight Systems that was
     exported to SQLite, or a folder of them, one for each rank. The rank is read from the trace or its name.
-    Traces of any size are read in pieces.
+    Traces of any size are read in pieces. NCCL's dumps (NCCL_TOPO_DUMP_FILE, NCCL_GRAPH_DUMP_FILE) are
+    read, too: rings, trees, which NIC serves which GPU, and what is slower than its neighbours.
 
     Exit status: 0 nothing is flagged; 1 communication above 0.3 of computation, ranks more than 10 % apart,
     or a GPU idle more than 30 %, or a trace cannot be read; 2 wrong usage or no trace.
@@ -40,6 +41,7 @@ def trace(paths: tuple[Path, ...], as_json: bool, rank: int | None, top: int) ->
     missing = [f"{path}: no such file or folder" for path in paths if not os.path.exists(path)]  # noqa: PTH110 - Path raises
     if missing:
         raise Refusal(missing)
+    from gpuwatch.diagnose.traces.topology_verdict import judge_topology
     from gpuwatch.diagnose.traces.trace_verdict import judge_traces
     from gpuwatch.report.output.read_progress import read_progress
     from gpuwatch.report.trace.json_output import trace_json
@@ -48,7 +50,7 @@ def trace(paths: tuple[Path, ...], as_json: bool, rank: int | None, top: int) ->
 
     with leaving_politely(), read_progress(total_size(paths)) as report:
         found = gather_traces(paths, report, top)
-    if not found.profiles:
+    if not found.profiles and not found.dumps:
         reasons = [f"{each.name}: {each.why}" for each in found.skipped[:20]]
         raise Refusal([*reasons, "no trace under " + ", ".join(str(path) for path in paths)])
     verdict = judge_traces(found.profiles)
@@ -59,6 +61,8 @@ def trace(paths: tuple[Path, ...], as_json: bool, rank: int | None, top: int) ->
         if as_json:
             sys.stdout.write(f"{trace_json(found, verdict)}\n")
         else:
-            print_trace(found, verdict, chosen or verdict.straggler or found.profiles[0], sys.stdout)
+            first = found.profiles[0] if found.profiles else None
+            print_trace(found, verdict, chosen or verdict.straggler or first, sys.stdout)
     unread = any(each.unreadable for each in found.skipped)
-    return exit_codes.UNHEALTHY if verdict.flags or unread else exit_codes.HEALTHY
+    differs = any(judge_topology(each) for each in found.dumps)
+    return exit_codes.UNHEALTHY if verdict.flags or differs or unread else exit_codes.HEALTHY

@@ -6,9 +6,11 @@ import json
 from dataclasses import asdict
 
 from gpuwatch import __version__
+from gpuwatch.diagnose.traces.topology_verdict import judge_topology
 from gpuwatch.diagnose.traces.trace_verdict import RankSpread, TraceVerdict
 from gpuwatch.plain import plain
 from gpuwatch.report.once.json_output import Facts
+from gpuwatch.report.trace.topology import topology_facts
 from gpuwatch.runs.traces.breakdown import Breakdown, CollectiveTime
 from gpuwatch.runs.traces.operators import Operator
 from gpuwatch.runs.traces.rank_profile import RankProfile
@@ -37,6 +39,7 @@ def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
             {**asdict(flag), "value": round(flag.value, 4), "actions": list(flag.actions)}
             for flag in verdict.flags
         ],
+        "nccl": [topology_facts(each, judge_topology(each)) for each in found.dumps],
         "skipped": [{"name": each.name, "why": plain(each.why)} for each in found.skipped],
     }
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.traces.topology_verdict import judge_topology
 from gpuwatch.diagnose.traces.trace_verdict import MAX_COMMUNICATION_TO_COMPUTE, RankSpread, TraceVerdict
 from gpuwatch.plain import plain
 from gpuwatch.report.output.console import STYLES, console_on, show
 from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.report.trace.topology import topology_lines, topology_table
+from gpuwatch.runs.traces.nccl_dump import NcclDump
 from gpuwatch.runs.traces.operators import Operator
 from gpuwatch.runs.traces.rank_profile import RankProfile
 from gpuwatch.runs.traces.trace_files import FoundTraces
@@ -28,9 +32,15 @@ CPU_ONLY = (
 )
 
 
-def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile, out: TextIO) -> None:
+def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile | None, out: TextIO) -> None:
     """Write the report; `chosen` is the rank whose tables are shown."""
     with console_on(out) as console:
+        for dump in found.dumps:
+            print_dump(dump, console)
+        if chosen is None:
+            for line in skipped_lines(found):
+                show(console, line)
+            return
         for line in flag_lines(verdict):
             show(console, line)
         console.print(rank_table(found.profiles))
@@ -43,6 +53,17 @@ def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile, 
                 console.print(table)
         for line in note_lines(found, chosen):
             show(console, line)
+
+
+def print_dump(dump: NcclDump, console: Console) -> None:
+    """NCCL's topology or graphs."""
+    flags = judge_topology(dump)
+    show(console, ReportLine(plain(f"NCCL, {dump.file}")))
+    for line in topology_lines(dump, flags):
+        show(console, line)
+    if dump.devices:
+        console.print(topology_table(dump))
+    show(console, ReportLine(""))
 
 
 def flag_lines(verdict: TraceVerdict) -> Iterator[ReportLine]:
@@ -164,10 +185,15 @@ def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
             yield ReportLine(
                 plain(f"{trace.file}: {plural(trace.unreadable, 'event')} not readable"), "warning"
             )
-    for skipped in found.skipped:
-        yield ReportLine(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "old")
+    yield from skipped_lines(found)
     events = sum(each.event_count for each in found.profiles)
     yield ReportLine(f"{plural(len(found.profiles), 'rank')}, {events:,} operators and kernels", "old")
+
+
+def skipped_lines(found: FoundTraces) -> Iterator[ReportLine]:
+    """The files that were not read, and why."""
+    for skipped in found.skipped:
+        yield ReportLine(plain(f"{skipped.name}: {skipped.why}"), "warning" if skipped.unreadable else "old")
 
 
 def _operators(operators: Sequence[Operator]) -> Table:

@@ -1,1 +1,1 @@
-"""Profiler traces: torch.profiler's Chrome traces and Nsight Systems exports, read and measured."""
+"""Profiler traces: torch.profiler's Chrome traces, Nsight Systems exports, NCCL's dumps; measured."""

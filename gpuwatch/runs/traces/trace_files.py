@@ -14,12 +14,13 @@ from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
 from gpuwatch.runs.traces.chrome_trace import read_chrome_trace
 from gpuwatch.runs.traces.event_stream import NoTraceError
+from gpuwatch.runs.traces.nccl_dump import MAX_XML_BYTES, NcclDump, read_nccl_dump
 from gpuwatch.runs.traces.nsight_export import SQLITE_BEGINS, read_nsight
 from gpuwatch.runs.traces.operators import MAX_LISTED_OPERATORS
 from gpuwatch.runs.traces.rank_profile import RankProfile, measure
 from gpuwatch.runs.traces.rank_trace import RankTrace
 
-TRACE_NAMES = re.compile(r"\.(json|sqlite|db)(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
+TRACE_NAMES = re.compile(r"\.(json|sqlite|db|xml)(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
 """Files of a folder that may be traces; a file that is named is always looked at."""
 RANK_IN_NAME = re.compile(r"(?<![a-z])(?:rank|worker|proc)[-_ ]?(\d{1,7})(?!\d)", re.IGNORECASE)
 MAX_TRACE_FILES = 4096
@@ -32,9 +33,11 @@ OTHER_REPORTS = {
 
 @dataclass
 class FoundTraces:
-    """The ranks that were measured, and the files that are no trace."""
+    """The ranks that were measured, NCCL's dumps, and the files that are neither."""
 
     profiles: list[RankProfile] = field(default_factory=list)
+    dumps: list[NcclDump] = field(default_factory=list)
+    """NCCL's topologies and graphs."""
     skipped: list[Skipped] = field(default_factory=list)
 
 
@@ -60,6 +63,10 @@ def gather_traces(
             break
         name = plain(str(path))
         try:
+            dump = _nccl_dump(path, name)
+            if dump is not None:
+                found.dumps.append(dump)
+                continue
             for trace in _read(path, name, lambda size, base=before: report(base + size)):  # type: ignore[misc]
                 found.profiles.append(measure(trace, listed))
             before += path.stat().st_size
@@ -98,6 +105,21 @@ def rank_of_path(path: Path) -> int | None:
         if found is not None:
             return int(found[1])
     return None
+
+
+def _nccl_dump(path: Path, name: str) -> NcclDump | None:
+    """The dump of NCCL in a file that holds XML."""
+    with open_file(path) as file:
+        contents = Contents(path, packing_of(file.read(HEAD_BYTES)))
+    pieces = contents.pieces()
+    held = next(pieces, b"").lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not held.startswith(b"<"):
+        return None
+    for piece in pieces:
+        held += piece
+        if len(held) > MAX_XML_BYTES:
+            break
+    return read_nccl_dump(held, name)
 
 
 def _read(path: Path, name: str, report: Callable[[int], None]) -> list[RankTrace]:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.running import gpuwatch
 from tests.runs.traces.gpu_traces import training
+from tests.runs.traces.nccl_dumps import topology
 
 
 def test_json_has_the_documented_keys(tmp_path: Path) -> None:
@@ -56,3 +57,15 @@ def test_a_cut_archive_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
     facts = json.loads(gpuwatch("trace", str(path), "--json").stdout)
     assert facts["ranks"][0]["cut_off"]
     assert facts["ranks"][0]["notes"]
+
+
+def test_dumps_of_nccl_name_the_gpu_that_differs(tmp_path: Path) -> None:
+    path = tmp_path / "nccl_topo.xml"
+    path.write_text(topology(nvlinks={3: 12}))
+    facts = json.loads(gpuwatch("trace", str(path), "--json").stdout)
+    (dump,) = facts["nccl"]
+    assert [(flag["code"], flag["rank"]) for flag in dump["flags"]] == [("topology.nvlinks", 3)]
+    assert dump["devices"][0]["nics"] == ["mlx5_0"]
+    shown = gpuwatch("trace", str(path))
+    assert shown.returncode == 1
+    assert "GPU 3" in shown.stdout

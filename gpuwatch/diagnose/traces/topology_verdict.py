@@ -1,0 +1,80 @@
+"""What NCCL's dumps show: a GPU or a NIC whose links are fewer or slower than those of its neighbours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gpuwatch.diagnose.playbook.topics import steps_of
+from gpuwatch.runs.traces.nccl_dump import BusDevice, NcclDump
+
+MIN_PEERS = 3
+"""Fewer devices have no majority to be compared with."""
+
+
+@dataclass(frozen=True)
+class TopologyFlag:
+    """One device that differs from most of its kind, for the worse."""
+
+    code: str
+    file: str
+    label: str
+    rank: int | None
+    text: str
+    actions: tuple[str, ...] = field(default_factory=lambda: steps_of("slow-link"))
+
+
+def judge_topology(dump: NcclDump) -> tuple[TopologyFlag, ...]:
+    """Compare the GPUs and the NICs of one dump."""
+    gpus = [each for each in dump.devices if each.kind == "GPU"]
+    nics = [each for each in dump.devices if each.kind == "NET"]
+    found: list[TopologyFlag] = []
+    for devices, code, what, value in (
+        (gpus, "topology.nvlinks", "NVLinks", lambda each: each.nvlinks),
+        (gpus, "topology.pcie", "GB/s of PCIe", pcie_rate),
+        (nics, "topology.pcie", "GB/s of PCIe", pcie_rate),
+        (nics, "topology.nic_speed", "Gb/s", lambda each: each.speed_gbps),
+        (gpus, "topology.gdr", "GPUDirect RDMA", lambda each: None if each.gdr is None else float(each.gdr)),
+    ):
+        found += _lower(dump, devices, code, what, value)
+    for gpu in gpus:
+        near, how = dump.nics_of(gpu)
+        if near and how == "SYS" and any(dump.nics_of(other)[1] != "SYS" for other in gpus):
+            text = f"{gpu.label} has no NIC on its own CPU; its neighbours have"
+            found.append(TopologyFlag("topology.far_nic", dump.file, gpu.label, gpu.rank, text))
+    return tuple(found)
+
+
+def pcie_rate(device: BusDevice) -> float | None:
+    """GB/s of the link in one direction, nearly: GT/s x lanes / 8 (line coding left out)."""
+    if device.pcie_gtps is None or device.pcie_width is None:
+        return None
+    return device.pcie_gtps * device.pcie_width / 8
+
+
+def _lower(
+    dump: NcclDump,
+    devices: Sequence[BusDevice],
+    code: str,
+    what: str,
+    value: Callable[[BusDevice], float | None],
+) -> list[TopologyFlag]:
+    """Devices below the value that most of their kind have."""
+    known = [(each, number) for each in devices if (number := value(each)) is not None]
+    if len(known) < MIN_PEERS:
+        return []
+    usual, count = Counter(number for _, number in known).most_common(1)[0]
+    if count * 2 <= len(known):
+        return []
+    return [
+        TopologyFlag(
+            code,
+            dump.file,
+            each.label,
+            each.rank,
+            f"{each.label} has {number:g} {what}, its neighbours {usual:g}",
+        )
+        for each, number in known
+        if number < usual
+    ]

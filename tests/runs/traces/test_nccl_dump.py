@@ -1,0 +1,61 @@
+"""NCCL's dumps: rings and trees, which NIC serves which GPU, and what is slower than its neighbours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuwatch.diagnose.traces.topology_verdict import judge_topology
+from gpuwatch.runs.traces.event_stream import NoTraceError
+from gpuwatch.runs.traces.nccl_dump import read_nccl_dump
+from gpuwatch.runs.traces.trace_files import gather_traces
+from tests.runs.traces.gpu_traces import training
+from tests.runs.traces.nccl_dumps import GRAPHS, topology
+
+
+def test_rings_and_trees_have_their_ways_and_speeds() -> None:
+    ring, tree = read_nccl_dump(GRAPHS.encode(), "graph.xml").graphs
+    assert (ring.name, len(ring.channels), ring.speed_intra, ring.type_intra) == ("ring", 2, 20.0, "NVL")
+    assert ring.channels[1] == ("NET 1", "GPU 1", "GPU 0", "GPU 3", "GPU 2", "NET 1")
+    assert (tree.name, tree.type_inter) == ("tree", "PIX")
+
+
+def test_each_gpu_is_served_by_the_nic_behind_its_switch() -> None:
+    dump = read_nccl_dump(topology().encode(), "topo.xml")
+    gpus = [each for each in dump.devices if each.kind == "GPU"]
+    served = [dump.nics_of(gpu) for gpu in gpus]
+    assert [(near[0].name, how) for near, how in served] == [(f"mlx5_{at}", "PIX") for at in range(8)]
+    assert judge_topology(dump) == ()
+
+
+def test_a_gpu_with_fewer_links_than_its_neighbours_is_named() -> None:
+    dump = read_nccl_dump(topology(nvlinks={5: 0}, widths={2: 8}).encode(), "topo.xml")
+    flags = judge_topology(dump)
+    assert [(flag.code, flag.label, flag.rank) for flag in flags] == [
+        ("topology.nvlinks", "GPU 5", 5),
+        ("topology.pcie", "GPU 2", 2),
+    ]
+
+
+def test_dumps_lie_beside_traces(tmp_path: Path) -> None:
+    (tmp_path / "nccl_graph.xml").write_text(GRAPHS)
+    (tmp_path / "nccl_topo.xml").write_text(topology())
+    training(0).write(tmp_path / "rank0.json")
+    found = gather_traces([tmp_path])
+    assert (len(found.dumps), len(found.profiles), found.skipped) == (2, 1, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<system/>",
+        "<html><body/></html>",
+        "<graphs",
+        '<!DOCTYPE a [<!ENTITY b "c">]><system/>',
+        "<system>" + "<pci>" * 500 + "</pci>" * 500 + "</system>",
+    ],
+)
+def test_what_is_no_dump_is_refused(text: str) -> None:
+    with pytest.raises(NoTraceError):
+        read_nccl_dump(text.encode(), "x.xml")
