@@ -38,6 +38,7 @@ PARTS = {
     "scan": "tests.bench.scan",
     "probe": "tests.bench.probe",
     "hang": "tests.bench.hang",
+    "telemetry": "tests.bench.telemetry",
 }
 LIMIT_S = 1200.0
 """The longest part (matcher, 100 MB on a slow core) takes a quarter of it."""

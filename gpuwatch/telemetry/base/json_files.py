@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 MAX_TEXT = 2000
 """Characters of a value that JSON has no form for."""
 MASK = "***"
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_.\-])(?:pass(?:word|wd|phrase)?|pwd|jwt|secret|credentials?|cookie|private[_\-]?key|dsn"
     r"|(?:api|access|secret|account|storage)[_\-]?key"
@@ -33,16 +34,17 @@ def write_text_whole(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written; what was there stays.
     """
-    number, name = tempfile.mkstemp(dir=str(path.parent), prefix=f".{path.name}.")
+    name = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident():x}")
+    number = os.open(str(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW, 0o600)
     try:
         with os.fdopen(number, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        name.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            name.unlink()
         raise
 
 

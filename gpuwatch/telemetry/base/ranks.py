@@ -6,7 +6,6 @@ torch is never imported here: a script that uses it has done so.
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,6 +53,11 @@ def distributed() -> Any:
     return dist
 
 
+def host_name() -> str:
+    """As `hostname` prints it."""
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "unknown")
+
+
 def _number(env: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
     for name in names:
         value = env.get(name, "").strip()
@@ -69,7 +73,7 @@ def identify(env: Mapping[str, str] | None = None) -> RankFacts:
     rank = dist.get_rank() if dist else _number(env, RANK_VARIABLES, 0)
     world_size = dist.get_world_size() if dist else _number(env, WORLD_SIZE_VARIABLES, 1)
     local_rank = _number(env, LOCAL_RANK_VARIABLES, rank if dist else 0)
-    return RankFacts(rank, local_rank, max(world_size, rank + 1), socket.gethostname(), os.getpid())
+    return RankFacts(rank, local_rank, max(world_size, rank + 1), host_name(), os.getpid())
 
 
 def process_group(env: Mapping[str, str] | None = None) -> ProcessGroupFacts | None:

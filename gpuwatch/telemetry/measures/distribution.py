@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -15,17 +14,8 @@ class Distribution:
     """Count, total, mean, standard deviation, extremes and percentiles of all numbers added; thread-safe."""
 
     __slots__ = (
-        "_lock",
-        "_mean",
-        "_random",
-        "_sample",
-        "_size",
-        "_squares",
-        "count",
-        "largest",
-        "smallest",
-        "total",
-    )
+        "_lock", "_mean", "_sample", "_size", "_squares", "_state", "count", "largest", "smallest", "total",
+    )  # fmt: skip
 
     def __init__(self, size: int = RESERVOIR_SIZE) -> None:
         self.count = 0
@@ -36,7 +26,7 @@ class Distribution:
         self._squares = 0.0
         self._size = size
         self._sample: list[float] = []
-        self._random = random.Random(0)  # noqa: S311 - of its own: the training's seed stays as it is
+        self._state = 1
         self._lock = threading.Lock()
 
     def add(self, value: float) -> None:
@@ -52,7 +42,9 @@ class Distribution:
             if len(self._sample) < self._size:
                 self._sample.append(value)
             else:
-                place = int(self._random.random() * self.count)
+                # a generator of its own (Lehmer's): the seed of the training stays as it is
+                self._state = self._state * 48271 % 0x7FFFFFFF
+                place = self._state % self.count
                 if place < self._size:
                     self._sample[place] = value
 

@@ -141,7 +141,10 @@ class Timers:
 
     def add(self, name: str, seconds: float) -> None:
         """Take in a time that was measured elsewhere."""
-        self.host.setdefault(name, Distribution()).add(seconds)
+        numbers = self.host.get(name)
+        if numbers is None:
+            numbers = self.host.setdefault(name, Distribution())
+        numbers.add(seconds)
 
     def clear(self) -> None:
         """Forget all times, for example those of warm-up steps."""

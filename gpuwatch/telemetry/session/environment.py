@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 import sys
 from typing import Any
 
 from ..base.json_files import mask_arguments
-from ..base.ranks import loaded_torch
+from ..base.ranks import host_name, loaded_torch
 from ..gpu.nvml import open_nvml
 
 MAX_PACKAGES = 2000
@@ -36,7 +35,7 @@ def system_facts() -> dict[str, Any]:
     uses_cuda = torch is not None and torch.cuda.is_available()
     library = open_nvml() if torch is None or uses_cuda else None
     return {
-        "hostname": socket.gethostname(),
+        "hostname": host_name(),
         "os": _os_name(),
         "kernel": platform.release() or None,
         "cpu_model": _cpu_model(),

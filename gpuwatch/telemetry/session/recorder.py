@@ -21,8 +21,8 @@ from .summary import merge_parts, write_part, write_summary
 _LOG = logging.getLogger("gpuwatch.telemetry")
 MAX_ERROR = 2000
 """Characters of the error in a summary."""
-WRITE_EVERY_S = 15.0
-"""Of the summary or the part while steps arrive: a SIGKILL loses no more."""
+WRITE_EVERY_S, WRITE_AT_LINE_S = 15.0, 5.0
+"""Between two writes of the summary or the part while steps arrive, and where a performance line is due."""
 
 
 class SessionRecorder:
@@ -60,6 +60,7 @@ class SessionRecorder:
         self._began = wall()
         self._known: dict[str, Any] = {}
         self._written = 0.0
+        self._writes = 0
         self._has_failed = False
 
     @property
@@ -106,13 +107,15 @@ class SessionRecorder:
         self._known.update(known)
         self._known["configuration"] = mask_secrets(self._known.get("configuration") or {})
 
-    def is_due(self) -> bool:
-        """Whether the summary or part is to be written again."""
-        return self._wall() - self._written >= WRITE_EVERY_S
+    def is_due(self, *, at_line: bool = False) -> bool:
+        """Whether the summary or part is to be written again; at a performance line sooner."""
+        every_s = WRITE_AT_LINE_S if at_line and self._writes > 1 else 0.0 if at_line else WRITE_EVERY_S
+        return self._wall() - self._written >= every_s
 
     def write(self, known: Mapping[str, Any], *, is_final: bool = False) -> None:
         """Write the summary or this rank's part, with what is known now."""
         self._written = self._wall()
+        self._writes += 1
         self._known.update(known)
         folder = self._place.find()
         if folder is None:

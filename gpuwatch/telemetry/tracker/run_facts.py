@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.json_files import as_mapping
 from ..base.ranks import RankFacts, loaded_torch, process_group
+from ..base.settings import LIBRARY_VERSION
 from ..gpu.own_gpus import own_gpu_index
 from ..summaries.text import MIB
 from ..training.flops import peak_flops, transformer_flops_per_token
@@ -15,7 +16,7 @@ from ..training.model_facts import model_facts
 from ..training.steps import Flops, StepTotals
 from .rank_tracker import allocator_memory
 
-WRITER = "gpuwatch.telemetry 0.1.0"
+WRITER = f"gpuwatch.telemetry {LIBRARY_VERSION}"
 
 
 @dataclass

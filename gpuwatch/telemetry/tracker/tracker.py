@@ -155,10 +155,10 @@ class TelemetryTracker(ModelChecks):
             self._metrics.update(metrics)
         if self.settings.is_logged(number):
             self.log_step()
-        if number % self.settings.performance_log_steps == 0:
+        has_line = number % self.settings.performance_log_steps == 0
+        if has_line:
             self._log.performance(self.totals)
-            self._write()
-        elif self.recorder.is_due():
+        if self.recorder.is_due(at_line=has_line):
             self._write()
 
     def log_step(self, **values: Any) -> dict[str, float | None]:
