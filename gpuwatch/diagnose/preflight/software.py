@@ -19,6 +19,7 @@ from gpuwatch.diagnose.preflight.check import (
     same,
     skipped,
 )
+from gpuwatch.diagnose.preflight.hang_evidence import hang_evidence
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import UNLIMITED, NodeSettings
 
@@ -82,6 +83,7 @@ def software(case: PreflightData) -> Iterator[Check]:
     yield open_files(case)
     yield variables(case)
     yield settings_that_slow(case)
+    yield hang_evidence(case)
     yield visible_devices(case)
 
 

@@ -205,3 +205,34 @@ def test_a_driver_or_gpu_that_has_not_answered_passes_no_check() -> None:
     cluster.report("gpu-001", wire.Sample(t=EPOCH, seq=2, gpus=[wire.GpuSample("GPU-0", state="unanswered")]))
     present = cluster.check({}, NOW + 1)["gpu.present"]
     assert (present.status, present.nodes[0]) == ("FAIL", "gpu-001")
+
+
+@pytest.mark.parametrize(
+    ("variables", "status", "lacking"),
+    [
+        ({}, "WARN", 3),
+        (
+            {"NCCL_DEBUG": "WARN", "TORCH_NCCL_TRACE_BUFFER_SIZE": "0", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"},
+            "WARN",
+            1,
+        ),
+        (
+            {"NCCL_DEBUG": "INFO", "TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "true"},
+            "PASS",
+            0,
+        ),
+    ],
+)
+def test_settings_without_which_a_hang_leaves_no_evidence_are_named(
+    variables: dict[str, str], status: str, lacking: int
+) -> None:
+    cluster = Cluster(2)
+    cluster.ranks(world=2)
+    reported = {
+        name: wire.NodeSettings(ranks=[wire.RankSettings(pid=50, variables=variables)])
+        for name in cluster.names
+    }
+    check = cluster.check(reported)["env.hang_evidence"]
+    assert check.status == status
+    assert check.detail.count("on 2 ranks") == lacking
+    assert cluster.check({})["env.hang_evidence"].status == "SKIP"
