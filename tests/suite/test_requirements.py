@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "requirements.md").read_text()
 STATEMENTS = {"000": 42, "001": 34, "002": 34, "003": 38, "004": 54, "card": 7}
 """Statements of each guide: no row may be lost."""
-MIN_DONE = 177
+MIN_DONE = 191
 """Raise it with the rows; no change may lower it."""
 
 
