@@ -231,6 +231,8 @@ class GpuwatchApp(FaultRecovery):
 
     def action_retry(self) -> None:
         """Dial the node under the cursor now instead of after its wait."""
+        if self.is_not_in_logs("no node is connected"):
+            return
         name = self.screen.node_name() if isinstance(self.screen, LiveScreen) else None
         node = self.view_state.fleet.nodes.get(name or "")
         if node is None:

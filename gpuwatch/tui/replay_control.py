@@ -1,7 +1,8 @@
-"""The keys that play a recording, and the one that makes a recording."""
+"""The keys that play a recording, the one that makes one, and those that logs alone cannot answer."""
 
 from __future__ import annotations
 
+from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.model.replay import RecordingSwitch, Replaying
 from gpuwatch.tui.navigation import Navigation
 
@@ -11,7 +12,7 @@ AFTER_S = 0.5
 
 
 class ReplayControl(Navigation):
-    """An app whose session may be a recording."""
+    """An app whose session may be a recording, or the logs of an ended job."""
 
     recording: RecordingSwitch | None = None
     """Starts and ends a recording of the session; None: it cannot be recorded."""
@@ -20,6 +21,23 @@ class ReplayControl(Navigation):
     def replay(self) -> Replaying | None:
         """The recording that is played; None: the session is live."""
         return self.view_state.replay
+
+    def is_not_in_logs(self, what: str) -> bool:
+        """Whether logs are shown, of which this cannot be asked; then the person is told `what` it needs."""
+        if self.view_state.folder is None:
+            return False
+        self.notify(f"{NOT_IN_LOGS}: {what}", timeout=4)
+        return True
+
+    def action_waiting(self) -> None:
+        """Start a hang query."""
+        if not self.is_not_in_logs("it asks the ranks of a running job where they wait"):
+            super().action_waiting()
+
+    def action_links(self) -> None:
+        """The probes of the links."""
+        if not self.is_not_in_logs("a probe measures the links of running nodes"):
+            super().action_links()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Without a recording its keys do nothing, and no line of hints shows them."""

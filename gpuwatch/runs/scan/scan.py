@@ -111,8 +111,12 @@ class FolderScan:
         return self._whole(list(self._files.values()), stopped=stopped)
 
     def result_so_far(self) -> Scan:
-        """What was found in the parts that are read, made of copies: dating findings changes them."""
-        return self._whole(pickle.loads(pickle.dumps(list(self._files.values()))), stopped=False)  # noqa: S301 - our own
+        """What was found in the files of which a part is read.
+
+        It is made of copies, as dating findings changes them.
+        """
+        read = [file for file in self._files.values() if file.reads]
+        return self._whole(pickle.loads(pickle.dumps(read)), stopped=False)  # noqa: S301 - our own
 
     def _whole(self, files: list[ScanFile], *, stopped: bool) -> Scan:
         rules_by_id = {rule.id: rule for rule in self._begin.ruleset.rules}

@@ -15,11 +15,10 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.files import Gathered, gather
-from gpuwatch.runs.placement.rank_map import rank_map
-from gpuwatch.runs.scan.result import LogScan, Scan
+from gpuwatch.runs.scan.result import Scan
 from gpuwatch.runs.scan.scan import Begin, FolderScan, Watch, default_engine
-from gpuwatch.runs.scan.scan_file import owner_of
 from gpuwatch.session.log_folder.frames import node_frames
+from gpuwatch.session.log_folder.listing import with_unread
 from gpuwatch.session.log_folder.processes import become_child
 from gpuwatch.session.log_folder.report import FolderReport, ReadSoFar
 from gpuwatch.session.log_folder.writers import writers_of
@@ -27,8 +26,8 @@ from gpuwatch.wire.codec import harmless_value
 
 FIRST_REPORT_S = 2.0
 """After which a judgement of what is read so far is made, where not all is."""
-REPORT_SHARE = 8.0
-"""The next one waits for this many times the seconds that the last one took: it costs a ninth at most."""
+REPORT_SHARE = 4.0
+"""The next one waits for this many times the seconds that the last one took: it costs a fifth at most."""
 LOOK_S, AGAIN_SHARE = 3.0, 4.0
 """Pause between two looks whether files have grown; and how many times the seconds of the last reading lie
 between two readings."""
@@ -44,45 +43,20 @@ class FolderTask:
     """What the job is called: its folder."""
 
 
-def listing(found: Gathered) -> Scan:
-    """The files as their paths describe them, none of them read."""
-    owners = [owner_of(log) for log in found.files]
-    known = rank_map(owners, [])
-    ranks = {log: place.rank for place in known.places.ranks for log in place.logs}
-    files = tuple(
-        LogScan(
-            log.name,
-            log.path,
-            log.size,
-            log.packing,
-            known.nodes.get(log.name),
-            ranks.get(log.name),
-            attempt=None,
-            kernel=False,
-            findings=0,
-            trouble=None,
-            mtime=log.mtime,
-            last_time=log.dated,
-        )
-        for log in found.files
-    )
-    return Scan((), known.places, files, tuple(found.skipped), 0, "agent")
-
-
 def report_of(
-    found: Gathered, scan: Scan, job: str, judgement: Judgement | None = None, *, whole: bool = False
+    found: Gathered, scan: Scan, job: str, judgement: Judgement | None = None, *, share: float = 1.0
 ) -> FolderReport:
-    """All that is known: without a judgement what the paths state."""
+    """All that is known: without a judgement what the paths state. `share` of the files is read, 0 to 1."""
     ended_at = end_of(scan)
     return FolderReport(
         tuple(found.files),
         tuple(found.skipped),
         node_frames(scan, job, ended_at),
         writers_of(scan.files, job, ended_at),
-        Judgement() if judgement is None else plain_judgement(judgement, job),
+        Judgement() if judgement is None else plain_judgement(judgement, job, share),
         ended_at,
         judged=judgement is not None,
-        whole=whole,
+        whole=judgement is not None and share >= 1.0,
     )
 
 
@@ -92,8 +66,9 @@ def end_of(scan: Scan) -> float:
     return max(lines or [file.mtime for file in scan.files], default=0.0)
 
 
-def plain_judgement(judgement: Judgement, job: str) -> Judgement:
-    """The same for the screens: texts without control characters, and of the job."""
+def plain_judgement(judgement: Judgement, job: str, share: float = 1.0) -> Judgement:
+    """The same for the screens: texts without control characters, of the job, and as of what is read."""
+    so_far = "" if share >= 1.0 else f"so far ({share:.0%} read): "
     jobs = tuple(each._replace(tracks=()) for each in judgement.jobs)  # long, and no screen shows them
     plain = harmless_value(msgspec.to_builtins(replace(judgement, jobs=jobs)))
     found = msgspec.convert(plain, Judgement)
@@ -101,6 +76,7 @@ def plain_judgement(judgement: Judgement, job: str) -> Judgement:
         structs.replace(
             each,
             job=each.job or job,
+            headline=f"{so_far}{each.headline}",
             cause=None if each.cause is None else _of_job(each.cause, job),
             alerts=tuple(_of_job(alert, job) for alert in each.alerts),
         )
@@ -130,9 +106,12 @@ def serve_judgement(pipe: Connection, parent: int, task: FolderTask, found: Gath
 
 def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin) -> None:
     sent = 0.0
+    total = max(1, sum(log.size for log in found.files))
+    done = 0
 
     def note(size: int, files: int) -> None:
-        nonlocal sent
+        nonlocal sent, done
+        done = size
         if time.monotonic() - sent > 0.2:
             sent = time.monotonic()
             pipe.send(ReadSoFar(size, files))
@@ -144,10 +123,12 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
             continue
         began = time.monotonic()
         scan = running.result_so_far()
-        pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time())))
+        judgement = judge(scan, task.packs, time.time())
+        share = min(0.99, done / total)
+        pipe.send(report_of(found, with_unread(scan, found), task.job, judgement, share=share))
         due = time.monotonic() + max(FIRST_REPORT_S, REPORT_SHARE * (time.monotonic() - began))
     scan = running.result()
-    pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time()), whole=True))
+    pipe.send(report_of(found, scan, task.job, judge(scan, task.packs, time.time())))
 
 
 def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:

@@ -15,7 +15,8 @@ from gpuwatch.link.stream.inbox import Arrival, ClockReading, LinkStatus
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.files import Gathered
 from gpuwatch.session.log_folder.book import FolderBook
-from gpuwatch.session.log_folder.judging import FolderTask, listing, report_of, serve_judgement
+from gpuwatch.session.log_folder.judging import FolderTask, report_of, serve_judgement
+from gpuwatch.session.log_folder.listing import listing
 from gpuwatch.session.log_folder.processes import FolderProcess, serve_lines, serve_searches
 from gpuwatch.session.log_folder.report import FolderReport, ReadSoFar
 from gpuwatch.wire import AnyRequest, Cancel, Lines, ReadLines, Search, Tail, decode
@@ -49,6 +50,7 @@ class FolderSession:
         self.job = job_name(paths)
         self.probes: tuple[Conductor, ...] = ()
         self.clock = SessionClock(self.now, self.now)
+        self.folder = self
         self.book = FolderBook(self.job)
         self.progress = ReadSoFar(0, 0)
         self.report = report_of(found, listing(found), self.job)
@@ -94,6 +96,21 @@ class FolderSession:
         if self.report.whole:
             return 1.0
         return min(0.99, self.progress.bytes / max(1, self.report.bytes))
+
+    @property
+    def outcome(self) -> str:
+        """How the job ended; empty: nothing is judged."""
+        if not self.report.judged:
+            return ""
+        text = self.report.judgement.end.text
+        return text if self.book.incidents else f"{text}; no incident"
+
+    @property
+    def trouble(self) -> str:
+        """Why the logs are not judged; empty: they are, or will be."""
+        if self._judge.alive or self.report.whole:
+            return ""
+        return "the process that judges the logs has ended; open them again, or use gpuwatch scan"
 
     def _take(self, report: FolderReport) -> None:
         self.report = report

@@ -13,6 +13,7 @@ from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.nodes.units import seconds_text
+from gpuwatch.tui.chrome.folder_status import folder_counts, folder_state, folder_title
 from gpuwatch.tui.chrome.timeline import Timeline
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, acknowledged_text
 from gpuwatch.tui.model.node_summary import Totals
@@ -159,15 +160,7 @@ class StatusLine(RebuiltPage, can_focus=False):
     def _first(self, width: int) -> Row:
         look, view_state, pace = self.look, self.view_state, self.cockpit.pace
         left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
-        if view_state.replay is not None:
-            left += [Segment(" RECORDING ", look.badge["warning"]), Segment(" ")]
-        if view_state.demo:
-            words = " simulated, nothing here is real  " if width >= WIDE_COLUMNS else " simulated  "
-            left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
-        elif view_state.plan.source:
-            left.append(
-                Segment(fit(view_state.plan.source, min(40, len(view_state.plan.source))) + "  ", look.strong)
-            )
+        left += self._source(width)
         allocation = view_state.plan.allocation
         if allocation is not None and allocation.ends is not None and width >= WIDE_COLUMNS:
             left_s = allocation.ends - view_state.wall()
@@ -182,8 +175,7 @@ class StatusLine(RebuiltPage, can_focus=False):
             banner = f" FROZEN {seconds_text(view_state.frozen_for()).strip()} ago "
             resume = f" {self.cockpit.key_of('app.freeze')}: resume  "
             left += [Segment(banner, look.badge["critical"]), Segment(resume, look.dim)]
-        shape = "%H:%M:%S %Z " if view_state.replay is None else "%Y-%m-%d %H:%M:%S %Z "
-        clock = time.strftime(shape, time.localtime(view_state.wall()))
+        clock = self._clock()
         rate = f"{pace.hz:g} Hz "
         right: list[Segment] = []
         if faults := self.cockpit.faults.count:
@@ -201,6 +193,32 @@ class StatusLine(RebuiltPage, can_focus=False):
         hint = self._links(width - _width(left) - _width(right))
         return spread(left, [*hint, *right], width)
 
+    def _source(self, width: int) -> list[Segment]:
+        """What is shown: nodes, a simulation, a recording or logs."""
+        look, view_state = self.look, self.view_state
+        left: list[Segment] = []
+        if view_state.replay is not None:
+            left += [Segment(" RECORDING ", look.badge["warning"]), Segment(" ")]
+        if view_state.demo:
+            words = " simulated, nothing here is real  " if width >= WIDE_COLUMNS else " simulated  "
+            left += [Segment(" DEMO ", look.badge["warning"]), Segment(words, look.dim)]
+        elif view_state.folder is not None:
+            left += folder_title(view_state.folder, view_state.plan.source, look, width)
+        elif view_state.plan.source:
+            left.append(
+                Segment(fit(view_state.plan.source, min(40, len(view_state.plan.source))) + "  ", look.strong)
+            )
+        return left
+
+    def _clock(self) -> str:
+        """The time that is shown, with its date where it is not the present."""
+        view_state = self.view_state
+        past = view_state.replay is not None or view_state.folder is not None
+        text = time.strftime(
+            "%Y-%m-%d %H:%M:%S %Z " if past else "%H:%M:%S %Z ", time.localtime(view_state.wall())
+        )
+        return text if view_state.folder is None else f"logs end {text}"
+
     def _links(self, room: int) -> list[Segment]:
         """What the newest probe came to, where it is bad; the links screen states it itself."""
         probes = self.view_state.session.probes
@@ -217,18 +235,27 @@ class StatusLine(RebuiltPage, can_focus=False):
         )
 
     def _second(self, width: int) -> Row:
-        look, totals, reported = self.look, self.cockpit.totals, self.view_state.snapshot
+        look, totals, reported, view_state = (
+            self.look,
+            self.cockpit.totals,
+            self.view_state.snapshot,
+            self.view_state,
+        )
         nodes, gpus, alerts = (
             node_counts(totals, look),
             gpu_counts(totals, look),
             alert_counts(reported, look),
         )
+        if view_state.folder is not None:
+            nodes, gpus = folder_counts(view_state.fleet, look), []
         left = [*nodes, *gpus, *alerts]
         if incident := reported.leading:
             wanted = len(main_clause(incident)) + 1
             ways = left, [Segment(" "), *gpus, *alerts], [Segment(" "), *alerts[1:]]
             left = next((way for way in ways if _width(way) + wanted <= width), [Segment(" ")])
             return spread(left, sentence(incident, look, width - _width(left) - 1), width)
+        if view_state.folder is not None:
+            return spread(left, folder_state(view_state, look, width - _width(left) - 1), width)
         trouble = worst(totals, look, width - _width(left) - 1)
         if not trouble and not totals.worst and totals.states["live"]:
             trouble = quiet(reported, look, width - _width(left) - 1)

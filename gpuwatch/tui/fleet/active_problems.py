@@ -186,13 +186,12 @@ class ActiveProblems(MultiLinePage):
 
     def build(self, width: int) -> list[Row]:
         """All lines."""
+        if self.view_state.folder is not None:
+            return self._build_of_logs(width)
         first, wrong, happened = list(self.incidents()), list(self.conditions()), list(self.events())
         ended = list(self.ended_jobs())
-        self.entries = [*first, *wrong, *ended, *happened]
-        if self.entries and (self.at >= len(self.entries) or self.entries[self.at].key != self._on):
-            self.at = next((i for i, entry in enumerate(self.entries) if entry.key == self._on), self.at)
+        self._take_entries([*first, *wrong, *ended, *happened])
         place = min(MAX_PLACE_WIDTH, max((cell_len(entry.place) for entry in self.entries), default=0))
-        self._starts = []
         rows: list[Row] = []
         if first:
             rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
@@ -217,6 +216,28 @@ class ActiveProblems(MultiLinePage):
         if not happened:
             rows.append(note("no events since start", self.look))
         return rows
+
+    def _build_of_logs(self, width: int) -> list[Row]:
+        """Of logs alone: the incidents, then how the job ended; no value of a node is known."""
+        first, jobs = list(self.incidents()), list(self.ended_jobs())
+        self._take_entries([*first, *jobs])
+        rows: list[Row] = []
+        if first:
+            rows.append(heading("Incident" if len(first) == 1 else "Incidents", width, self.look))
+        for index, entry in enumerate(self.entries):
+            if index == len(first):
+                rows.append(heading("Job", width, self.look, self._counts_text()))
+            self._add_incident(rows, entry, index, width)
+        if not jobs:
+            rows.append(note("the logs are being read", self.look))
+        return rows
+
+    def _take_entries(self, entries: list[ProblemItem]) -> None:
+        """List these; the cursor stays on what it was on."""
+        self.entries = entries
+        if entries and (self.at >= len(entries) or entries[self.at].key != self._on):
+            self.at = next((i for i, entry in enumerate(entries) if entry.key == self._on), self.at)
+        self._starts = []
 
     def _counts_text(self) -> str:
         reported = self.view_state.snapshot

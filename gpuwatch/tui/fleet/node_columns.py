@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gpuwatch.diagnose.model.text import ranges
 from gpuwatch.fleet.nodes import units
 from gpuwatch.fleet.nodes.units import UNKNOWN, Quantity
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView, severity_level
@@ -98,6 +99,27 @@ def _users(view: NodeView, _now: float) -> Cell:
     return ",".join(sorted({each.user for each in view.node.processes if each.user})) or UNKNOWN, None
 
 
+def _ranks(view: NodeView, _now: float) -> Cell:
+    return ranges((each.rank for each in view.node.processes if each.rank is not None), 3) or UNKNOWN, None
+
+
+def _bytes(view: NodeView) -> int:
+    return sum(file.size or 0 for file in view.node.logs)
+
+
+def _size(view: NodeView, _now: float) -> Cell:
+    return units.MEMORY.format(float(_bytes(view))).strip(), None
+
+
+def _silent_s(view: NodeView, now: float) -> float:
+    """Seconds since a file of the node last grew; of logs `now` is unix time, too."""
+    return now - max((file.grown_at or 0.0 for file in view.node.logs), default=0.0)
+
+
+def _last_line(view: NodeView, now: float) -> Cell:
+    return (f"-{age_text(_silent_s(view, now))}" if view.node.logs else UNKNOWN), None
+
+
 def _network(view: NodeView) -> float | None:
     known = [rate for rate in (view.rx_bps, view.tx_bps) if rate is not None]
     return sum(known) if known else None
@@ -147,9 +169,32 @@ COLUMNS: tuple[NodeColumn, ...] = (
         right=False,
         optional=True,
     ),
+    NodeColumn(
+        "ranks",
+        "ranks",
+        14,
+        95,
+        _ranks,
+        lambda v, _n: float(len(v.node.processes)),
+        right=False,
+        optional=True,
+    ),
+    NodeColumn(
+        "files",
+        "files",
+        5,
+        94,
+        lambda v, _n: (str(len(v.node.logs)), None),
+        lambda v, _n: float(len(v.node.logs)),
+        optional=True,
+    ),
+    NodeColumn("size", "size", 6, 60, _size, lambda v, _n: float(_bytes(v)), optional=True),
+    NodeColumn("last", "last line", 9, 92, _last_line, lambda v, n: -_silent_s(v, n), optional=True),
     NodeColumn("trouble", "problem", 28, 96, _trouble, _by_severity, right=False),
 )
 """In the order of the screen; the last one takes the room that is left."""
+OF_LOGS = ("node", "ranks", "files", "size", "last", "trouble")
+"""The columns where the nodes are known from logs alone."""
 PROBLEM_EXTRA_COLUMNS = 16
 """What the trouble column wants beyond its width before the state gets a column of its own."""
 SORTS = tuple(column.name for column in COLUMNS if column.name != "trouble")

@@ -8,8 +8,11 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from gpuwatch.tui.fleet.node_columns import COLUMNS, SORTS, NodeColumn, choose
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.condition import ORDER
+from gpuwatch.tui.fleet.node_columns import COLUMNS, OF_LOGS, SORTS, NodeColumn, choose
 from gpuwatch.tui.fleet.node_filter import Shown
+from gpuwatch.tui.model.alert_snapshot import ROLES, AlertSnapshot, standing
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of
 from gpuwatch.tui.toolkit.selectable_lines import SortableTable
@@ -31,6 +34,9 @@ class NodeTable(SortableTable):
         self._columns: list[tuple[NodeColumn, int]] = []
         self._chosen_for: object = None
         self._node = ""
+        self._worst: dict[str, Alert] = {}
+        """Of nodes that are known from logs alone: node -> its worst alert."""
+        self._worst_for: AlertSnapshot | None = None
 
     def prepare(self) -> None:
         """Order the nodes and choose the columns."""
@@ -39,7 +45,11 @@ class NodeTable(SortableTable):
             column = next(c for c in COLUMNS if c.name == self.sort_name)
             views = sorted(views, key=lambda view: column.sort(view, now), reverse=self.falling)
         self.views = views
-        wanted = self.cockpit.preferences.columns.get("nodes", ())
+        of_logs = self.view_state.folder is not None
+        wanted = OF_LOGS if of_logs else self.cockpit.preferences.columns.get("nodes", ())
+        if of_logs and self._worst_for is not self.view_state.snapshot:
+            self._worst_for = self.view_state.snapshot
+            self._worst = worst_by_node(self._worst_for)
         if (self.shown.names, self.columns, wanted) != self._chosen_for:
             self._chosen_for = self.shown.names, self.columns, wanted
             names = max((cell_len(clean(name)) for name in self.shown.names), default=4)
@@ -67,6 +77,7 @@ class NodeTable(SortableTable):
             view.node.version,
             view.severity,
             view.trouble,
+            id(self._worst.get(view.name)),
             stamp,
             here and (1, self.has_focus),
         )
@@ -76,9 +87,12 @@ class NodeTable(SortableTable):
         if line == 0:
             return self._heading()
         view, look, now = self.views[line - 1], self.look, self.view_state.now
-        parts = [look.mark(view.severity), Segment(" ")]
+        alert = self._worst.get(view.name)
+        parts = [look.mark(view.severity if alert is None else alert.severity), Segment(" ")]
         for column, cells in self._columns:
             text, severity = column.cell(view, now)
+            if column.name == "trouble" and alert is not None:
+                text, severity = alert_words(alert), alert.severity
             style = look.severity[severity] if severity else look.text
             if view.state != "live" and column.name not in ("node", "state", "age", "trouble"):
                 style = look.stale
@@ -133,3 +147,24 @@ class NodeTable(SortableTable):
     def copy_text(self) -> str:
         """The node's line."""
         return text_of(self.row(self.at + 1, self.columns)) if self.views else ""
+
+
+def worst_by_node(reported: AlertSnapshot) -> dict[str, Alert]:
+    """Node -> the alert that fires there and is worst; of equals what names a cause, then the first."""
+    found: dict[str, Alert] = {}
+    for alert in reported.alerts.values():
+        if alert.node is not None and standing(alert) == "firing" and alert.severity != "info":
+            known = found.get(alert.node)
+            if known is None or _gravity(alert) < _gravity(known):
+                found[alert.node] = alert
+    return found
+
+
+def _gravity(alert: Alert) -> tuple[int, int, float]:
+    return ORDER.index(alert.severity), ROLES.index(alert.role), alert.first
+
+
+def alert_words(alert: Alert) -> str:
+    """`rank 17: CUDA out of memory`."""
+    rank = "" if alert.rank is None else f"rank {alert.rank}: "
+    return clean(f"{rank}{alert.title}")

@@ -88,7 +88,7 @@ class FleetScreen(LiveScreen):
         nodes = self.cockpit.view_state.plan.nodes
         with self.lower:
             yield self.table
-            if len(nodes) == 1:
+            if len(nodes) == 1 and self.cockpit.view_state.folder is None:
                 self.panels = GpuPanels(nodes[0].name, None)
                 yield self.panels
                 self.host = NodePane(nodes[0].name, host, id="host")
@@ -102,7 +102,11 @@ class FleetScreen(LiveScreen):
         self.heat.metric = METRICS[preferred.metric]
         self.table.take_order(preferred.sort.get("nodes", ""))
         self.filter_bar.display = False
-        self.heat.focus()
+        if cockpit_folder := self.cockpit.view_state.folder:
+            self.heat.display = self.query_one(CellLine).display = cockpit_folder is None
+            self.table.focus()
+        else:
+            self.heat.focus()
 
     def arrange_parts(self) -> None:
         """The map gets what it needs, but leaves the table and what is wrong their share."""
@@ -111,6 +115,10 @@ class FleetScreen(LiveScreen):
         body = self.size.height - FRAME_LINES - bool(self.filter_bar.display)
         least = SITUATION_LINES if self.size.height >= TALL_ROWS else 0
         whole_table = len(self.shown.views) + 1
+        if cockpit.view_state.folder is not None:
+            self._share_without_gpus(body + 1, whole_table)
+            self._note()
+            return
         self.heat.room = max(3, body - least - min(whole_table, max(4, (body - least) * 4 // 10)))
         self.heat.spare = 0 if self.panels else body - whole_table - LEGIBLE_SITUATION
         self.heat.prepare()
@@ -138,6 +146,13 @@ class FleetScreen(LiveScreen):
             table += panels + self._share_with_host(rest - table - panels - least)
         self.side.share(rest, wide=wide)  # where it is too narrow for the job, what was mounted hides
         self.side.display = beside or rest - table >= min(least or 3, 3)
+
+    def _share_without_gpus(self, rest: int, whole_table: int) -> None:
+        """Of logs: what failed needs no GPU to be shown, and gets half of the screen at least."""
+        beside = self.size.width >= BESIDE_COLUMNS and whole_table > rest // 2
+        self.lower.set_class(beside, "-beside")
+        set_height(self.table, rest if beside else min(whole_table, max(3, rest // 2)))
+        self.side.share(rest, wide=False)
 
     def pull(self) -> int:
         """Repaint what moved; then work the job out a part further."""

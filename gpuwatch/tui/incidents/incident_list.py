@@ -7,8 +7,10 @@ from collections.abc import Hashable, Iterator
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.diagnose.model.text import plural
 from gpuwatch.tui.model.alert_snapshot import acknowledged_text, severity_shown
 from gpuwatch.tui.model.log_coverage import Watching, watching
+from gpuwatch.tui.model.log_folder import LogFolder
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -45,9 +47,12 @@ class IncidentList(ItemPage):
         reported, wall = self.view_state.snapshot, self.view_state.wall()
         if not reported.incidents:
             yield heading("Incidents", width, self.look)
-            yield from nothing_wrong(
-                watching(self.view_state.fleet, self.view_state.session.packs), width, self.look
-            )
+            seen = watching(self.view_state.fleet, self.view_state.session.packs)
+            folder = self.view_state.folder
+            if folder is None:
+                yield from nothing_wrong(seen, width, self.look)
+            else:
+                yield from nothing_found(seen, folder, width, self.look)
             return
         resolved = sum(each.over for each in reported.incidents)
         tally = f"{len(reported.incidents) - resolved} active, {resolved} resolved"
@@ -112,6 +117,24 @@ def nothing_wrong(seen: Watching, width: int, look: StyleSet) -> Iterator[Row]:
         yield from _unseen(f"{reason}:", names, width, look)
     yield ()
     yield from wrapped(ENDED, width, look.dim, indent=3)
+
+
+def nothing_found(seen: Watching, folder: LogFolder, width: int, look: StyleSet) -> Iterator[Row]:
+    """That the logs hold no incident, or none so far, and what could not be read of them."""
+    yield ()
+    read = folder.read_share >= 1.0 and not folder.trouble
+    mark = look.mark("ok" if read else "unknown")
+    text = (
+        " No incident found." if read else f" No incident in what is read so far ({folder.read_share:.0%})."
+    )
+    yield (Segment(" "), mark, Segment(text, look.strong))
+    yield ()
+    if folder.outcome:
+        yield from wrapped(f"How the job ended: {folder.outcome}.", width, look.text, indent=3)
+    files = f"{plural(seen.files, 'log file')} of {plural(seen.all_nodes, 'node')}, {seen.rules} rules"
+    yield from wrapped(folder.trouble or files, width, look.dim, indent=3)
+    for reason, names in seen.unreadable:
+        yield from _unseen(f"{reason}:", names, width, look)
 
 
 def _unseen(what: str, names: tuple[str, ...], width: int, look: StyleSet) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.tui.model.alert_snapshot import AlertSnapshot, take_snapshot
 from gpuwatch.tui.model.hang_query import Question
 from gpuwatch.tui.model.job_scope import JobScope
+from gpuwatch.tui.model.log_folder import LogFolder
 from gpuwatch.tui.model.replay import Replaying
 from gpuwatch.tui.model.session_protocol import SessionProtocol
 from gpuwatch.tui.model.unalerted import Unalerted
@@ -52,6 +53,8 @@ class ViewState:
         self.session = session
         self.replay: Replaying | None = getattr(session, "replay", None)
         """The recording that is played; None: the session is live."""
+        self.folder: LogFolder | None = getattr(session, "folder", None)
+        """The logs of an ended job that are shown; None: nodes are watched."""
         self._clock = clock
         self._wall = wall
         self._frozen: Fleet | None = None

@@ -53,7 +53,7 @@ def rank_text(process: Process) -> str:
 
 COLUMNS = (
     ProcessColumn("rank", "rank", 5, 99, lambda p, _: rank_text(p), right=True),
-    ProcessColumn("pid", "pid", 8, 98, lambda p, _: str(p.pid), right=True),
+    ProcessColumn("pid", "pid", 8, 98, lambda p, _: _known(p.pid if p.pid >= 0 else None), right=True),
     ProcessColumn("user", "user", 10, 80, lambda p, _: _known(p.user)),
     ProcessColumn("gpus", "GPU", 5, 97, _gpus),
     ProcessColumn("memory", "memory", 7, 90, _memory, right=True),

@@ -163,7 +163,8 @@ class OpenLogs:
         for source, buffer in self._buffers.items():
             buffer.offset_s = self.offset(source.node)
             buffer.pull(frozen=frozen)
-        if self._moved_at is not None and (frozen or self._scene.now - self._moved_at >= STILL_S):
+        stands = frozen or self._scene.folder is not None  # then no time goes by
+        if self._moved_at is not None and (stands or self._scene.now - self._moved_at >= STILL_S):
             self._moved_at = None
             self._send_all()
 

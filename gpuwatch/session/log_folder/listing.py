@@ -1,0 +1,48 @@
+"""Files that are not read yet, as their paths describe them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuwatch.runs.files.files import Gathered
+from gpuwatch.runs.placement.rank_map import rank_map
+from gpuwatch.runs.scan.result import LogScan, Scan
+from gpuwatch.runs.scan.scan_file import owner_of
+
+
+def listing(found: Gathered) -> Scan:
+    """The files as their paths describe them, none of them read."""
+    owners = [owner_of(log) for log in found.files]
+    known = rank_map(owners, [])
+    ranks = {log: place.rank for place in known.places.ranks for log in place.logs}
+    files = tuple(
+        LogScan(
+            log.name,
+            log.path,
+            log.size,
+            log.packing,
+            known.nodes.get(log.name),
+            ranks.get(log.name),
+            attempt=None,
+            kernel=False,
+            findings=0,
+            trouble=None,
+            mtime=log.mtime,
+            last_time=log.dated,
+        )
+        for log in found.files
+    )
+    return Scan((), known.places, files, tuple(found.skipped), 0, "agent")
+
+
+def with_unread(scan: Scan, found: Gathered) -> Scan:
+    """A scan of some files, with those that it has not read beside them; what lines state goes first."""
+    listed = listing(found)
+    read = {file.name: file for file in scan.files}
+    known = {place.rank for place in scan.places.ranks}
+    ranks = [*scan.places.ranks, *(place for place in listed.places.ranks if place.rank not in known)]
+    return replace(
+        scan,
+        files=tuple(read.get(file.name, file) for file in listed.files),
+        places=replace(scan.places, ranks=tuple(sorted(ranks, key=lambda place: place.rank))),
+    )

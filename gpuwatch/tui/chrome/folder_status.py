@@ -1,0 +1,54 @@
+"""The status lines over a folder of logs: which, how far they are read, what they name, what they came to."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.tui.model.log_folder import LogFolder
+from gpuwatch.tui.model.severity import Severity
+from gpuwatch.tui.model.view_state import ViewState
+from gpuwatch.tui.toolkit.charts import bar
+from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
+
+BAR_CELLS, NARROW_BAR_CELLS, WIDE_COLUMNS = 12, 6, 100
+
+
+def folder_title(folder: LogFolder, source: str, look: StyleSet, width: int) -> list[Segment]:
+    """That logs are shown, which, and how far they are read."""
+    out = [Segment(" LOGS ", look.badge["warning"]), Segment(" ")]
+    name = clean(source)
+    out.append(Segment(f"{fit(name, min(max(16, width // 3), len(name)))}  ", look.strong))
+    if folder.read_share < 1.0:
+        cells = BAR_CELLS if width >= WIDE_COLUMNS else NARROW_BAR_CELLS
+        out += bar(folder.read_share, cells, look, look.severity["info"])
+        out.append(Segment(f" {folder.read_share:.0%} read  ", look.dim))
+    return out
+
+
+def folder_counts(fleet: Fleet, look: StyleSet) -> list[Segment]:
+    """How many nodes, ranks and files the logs name."""
+    ranks = len({each.rank for node in fleet.nodes.values() for each in node.processes})
+    files = sum(len(node.logs) for node in fleet.nodes.values())
+    out: list[Segment] = []
+    for word, number in (("nodes", len(fleet.nodes)), ("ranks", ranks), ("files", files)):
+        out += [Segment(f" {word} ", look.dim), Segment(f"{number} ", look.text)]
+    return out
+
+
+def folder_state(view_state: ViewState, look: StyleSet, width: int) -> list[Segment]:
+    """Where there is no incident: how the job ended, or that the logs are still read."""
+    folder = view_state.folder
+    if folder is None or width < 12:
+        return []
+    severity: Severity
+    if folder.trouble:
+        text, severity = folder.trouble, "warning"
+    elif folder.read_share < 1.0:
+        text, severity = "no incident in what is read so far", "unknown"
+    else:
+        alert = view_state.snapshot.loudest
+        text = folder.outcome if alert is None else f"{alert.title}: {alert.text}"
+        severity = "ok" if alert is None else alert.severity
+    text = clean(f"{look.glyph(severity)} {text} ")
+    return [Segment(fit(text, min(len(text), width)), look.severity[severity])]
