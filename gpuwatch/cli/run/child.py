@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import pty
@@ -14,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 STREAMS = (0, 1, 2)
+PR_SET_PDEATHSIG = 1
+PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+"""Looked up before the fork."""
 
 
 @dataclass
@@ -88,6 +92,7 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
             given[stream] = writing
 
     def prepare() -> None:
+        end_with_parent()
         if slave is not None:
             os.setsid()
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
@@ -113,6 +118,12 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> RunChild:
             os.close(number)
     process.returncode = 0  # `RunChild.look` waits for it: Popen shall not
     return RunChild(process.pid, master, outputs)
+
+
+def end_with_parent() -> None:
+    """In the child: a SIGKILL that we are sent ends it, as it would have ended the command (Linux)."""
+    if PRCTL is not None:
+        PRCTL(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def open_pty() -> tuple[int, int]:

@@ -29,6 +29,7 @@ from gpuwatch.cli.run.summary import (
     joined_warnings,
     known_keys,
     list_packages,
+    scale_rates,
     with_rates,
 )
 from gpuwatch.hosts.builtin import local_plan
@@ -196,6 +197,7 @@ class Monitor:
         summary = merge_parts(own, list(parts.values()))
         summary.update({name: value for name, value in told.items() if not summary.get(name)})
         summary["parts"] = sorted(parts)
+        scale_rates(summary, own, parts.get("rank_0000.json", {}), duration)
         summary = known_keys(with_rates(summary, duration))
         write_summary(self.folder, summary)
         return summary

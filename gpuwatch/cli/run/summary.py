@@ -171,6 +171,19 @@ def with_rates(summary: dict[str, Any], duration_s: float) -> dict[str, Any]:
     return summary
 
 
+def scale_rates(
+    summary: dict[str, Any], own: Mapping[str, Any], part: Mapping[str, Any], duration_s: float
+) -> None:
+    """Rates over the whole run: the library's are over the time of its own tracker."""
+    tracked = part.get("duration_s")
+    for name in ("samples_per_s", "tokens_per_s"):
+        rate = part.get(name)
+        if not isinstance(tracked, (int, float)) or not isinstance(rate, (int, float)) or not duration_s > 0:
+            continue
+        if own.get(name) is None and summary.get(name) == rate:
+            summary[name] = rate * min(1.0, tracked / duration_s)
+
+
 def known_keys(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Without keys that version 1 does not have."""
     names = {each.encode_name for each in msgspec.structs.fields(SessionSummary)}

@@ -13,6 +13,7 @@ from gpuwatch.runs.comparison.compare import (
     SessionComparison,
     SessionGroup,
     mode_of,
+    steady_samples_per_s,
     steps_per_s,
 )
 from gpuwatch.runs.sessions.model.session import TrainingSession
@@ -61,6 +62,10 @@ def session_lines(session: TrainingSession) -> Iterator[ReportLine]:
     yield ReportLine(f"  Steps: {whole(one.steps)}")
     yield ReportLine(f"  Final Loss: {fixed(one.final_loss, 4)}")
     yield ReportLine(f"  Steps/sec: {rate_of_steps(steps_per_s(one))}")
+    if one.steady_steps_per_s is not None:
+        samples = steady_samples_per_s(one)
+        more = "" if samples is None else f", {significant(samples)} samples/sec"
+        yield ReportLine(f"  By the median step: {rate_of_steps(one.steady_steps_per_s)} steps/sec{more}")
     for gpu in one.gpus or ():
         yield ReportLine(f"  {gpu_line(gpu)}")
     for problem in session.problems:
@@ -93,11 +98,18 @@ def performance_lines(found: SessionComparison) -> Iterator[ReportLine]:
         point = found.scaling[-1]
         yield ReportLine(f"Multi-GPU Speedup: {found.speedup:.2f}x")
         yield ReportLine(f"GPU Efficiency: {100 * (found.efficiency or 0):.1f}%")
-        if point.throughput_speedup is not None:
-            yield ReportLine(f"Speedup in samples/s: {point.throughput_speedup:.2f}x")
+        for title, value in (
+            ("Speedup in samples/s", point.throughput_speedup),
+            ("Speedup by the median step", point.steady_speedup),
+            ("Speedup in samples/s by the median step", point.steady_throughput_speedup),
+        ):
+            if value is not None:
+                yield ReportLine(f"{title}: {value:.2f}x")
     elif len(found.scaling) > 1:
         yield ReportLine("SCALING:")
-        yield ReportLine("  GPUs  Sessions  Steps/sec  Speedup  Efficiency  Samples/s speedup")
+        yield ReportLine(
+            "  GPUs  Sessions  Steps/sec  Speedup  Efficiency  Samples/s speedup  By median step"
+        )
         yield from map(scaling_line, found.scaling)
     else:
         yield ReportLine(
@@ -118,7 +130,7 @@ def scaling_line(point: ScalingPoint) -> ReportLine:
         f"  {point.workers:>4}  {len(point.group.sessions):>8}  {rate_of_steps(point.group.steps_per_s):>9}  "
         f"{fixed(point.speedup, 2, 'x'):>7}  "
         f"{fixed(None if point.efficiency is None else 100 * point.efficiency, 1, '%'):>10}  "
-        f"{fixed(point.throughput_speedup, 2, 'x'):>17}"
+        f"{fixed(point.throughput_speedup, 2, 'x'):>17}  {fixed(point.steady_speedup, 2, 'x'):>14}"
     )
 
 
@@ -139,6 +151,8 @@ def comparison_facts(found: SessionComparison) -> dict[str, Any]:
                 "speedup": point.speedup,
                 "efficiency": point.efficiency,
                 "throughput_speedup": point.throughput_speedup,
+                "steady_speedup": point.steady_speedup,
+                "steady_throughput_speedup": point.steady_throughput_speedup,
             }
             for point in found.scaling
         ],
@@ -163,6 +177,7 @@ def session_facts(session: TrainingSession) -> dict[str, Any]:
         "duration_s": one.duration_s,
         "steps": one.steps,
         "steps_per_s": steps_per_s(one),
+        "steady_steps_per_s": one.steady_steps_per_s,
         "samples_per_s": one.samples_per_s,
         "tokens_per_s": one.tokens_per_s,
         "final_loss": one.final_loss,

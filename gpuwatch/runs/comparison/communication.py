@@ -13,6 +13,8 @@ from gpuwatch.runs.sessions.model.summary import CommunicationTotals, SessionSum
 
 GRADIENT_SYNC = re.compile(r"grad|all_?reduce|reduce_?scatter", re.IGNORECASE)
 """Operations by which ranks make their gradients equal."""
+MARK = re.compile(r"(?:^|_)(?:start|end|init|barrier)$", re.IGNORECASE)
+"""Operations that are noted once and tell nothing of gradients."""
 MIN_SPEEDUP = 1.1
 """Faster than one GPU by less than this, several GPUs are of no use."""
 IDLE_PCT = 5.0
@@ -117,6 +119,10 @@ def gradient_reason(summary: SessionSummary) -> Reason:
         if mode_of(summary) == "single":
             return Reason("gradient_sync", "against", "no gradient synchronization is logged")
         return Reason("gradient_sync", "unknown", "no communication is logged")
+    if all(MARK.search(each.operation) for each in summary.communication):
+        return Reason(
+            "gradient_sync", "unknown", "no communication is logged but for marks such as training_start"
+        )
     seen = [each for each in summary.communication if GRADIENT_SYNC.search(each.operation) and each.count]
     if not seen:
         return Reason("gradient_sync", "against", "communication is logged, but no gradient synchronization")

@@ -17,6 +17,8 @@ class SessionGroup:
     sessions: tuple[TrainingSession, ...]
     steps_per_s: float | None = None
     samples_per_s: float | None = None
+    steady_steps_per_s: float | None = None
+    steady_samples_per_s: float | None = None
     duration_s: float | None = None
     final_loss: float | None = None
     utilization_avg_pct: float | None = None
@@ -41,6 +43,10 @@ class ScalingPoint:
     """Speed-up per worker of the baseline's count: 1 is linear."""
     throughput_speedup: float | None
     """Ratio of samples/s, which counts where the batch grows with the workers."""
+    steady_speedup: float | None
+    """Ratio of steps/s by the median step: without start, evaluations and checkpoints."""
+    steady_throughput_speedup: float | None
+    """The same of samples/s."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,8 @@ def group(sessions: Sequence[TrainingSession]) -> SessionGroup:
         bare.sessions,
         mean(steps_per_s),
         mean(lambda summary: summary.samples_per_s),
+        mean(lambda summary: summary.steady_steps_per_s),
+        mean(steady_samples_per_s),
         mean(lambda summary: summary.duration_s),
         mean(lambda summary: summary.final_loss),
         mean(lambda summary: average(gpu.utilization_avg_pct for gpu in summary.gpus or ())),
@@ -120,6 +128,12 @@ def steps_per_s(summary: SessionSummary) -> float | None:
     if summary.steps and summary.duration_s:
         return summary.steps / summary.duration_s
     return summary.steps_per_s
+
+
+def steady_samples_per_s(summary: SessionSummary) -> float | None:
+    """Samples per second by the median step, where the batch is known."""
+    size = summary.batch.global_size if summary.batch else None
+    return summary.steady_steps_per_s * size if summary.steady_steps_per_s and size else None
 
 
 def scaling(sessions: Iterable[TrainingSession]) -> tuple[ScalingPoint, ...]:
@@ -139,8 +153,18 @@ def scaling(sessions: Iterable[TrainingSession]) -> tuple[ScalingPoint, ...]:
         one = group(by_count[workers])
         speedup = ratio(one.steps_per_s, base.steps_per_s)
         efficiency = None if speedup is None else speedup * lowest / workers
-        throughput = ratio(one.samples_per_s, base.samples_per_s)
-        points.append(ScalingPoint(workers, one, lowest, speedup, efficiency, throughput))
+        points.append(
+            ScalingPoint(
+                workers,
+                one,
+                lowest,
+                speedup,
+                efficiency,
+                ratio(one.samples_per_s, base.samples_per_s),
+                ratio(one.steady_steps_per_s, base.steady_steps_per_s),
+                ratio(one.steady_samples_per_s, base.steady_samples_per_s),
+            )
+        )
     return tuple(points)
 
 

@@ -66,7 +66,7 @@ def test_a_session_that_should_use_two_gpus_and_does_not_is_status_1(tmp_path: P
     summary = {
         "mode": "multi",
         "gpu_count": 2,
-        "communication": [{"operation": "training_start", "count": 1}],
+        "communication": [{"operation": "broadcast", "count": 1}],
     }
     write_session(tmp_path / "logs", MULTI, summary)
     assert facts("communication", cwd=tmp_path, status=1)["sessions"][0]["verdict"] == "doubtful"

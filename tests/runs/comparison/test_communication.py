@@ -54,9 +54,16 @@ def test_forced_single_gpu_mode_is_seen(tmp_path: Path) -> None:
 
 def test_communication_without_gradient_synchronization_is_doubtful() -> None:
     """Document 002, lines 93 to 95."""
-    report = judged(mode="multi", gpu_count=2, communication=[START])
+    broadcast = CommunicationTotals(operation="broadcast", count=1)
+    report = judged(mode="multi", gpu_count=2, communication=[START, broadcast])
     assert report.verdict == "doubtful"
     assert is_bad_news(report)
+
+
+def test_marks_alone_are_no_bad_news() -> None:
+    report = judged(mode="multi", gpu_count=2, communication=[START])
+    assert report.verdict == "doubtful"
+    assert not is_bad_news(report)
 
 
 def test_several_gpus_no_faster_than_one_are_doubtful() -> None:

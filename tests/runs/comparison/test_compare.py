@@ -48,6 +48,18 @@ def test_without_a_single_gpu_session_the_lowest_count_is_the_baseline() -> None
     assert (last.baseline_workers, last.speedup, last.efficiency) == (8, 1.5, 0.75)
 
 
+def test_short_runs_are_also_compared_by_their_median_step() -> None:
+    found = compare(
+        [
+            session("a", 1, 1.0, steady_steps_per_s=10.0, batch=SessionBatch(global_size=8)),
+            session("b", 2, 0.9, steady_steps_per_s=9.0, batch=SessionBatch(global_size=16)),
+        ]
+    )
+    last = found.scaling[-1]
+    assert last.steady_speedup == pytest.approx(0.9)
+    assert last.steady_throughput_speedup == pytest.approx(1.8)
+
+
 def test_ranks_count_where_no_gpu_is_used() -> None:
     found = compare([session("a", 0, 1.0, world_size=1), session("b", 0, 1.8, world_size=2)])
     assert found.speedup == pytest.approx(1.8)
