@@ -165,8 +165,10 @@ class CommandLine(click.Group):
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
         """Both ways to call it."""
-        formatter.write_usage("gpuwatch", "SOURCE | --local | --demo  [OPTIONS]")
-        formatter.write_usage("gpuwatch", "COMMAND SOURCE | --local | --demo  [OPTIONS]", prefix=" " * 7)
+        formatter.write_usage("gpuwatch", "SOURCE | --local | --demo | --prometheus URL  [OPTIONS]")
+        formatter.write_usage(
+            "gpuwatch", "COMMAND SOURCE | --local | --demo | ...  [OPTIONS]", prefix=" " * 7
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
         """From the table, so that help needs no import."""

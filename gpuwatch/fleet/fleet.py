@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from gpuwatch.fleet.jobs.host_names import own_hosts, taken_host
+from gpuwatch.fleet.jobs.host_names import HostNames
 from gpuwatch.fleet.jobs.jobs import Jobs
 from gpuwatch.fleet.jobs.slurm_tasks import TaskRanks
 from gpuwatch.fleet.logs.checkpoints import FleetCheckpoints, names_checkpoint
@@ -94,6 +94,7 @@ class Fleet:
         """What ranks have reported of the checkpoints that they wrote."""
         self.jobs = Jobs()
         """Names the job of every process, log file, finding and step; `job` in any of them is such a name."""
+        self._host_names = HostNames(self.nodes)
         self._last_ranks = LastRanks()
         self._task_ranks = TaskRanks()
         self._jobless: dict[str, set[FindingKey]] = {}
@@ -169,10 +170,9 @@ class Fleet:
         if reboot := reboot_event(node, hello):
             self._take_event(node, reboot, at)
         self._limits.check_gpus(node, hello)
+        before = None if node.hello is None else node.hello.host
         take_hello(node, hello)
-        for name, host in own_hosts(self.nodes.values()).items():
-            self.nodes[name].own_host = host
-        node.taken_host = taken_host(node, self.nodes.values())
+        self._host_names.take(node, before)
 
     def _take_log(self, what: Finding | Lines | Logs | Progress | Reply, node: Node, at: float) -> None:
         match what:

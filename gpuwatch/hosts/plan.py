@@ -12,7 +12,7 @@ class NodeSpec:
 
     name: str
     """The name on the screen; unique in a plan."""
-    link: Literal["ssh", "command", "local", "demo", "logs"] = "ssh"
+    link: Literal["ssh", "command", "local", "demo", "logs", "prometheus"] = "ssh"
     """logs: no node is connected; the logs of an ended job name it."""
     address: str | None = None
     """What ssh is given instead of `name`."""

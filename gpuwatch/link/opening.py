@@ -107,6 +107,10 @@ def open_links(
         from gpuwatch.link.demo.links import demo_links  # noqa: PLC0415 - only the demo pays for it
 
         by_name = {link.node: link for link in demo_links(plan, inbox)}
+    if options.prometheus is not None:
+        from gpuwatch.link.prometheus.links import prometheus_links  # noqa: PLC0415 - likewise
+
+        by_name |= {link.node: link for link in prometheus_links(options.prometheus, plan, inbox)}
     for spec in plan.nodes:
         dialer = dialers.of(spec.name)
         if dialer is not None:

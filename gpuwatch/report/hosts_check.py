@@ -168,7 +168,7 @@ def _target(spec: NodeSpec, login: LoginFacts | None) -> str:
     if spec.link == "command":
         return command_line(spec.command)
     if spec.link != "ssh":
-        return {"local": "this machine, without ssh", "demo": "simulated"}[spec.link]
+        return {"local": "this machine, without ssh", "demo": "simulated"}.get(spec.link, spec.link)
     if login is not None:
         through = f" through {login.jump}" if login.jump else ""
         return f"{login.user}@{login.hostname}:{login.port}{through}"

@@ -16,7 +16,8 @@ import click
 from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import OutputError
 from gpuwatch.cli.shared.signals import leaving_politely
-from gpuwatch.cli.shared.source import LOGIN, NODES, WATCHING, Refusal, read_source
+from gpuwatch.cli.shared.source import Refusal, read_source
+from gpuwatch.cli.shared.source_flags import LOGIN, NODES, WATCHING
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from gpuwatch.cli.analysis.open_logs import open_logs
 from gpuwatch.cli.analysis.scan import scan_and_print
 from gpuwatch.cli.monitor.watch import show
 from gpuwatch.cli.shared.screens import screen_options
-from gpuwatch.cli.shared.source import Refusal, at_option, is_file_of_recording, recorded_source
+from gpuwatch.cli.shared.source import Refusal, is_file_of_recording, recorded_source
+from gpuwatch.cli.shared.source_flags import at_option
 
 
 @click.command("open")

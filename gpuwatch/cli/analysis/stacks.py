@@ -17,7 +17,8 @@ from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.renamed_option import RenamedOption
 from gpuwatch.cli.shared.signals import leaving_politely
-from gpuwatch.cli.shared.source import Refusal, Source, lend_option, source_options
+from gpuwatch.cli.shared.source import Refusal, Source, source_options
+from gpuwatch.cli.shared.source_flags import lend_option
 
 if TYPE_CHECKING:
     from gpuwatch.report.hang.process_stacks import SeenProcess

@@ -11,7 +11,8 @@ import click
 
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.screens import Beside, can_draw, screen_options, show_session, why_not_drawn
-from gpuwatch.cli.shared.source import Source, lend_option, source_options
+from gpuwatch.cli.shared.source import Source, source_options
+from gpuwatch.cli.shared.source_flags import lend_option
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.hang.combined_verdict import HangReport

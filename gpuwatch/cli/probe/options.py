@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gpuwatch.cli.shared.renamed_option import RenamedOption
-from gpuwatch.cli.shared.source import Decorator
+from gpuwatch.cli.shared.source_flags import Decorator
 from gpuwatch.probe.probe_request import COLLECTIVES, MIB, SIZES, Collective, ProbeRequest
 
 UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

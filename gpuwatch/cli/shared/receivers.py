@@ -32,8 +32,7 @@ def delivering(
     """Deliver the incidents of a session while inside; None: there is no receiver.
 
     Args:
-        source: What is watched. A recording is never delivered, the simulated cluster only where an option
-            names the receiver.
+        source: What is watched. Never a recording; the simulated cluster only to `alertmanagers`.
         alertmanagers: URLs of `--alertmanager`.
         configured: Receivers of the settings file.
 

@@ -11,13 +11,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from gpuwatch.agent.base.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
-from gpuwatch.cli.shared import completed, exit_codes
-from gpuwatch.cli.shared.renamed_option import RenamedOption
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.source_flags import LOGIN, NODES, PROMETHEUS, WATCHING, Decorator, at_option
 
 if TYPE_CHECKING:
     from gpuwatch.hosts.plan import Plan
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from gpuwatch.session import Session
     from gpuwatch.session.hang.py_spy_upload import Program
     from gpuwatch.session.replay_session import ReplaySession
-
-Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Refusal(click.ClickException):
 
 def source_options(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command that watches all source options; it receives them as one parameter `source: Source`."""
-    return _with_source(command, (*NODES, *WATCHING, at_option, *LOGIN))
+    return _with_source(command, (*NODES, *PROMETHEUS, *WATCHING, at_option, *LOGIN))
 
 
 def node_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -112,60 +109,6 @@ def node_options(command: Callable[..., int]) -> Callable[..., int]:
     return _with_source(command, (*NODES, *LOGIN))
 
 
-NODES: tuple[Decorator, ...] = (
-    click.argument("named", metavar="[SOURCE]", required=False, shell_complete=completed.files),
-    click.option("--local", is_flag=True, help="Monitor this machine."),
-    click.option("--demo", is_flag=True, help="Monitor a simulated cluster."),
-    click.option(
-        "--slurm",
-        metavar="JOB|me",
-        help="Monitor the nodes of a Slurm job and its log files; me: choose among your jobs.",
-    ),
-)
-WATCHING: tuple[Decorator, ...] = (
-    click.option(
-        "-d",
-        "--interval",
-        type=click.FloatRange(MIN_INTERVAL_S, MAX_INTERVAL_S),
-        help="Seconds between samples; overrides the hosts file (default 1).",
-    ),
-    click.option(
-        "--log",
-        "logs",
-        metavar="GLOB",
-        multiple=True,
-        help="Also follow these log files on the nodes; the path may contain {rank}, {host} and {date}.",
-    ),
-)
-at_option = click.option(
-    "--at",
-    metavar="TIME",
-    help="Of a recording: the moment to look at, such as 12:03:11, '3m ago' (before its end) or +90s "
-    "(default: its end).",
-)
-LOGIN: tuple[Decorator, ...] = (
-    click.option(
-        "-F",
-        "--ssh-config",
-        type=click.Path(path_type=Path),
-        help="ssh configuration file to use instead of ~/.ssh/config.",
-    ),
-    click.option("--ask-password", is_flag=True, help="Prompt for an ssh password before connecting."),
-    click.option(
-        "--accept-new-host-keys",
-        is_flag=True,
-        help="Record the keys of unknown hosts; a changed key is still refused.",
-    ),
-)
-lend_option = click.option(
-    "--upload-py-spy",
-    "--lend-py-spy",
-    "lend",
-    cls=RenamedOption,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Upload this machine's py-spy to nodes that have none, into memory; no file is written there.",
-)
 SOURCE_PARAMETERS = (
     "named",
     "local",
@@ -177,6 +120,8 @@ SOURCE_PARAMETERS = (
     "ssh_config",
     "logs",
     "at",
+    "prometheus",
+    "selector",
 )
 """Parameters of `read_source`."""
 
@@ -207,25 +152,28 @@ def read_source(  # noqa: PLR0913 - the options of the command line
     interval: float | None = None,
     logs: tuple[str, ...] = (),
     at: str | None = None,
+    prometheus: str | None = None,
+    selector: str | None = None,
 ) -> Source:
-    """Load the plan that was named: exactly one of a file or node range, `--local`, `--demo` and `--slurm`.
+    """Load the plan that was named, by exactly one of SOURCE and the options of `NODES` and `PROMETHEUS`.
 
     Raises:
         click.UsageError: none or several were named.
         Refusal: the source has problems.
     """
-    if sum((named is not None, local, demo, slurm is not None)) != 1:
+    if sum((named is not None, local, demo, slurm is not None, prometheus is not None)) != 1:
         raise click.UsageError(
-            "give exactly one of SOURCE (a hosts file or node range), --local, --demo, --slurm."
+            "give exactly one of SOURCE (a hosts file or node range), --local, --demo, --slurm, --prometheus."
         )
+    if prometheus is not None:
+        return prometheus_source(prometheus, selector or "", interval, past=at is not None or bool(logs))
+    if selector is not None:
+        raise click.UsageError("--selector needs --prometheus.")
     if named is not None and is_file_of_recording(named):
         return recorded_source(Path(named), at, live=interval is not None or bool(logs))
     if at is not None:
         raise click.UsageError("--at needs a recording as SOURCE.")
-    if ssh_config is not None and not ssh_config.is_file():
-        raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
-    if ask_password and not sys.stdin.isatty():
-        raise Refusal(["--ask-password needs a terminal; without one, use keys or an ssh agent"])
+    check_login(ssh_config, ask_password=ask_password)
     plan = load_plan(named, local=local) if slurm is None else slurm_plan(slurm)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)
@@ -240,6 +188,39 @@ def read_source(  # noqa: PLR0913 - the options of the command line
     if ssh_config is not None:
         options = dataclasses.replace(options, ssh_config=str(ssh_config))
     return Source(plan, options, ask if sys.stdin.isatty() else None)
+
+
+def check_login(ssh_config: Path | None, *, ask_password: bool) -> None:
+    """Whether the options about logins can be used.
+
+    Raises:
+        Refusal: they cannot.
+    """
+    if ssh_config is not None and not ssh_config.is_file():
+        raise Refusal([f"{ssh_config}: no such file; -F names an ssh configuration file"])
+    if ask_password and not sys.stdin.isatty():
+        raise Refusal(["--ask-password needs a terminal; without one, use keys or an ssh agent"])
+
+
+def prometheus_source(url: str, selector: str, interval: float | None, *, past: bool) -> Source:
+    """The nodes that a Prometheus knows now; it is asked for them at once.
+
+    Raises:
+        click.UsageError: the URL is none; `past`: options were given that it cannot serve.
+        Refusal: it does not answer, or knows no node.
+    """
+    if past:
+        raise click.UsageError("--at and --log cannot be used with --prometheus.")
+    from gpuwatch.hosts.receivers import ReceiverError
+    from gpuwatch.link.prometheus.client import PrometheusError
+    from gpuwatch.link.prometheus.discovery import discover
+
+    try:
+        return Source(*discover(url, selector, interval), None)
+    except ReceiverError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--prometheus") from None
+    except PrometheusError as error:
+        raise Refusal([f"--prometheus: {error}"]) from error
 
 
 def is_file_of_recording(named: str) -> bool:

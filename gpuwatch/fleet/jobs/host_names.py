@@ -2,38 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from gpuwatch.fleet.nodes.node import Node
 
 
-def own_hosts(nodes: Collection[Node]) -> dict[str, str | None]:
-    """Node -> the host name that its agent reports; None while it has not, and where it is another node's.
+class HostNames:
+    """Judges a name again when a hello can have changed whose it is, at a cost that the fleet does not raise.
 
     A name of the plan is that node's. One that several nodes report is the first one's by the plan, unless
     they are one machine (equal boot ids) that the plan names twice.
     """
-    planned = {name: node for node in nodes for name in (node.name, node.spec.address) if name}
-    reported: dict[str, Node] = {}
-    found: dict[str, str | None] = {}
-    for node in nodes:
-        host = None if node.hello is None else node.hello.host
-        first = node if host is None else reported.setdefault(host, node)
-        owner = node if host is None else planned.get(host, first)
-        found[node.name] = host if _one_machine(owner, node) else None
-    return found
 
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self._nodes = nodes
+        self._order = {name: place for place, name in enumerate(nodes)}
+        self._planned: dict[str, list[str]] = {}
+        """Name or address of the plan -> its nodes."""
+        for node in nodes.values():
+            for name in {node.name, node.spec.address} - {None, ""}:
+                self._planned.setdefault(str(name), []).append(node.name)
+        self._reporting: dict[str, set[str]] = {}
+        """Host name -> the nodes whose agents report it."""
 
-def taken_host(node: Node, nodes: Collection[Node]) -> str | None:
-    """The node of the plan whose name this one reports as its own; None: it takes nobody's."""
-    host = None if node.hello is None else node.hello.host
-    if host is None:
+    def take(self, node: Node, before: str | None) -> None:
+        """Judge what a hello can have changed. `before`: the host name of the node's hello before."""
+        if node.hello is None:
+            return
+        host = node.hello.host
+        if before is not None and before != host:
+            others = self._reporting.get(before, set())
+            others.discard(node.name)
+            if not others:
+                self._reporting.pop(before, None)
+        self._reporting.setdefault(host, set()).add(node.name)
+        for name in {before, host, node.name, node.spec.address} - {None, ""}:
+            self._judge(str(name))
+        node.taken_host = self._taken(node, host)
+
+    def _judge(self, host: str) -> None:
+        """Whose a name is, for all that report it."""
+        reporting = [self._nodes[name] for name in self._reporting.get(host, ())]
+        nodes = [node for node in reporting if node.hello is not None and node.hello.host == host]
+        if not nodes:
+            return
+        planned = self._planned.get(host)
+        owner = self._nodes[planned[-1]] if planned else min(nodes, key=lambda node: self._order[node.name])
+        for node in nodes:
+            node.own_host = host if _one_machine(owner, node) else None
+
+    def _taken(self, node: Node, host: str) -> str | None:
+        """The node of the plan whose name this one reports as its own; None: it takes nobody's."""
+        for name in self._planned.get(host, ()):
+            if name != node.name and not _one_machine(self._nodes[name], node):
+                return name
         return None
-    for other in nodes:
-        named = host in (other.name, other.spec.address)
-        if other.name != node.name and named and not _one_machine(other, node):
-            return other.name
-    return None
 
 
 def _one_machine(one: Node, other: Node) -> bool:

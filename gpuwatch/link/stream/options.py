@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from gpuwatch.hosts.prometheus_target import PrometheusTarget
 
 Ask: TypeAlias = Callable[[str, bool], str]
 """(prompt, secret) -> answer. Called only before a screen starts, never from a link's thread."""
@@ -27,5 +30,7 @@ class LinkOptions:
     Linux sends a SYN at 0, 1, 3 and 7 s. With a dial that ends 1 s after the SYN of 3 s, and 8 s at most
     between dials (`RetryPace.most_s`), a rebooted node is found within 9 s of its sshd's return.
     """
+    prometheus: PrometheusTarget | None = None
+    """Where the nodes whose link is `prometheus` are read from."""
     ssh_config: str | None = None
     """An ssh_config to read instead of the user's and the system's (`ssh -F`)."""

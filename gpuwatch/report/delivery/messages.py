@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.header import Header
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
 from gpuwatch import __version__
 from gpuwatch.hosts.receivers import ReceiverSpec
+from gpuwatch.link.stream.bounded_http import split_login
 from gpuwatch.report.delivery.incident_texts import filled, placeholders, rfc3339, slack_text
 from gpuwatch.report.delivery.ledger import LedgerEntry, Status
 
@@ -34,15 +33,9 @@ class Post:
 
 def post(spec: ReceiverSpec, body: bytes, kind: str, path: str = "", **more: str) -> Post:
     """A request to a receiver; a user and password in its URL become a header."""
-    parts = urlsplit(str(spec.target))
-    headers = {"Content-Type": kind, "User-Agent": f"gpuwatch/{__version__}", **more}
-    if parts.username is not None:
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers["Authorization"] = "Basic " + b64encode(login.encode()).decode()
-    bare = parts._replace(
-        netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/") + path if path else parts.path
-    )
-    return Post(urlunsplit(bare), body, {**headers, **spec.headers})
+    bare, login = split_login(str(spec.target))
+    headers = {"Content-Type": kind, "User-Agent": f"gpuwatch/{__version__}", **more, **login, **spec.headers}
+    return Post(bare.rstrip("/") + path if path else bare, body, headers)
 
 
 def status_for_alertmanager(spec: ReceiverSpec, entry: LedgerEntry, wall: float, firing_s: float) -> Status:

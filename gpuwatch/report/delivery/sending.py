@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import signal
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from email.message import Message
-from typing import IO
 
+from gpuwatch.link.stream.bounded_http import HttpError, post
 from gpuwatch.plain import plain, plain_lines
 from gpuwatch.report.delivery.messages import Post
 
@@ -34,51 +30,21 @@ class NotDeliveredError(Exception):
         """What the receiver asked for."""
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
-    ) -> None:
-        """A redirect is an answer like any other that is not 2xx: secrets go to no other host."""
-
-
-_opener = urllib.request.build_opener(_NoRedirects)
-
-
-def send(post: Post, *, only_json: bool = False) -> None:
+def send(message: Post, *, only_json: bool = False) -> None:
     """POST once. `only_json`: the answer must be empty or JSON, as an Alertmanager's is.
 
     Raises:
         NotDeliveredError: no answer in time, or another one than 2xx.
     """
-    request = urllib.request.Request(post.url, post.body, post.headers, method="POST")  # noqa: S310 - http(s) alone
     try:
-        with _opener.open(request, timeout=SOCKET_S) as answer:
-            text = _bounded(answer)
-    except urllib.error.HTTPError as error:
-        with contextlib.closing(error):
-            raise NotDeliveredError(f"HTTP {error.code}", _retry_after(error.headers)) from None
-    except urllib.error.URLError as error:
-        raise NotDeliveredError(str(getattr(error.reason, "strerror", None) or error.reason)) from None
-    except http.client.HTTPException as error:
-        raise NotDeliveredError(f"the answer is no HTTP ({type(error).__name__})") from None
-    except (OSError, ValueError) as error:
-        raise NotDeliveredError(str(getattr(error, "strerror", None) or error)) from None
+        text = post(message.url, message.body, message.headers, SOCKET_S, ATTEMPT_S, MAX_ANSWER_BYTES)
+    except HttpError as error:
+        raise NotDeliveredError(str(error), _retry_after(error.headers)) from None
     if only_json and text.strip():
         try:
             json.loads(text)
         except ValueError:
             raise NotDeliveredError("the answer is not that of an Alertmanager") from None
-
-
-def _bounded(answer: http.client.HTTPResponse) -> bytes:
-    """The beginning of an answer; a server that drips bytes ends at a deadline."""
-    until, parts, room = time.monotonic() + ATTEMPT_S, [], MAX_ANSWER_BYTES
-    while room > 0 and (part := answer.read1(room)):
-        parts.append(part)
-        room -= len(part)
-        if time.monotonic() > until:
-            raise NotDeliveredError("the answer takes too long")
-    return b"".join(parts)
 
 
 def _retry_after(headers: Message | None) -> float | None:

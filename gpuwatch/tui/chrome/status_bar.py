@@ -157,15 +157,23 @@ class StatusLine(RebuiltPage, can_focus=False):
             lines.append(self._timeline.row(self.look, width))
         return lines
 
-    def _first(self, width: int) -> Row:
-        look, view_state, pace = self.look, self.view_state, self.cockpit.pace
-        left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
-        left += self._source(width)
+    def _about_source(self, width: int) -> list[Segment]:
+        """The time that a Slurm job has left; how often a Prometheus scrapes."""
+        look, view_state, left = self.look, self.view_state, []
         allocation = view_state.plan.allocation
         if allocation is not None and allocation.ends is not None and width >= WIDE_COLUMNS:
             left_s = allocation.ends - view_state.wall()
             remaining = f"{duration(left_s)} left" if left_s > 0 else "time limit reached"
             left.append(Segment(f"{remaining}  ", look.dim))
+        if any(spec.link == "prometheus" for spec in view_state.plan.nodes[:1]):
+            badge = f" every {view_state.plan.interval_s:.0f} s "
+            left += [Segment(badge, look.badge["info"]), Segment(" ")]
+        return left
+
+    def _first(self, width: int) -> Row:
+        look, view_state, pace = self.look, self.view_state, self.cockpit.pace
+        left = [Segment(" gpuwatch ", look.brand), Segment(" ")]
+        left += [*self._source(width), *self._about_source(width)]
         if view_state.scope.job is not None:
             name = clean(view_state.scope.job)
             left += [Segment(f" job {fit(name, min(24, len(name)))} alone ", look.badge["warning"])]

@@ -1,0 +1,82 @@
+"""The options that name nodes and how to reach them, as decorators: `source` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import click
+
+from gpuwatch.agent.base.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
+from gpuwatch.cli.shared import completed
+from gpuwatch.cli.shared.renamed_option import RenamedOption
+
+Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
+
+NODES: tuple[Decorator, ...] = (
+    click.argument("named", metavar="[SOURCE]", required=False, shell_complete=completed.files),
+    click.option("--local", is_flag=True, help="Monitor this machine."),
+    click.option("--demo", is_flag=True, help="Monitor a simulated cluster."),
+    click.option(
+        "--slurm",
+        metavar="JOB|me",
+        help="Monitor the nodes of a Slurm job and its log files; me: choose among your jobs.",
+    ),
+)
+WATCHING: tuple[Decorator, ...] = (
+    click.option(
+        "-d",
+        "--interval",
+        type=click.FloatRange(MIN_INTERVAL_S, MAX_INTERVAL_S),
+        help="Seconds between samples; overrides the hosts file (default 1).",
+    ),
+    click.option(
+        "--log",
+        "logs",
+        metavar="GLOB",
+        multiple=True,
+        help="Also follow these log files on the nodes; the path may contain {rank}, {host} and {date}.",
+    ),
+)
+PROMETHEUS: tuple[Decorator, ...] = (
+    click.option(
+        "--prometheus",
+        metavar="URL",
+        help="Read the nodes from this Prometheus, fed by dcgm-exporter, node-exporter or gpuwatch exporter.",
+    ),
+    click.option(
+        "--selector",
+        metavar="MATCHERS",
+        help="""Label matchers of the series that --prometheus reads, such as 'cluster="a100"'.""",
+    ),
+)
+at_option = click.option(
+    "--at",
+    metavar="TIME",
+    help="Of a recording: the moment to look at, such as 12:03:11, '3m ago' (before its end) or +90s "
+    "(default: its end).",
+)
+LOGIN: tuple[Decorator, ...] = (
+    click.option(
+        "-F",
+        "--ssh-config",
+        type=click.Path(path_type=Path),
+        help="ssh configuration file to use instead of ~/.ssh/config.",
+    ),
+    click.option("--ask-password", is_flag=True, help="Prompt for an ssh password before connecting."),
+    click.option(
+        "--accept-new-host-keys",
+        is_flag=True,
+        help="Record the keys of unknown hosts; a changed key is still refused.",
+    ),
+)
+lend_option = click.option(
+    "--upload-py-spy",
+    "--lend-py-spy",
+    "lend",
+    cls=RenamedOption,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Upload this machine's py-spy to nodes that have none, into memory; no file is written there.",
+)

@@ -1,0 +1,153 @@
+"""Queries to a Prometheus over its HTTP API, within bounds of time and size; answers are untrusted."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Generic, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from gpuwatch import __version__
+from gpuwatch.hosts.prometheus_target import PrometheusTarget
+from gpuwatch.link.stream.bounded_http import HttpError, post, split_login
+from gpuwatch.plain import plain
+
+QUERY_S, WHOLE_ANSWER_S = 20.0, 60.0
+"""Longest silence of the server, and longest answer (seconds)."""
+MAX_ANSWER_BYTES = 256 << 20
+"""An instant query of 19 values of 8,000 GPUs is 40 MB."""
+MAX_REASON_CHARS = 200
+V = TypeVar("V")
+
+
+class PrometheusError(Exception):
+    """The server did not answer as a Prometheus does; harmless, and without secrets of the URL."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(plain(reason)[:MAX_REASON_CHARS])
+
+
+class SeriesLabels(msgspec.Struct, gc=False):
+    """The labels that are read; all others are skipped while the answer is decoded."""
+
+    metric: str = msgspec.field(name="__name__", default="")
+    node: str = ""
+    gpu: str = ""
+    uuid: str = ""
+    dcgm_uuid: str = msgspec.field(name="UUID", default="")
+    hostname: str = msgspec.field(name="Hostname", default="")
+    nodename: str = ""
+    instance: str = ""
+    model: str = msgspec.field(name="modelName", default="")
+    name: str = ""
+    bus_id: str = ""
+    pci_bus_id: str = ""
+    device: str = ""
+    port: str = ""
+    mountpoint: str = ""
+    fstype: str = ""
+    reason: str = ""
+    kind: str = ""
+    state: str = ""
+    action: str = ""
+    driver: str = ""
+    kernel: str = ""
+    os: str = ""
+    release: str = ""
+
+
+class InstantSeries(msgspec.Struct, gc=False):
+    """A series and its value at the moment of the query."""
+
+    metric: SeriesLabels
+    value: tuple[float, str]
+
+
+class RangeSeries(msgspec.Struct, gc=False):
+    """A series and its values over time."""
+
+    metric: SeriesLabels
+    values: list[tuple[float, str]]
+
+
+class _Data(msgspec.Struct, Generic[V]):
+    result: list[V]
+
+
+class _QueryAnswer(msgspec.Struct, Generic[V]):
+    status: str
+    data: _Data[V] | None = None
+    error: str = ""
+
+
+_instant = msgspec.json.Decoder(_QueryAnswer[InstantSeries])
+_range = msgspec.json.Decoder(_QueryAnswer[RangeSeries])
+_refusal = msgspec.json.Decoder(_QueryAnswer[msgspec.Raw])
+
+
+class PrometheusClient:
+    """Asks one query at a time."""
+
+    def __init__(self, target: PrometheusTarget) -> None:
+        self.target = target
+        bare, login = split_login(target.url)
+        self._base = bare.rstrip("/")
+        self._headers = {
+            "User-Agent": f"gpuwatch/{__version__}",
+            "Content-Type": "application/x-www-form-urlencoded",
+            **login,
+        }
+
+    def instant(self, query: str) -> list[InstantSeries]:
+        """The value of each series now.
+
+        Raises:
+            PrometheusError: no answer, or none of a Prometheus.
+        """
+        return _result(self._ask("query", {"query": query}), _instant)
+
+    def raw(self, selector: str, seconds: float) -> list[RangeSeries]:
+        """The samples of the last `seconds` as they were scraped.
+
+        Raises:
+            PrometheusError: no answer, or none of a Prometheus.
+        """
+        return _result(self._ask("query", {"query": f"{selector}[{seconds:.0f}s]"}), _range)
+
+    def range(self, query: str, start: float, end: float, step: float) -> list[RangeSeries]:
+        """The values of each series from `start` to `end` (unix seconds) every `step` seconds.
+
+        Raises:
+            PrometheusError: no answer, or none of a Prometheus.
+        """
+        given = {"query": query, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
+        return _result(self._ask("query_range", given), _range)
+
+    def _ask(self, what: str, given: dict[str, str]) -> bytes:
+        url, body = f"{self._base}/api/v1/{what}", urlencode(given).encode()
+        try:
+            data = post(url, body, self._headers, QUERY_S, WHOLE_ANSWER_S, MAX_ANSWER_BYTES)
+        except HttpError as error:
+            raise PrometheusError(_refused(error)) from None
+        if len(data) > MAX_ANSWER_BYTES:
+            raise PrometheusError(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB: narrow --selector")
+        return data
+
+
+def _refused(error: HttpError) -> str:
+    """The reason that Prometheus gives for a query that it does not take."""
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if stated := _refusal.decode(error.body).error:
+            return f"{error}: {stated}"
+    return str(error)
+
+
+def _result(data: bytes, decoder: msgspec.json.Decoder[_QueryAnswer[V]]) -> list[V]:
+    try:
+        answer = decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise PrometheusError("the answer is not that of a Prometheus") from None
+    if answer.status != "success" or answer.data is None:
+        raise PrometheusError(answer.error or "the query failed")
+    return answer.data.result

@@ -1,0 +1,125 @@
+"""The plan of `--prometheus`: which nodes it knows now, and how often they are scraped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.hosts.prometheus_target import PrometheusTarget
+from gpuwatch.hosts.receivers import http_url
+from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError, SeriesLabels
+from gpuwatch.link.prometheus.tier_values import label_text
+from gpuwatch.link.prometheus.vocabularies import (
+    DCGM,
+    DCGM_GPUS,
+    NODE_EXPORTER,
+    OWN,
+    OWN_GPUS,
+    OWN_NODES,
+    Vocabulary,
+    host_of,
+)
+from gpuwatch.link.stream.options import LinkOptions
+
+LOOKED_BACK_S = 300.0
+"""The interval of scrapes is that of the samples of so long."""
+LEAST_INTERVAL_S, MOST_INTERVAL_S, USUAL_INTERVAL_S = 1.0, 300.0, 30.0
+
+
+def discover(url: str, selector: str, interval_s: float | None) -> tuple[Plan, LinkOptions]:
+    """Ask a Prometheus for its nodes.
+
+    Args:
+        url: Of its API, without `/api/v1`; it may hold a user and password.
+        selector: Label matchers, with or without braces.
+        interval_s: Between two scrapes; None: as the series were scraped of late.
+
+    Raises:
+        ReceiverError: the URL is none.
+        PrometheusError: no answer, or it knows no node; the text names the server without secrets.
+    """
+    target = PrometheusTarget(http_url(url), selector.strip().strip("{}"))
+    try:
+        found = find(PrometheusClient(target))
+    except PrometheusError as error:
+        raise PrometheusError(f"{target.name}: {error}") from error
+    nodes = tuple(NodeSpec(name=name, link="prometheus") for name in found.nodes)
+    plan = Plan(nodes, interval_s or found.interval_s, discover=False, source=target.name)
+    return plan, LinkOptions(prometheus=target)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a Prometheus has."""
+
+    gpus: Vocabulary | None
+    nodes: tuple[str, ...]
+    interval_s: float
+    """Between two scrapes."""
+    node_exporter: bool
+    """Whether hosts are read from node-exporter."""
+
+
+def find(client: PrometheusClient) -> Found:
+    """Which nodes and GPUs a Prometheus knows now.
+
+    Raises:
+        PrometheusError: no answer, or it knows none.
+    """
+    target = client.target
+    names = (OWN_GPUS, OWN_NODES, DCGM_GPUS, NODE_EXPORTER)
+    counted = client.instant(f"count by (__name__) ({target.any_of(names)})")
+    present = {each.metric.metric for each in counted}
+    own = bool(present & {OWN_GPUS, OWN_NODES})
+    if own:
+        found = client.instant(f"group by (node) ({target.of(OWN_NODES)})")
+        nodes = [label_text(each.metric.node) for each in found]
+    elif DCGM_GPUS in present:
+        found = client.instant(f"group by (Hostname, instance) ({target.of(DCGM_GPUS)})")
+        nodes = [DCGM.node_of(each.metric) for each in found]
+    else:
+        found = client.instant(f"group by (nodename, instance) ({target.of(NODE_EXPORTER)})")
+        nodes = [label_text(each.metric.nodename or host_of(each.metric.instance)) for each in found]
+    nodes = sorted({name for name in nodes if name}, key=_in_order)
+    if not nodes:
+        what = f" with {target.selector}" if target.selector else ""
+        raise PrometheusError(
+            f"no series{what} of gpuwatch exporter, dcgm-exporter or node-exporter (metric {DCGM_GPUS})"
+        )
+    metric = OWN_NODES if own else DCGM_GPUS if DCGM_GPUS in present else NODE_EXPORTER
+    vocabulary = OWN if own else DCGM if DCGM_GPUS in present else None
+    return Found(
+        vocabulary,
+        tuple(nodes),
+        scrape_interval_s(client, metric, found[0].metric),
+        not own and NODE_EXPORTER in present,
+    )
+
+
+def scrape_interval_s(client: PrometheusClient, metric: str, labels: SeriesLabels) -> float:
+    """Seconds between two scrapes of a metric: the median of one series, named by some of its labels."""
+    names = {"node": labels.node, "instance": labels.instance, "Hostname": labels.hostname}
+    matchers = ",".join(f"{name}={json.dumps(value)}" for name, value in names.items() if value)
+    found = client.raw(client.target.of(metric, matchers), LOOKED_BACK_S)
+    times = [at for at, _ in found[0].values] if found else []
+    gaps = [later - before for before, later in pairwise(times)]
+    if not gaps:
+        return USUAL_INTERVAL_S
+    return min(MOST_INTERVAL_S, max(LEAST_INTERVAL_S, float(round(median(gaps)))))
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """gpu-2 before gpu-10."""
+    parts, digits = [], ""
+    for char in name:
+        if char.isdecimal():
+            digits += char
+            continue
+        if digits:
+            parts.append((int(digits), ""))
+            digits = ""
+        parts.append((-1, char))
+    return [*parts, (int(digits), "")] if digits else parts

@@ -1,0 +1,121 @@
+"""Frames of one node out of what the queries had: a hello where its GPUs changed, a sample, new Xids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from gpuwatch.agent.kernel.xid_table import meaning
+from gpuwatch.link.prometheus.gpu_query import GpuQuery, QueriedGpu, QueriedNode
+from gpuwatch.link.prometheus.host_query import QueriedHost
+from gpuwatch.link.prometheus.tier_values import built
+from gpuwatch.wire import (
+    AnyFrame,
+    Event,
+    GpuInfo,
+    GpuMedium,
+    GpuSample,
+    GpuSlow,
+    GpuState,
+    Hello,
+    Notice,
+    Ranks,
+    Sample,
+    Severity,
+)
+
+NO_AGENT = "none"
+"""`Hello.python` where no agent runs."""
+STATES: dict[str, GpuState] = {"ok": "ok", "lost": "lost", "stuck": "stuck", "unanswered": "unanswered"}
+XID_RECENT_S = 3600.0
+"""An Xid of dcgm-exporter has no time: one that was there at the start is not reported, a new one is."""
+
+
+@dataclass
+class NodeFrames:
+    """What one node's link has sent, and how the next frames are numbered."""
+
+    name: str
+    interval_s: float
+    seq: int = 0
+    sent_at: float | None = None
+    """The scrape that was sent last (unix seconds of the Prometheus' clock)."""
+    _inventory: list[GpuInfo] = field(default_factory=list)
+    _xids: dict[str, tuple[int, float | None]] = field(default_factory=dict)
+    _greeted: bool = False
+
+    def _number(self) -> int:
+        self.seq += 1
+        return self.seq
+
+    def hello(self, t: float, node: QueriedNode | None, source: str) -> Iterator[AnyFrame]:
+        """A hello, where the inventory is new or another one."""
+        gpus = [] if node is None else [each.info() for each in node.gpus.values()]
+        inventory = sorted([each for each in gpus if each is not None], key=lambda each: each.index)
+        if self._greeted and inventory == self._inventory:
+            return
+        self._inventory, self._greeted = inventory, True
+        text = f"values of {source}, scraped every {self.interval_s:.0f} s: no logs, ranks or processes"
+        yield Hello(
+            t=t,
+            seq=self._number(),
+            host=self.name,
+            agent=NO_AGENT,
+            python=NO_AGENT,
+            pid=0,
+            interval_s=self.interval_s,
+            gpus=inventory,
+            notices=[Notice("prometheus", text)],
+        )
+        yield Ranks(t=t, seq=self._number())  # GPUs are placed by such a list, also by an empty one
+
+    def sample(
+        self, t: float, node: QueriedNode | None, host: QueriedHost | None, query: GpuQuery | None
+    ) -> Iterator[AnyFrame]:
+        """A sample of the newest scrape, and the Xids that came with it."""
+        at = t if node is None or node.scraped_at is None else min(t, node.scraped_at)
+        gpus = []
+        if node is not None and query is not None:
+            gpus = [_gpu_sample(each, query, at) for each in node.gpus.values()]
+        yield Sample(t=t, seq=self._number(), gpus=gpus, host=None if host is None else host.sample(at))
+        if node is not None:
+            yield from self._events(t, node)
+        self.sent_at = None if node is None else node.scraped_at
+
+    def _events(self, t: float, node: QueriedNode) -> Iterator[Event]:
+        for known in node.gpus.values():
+            before = self._xids.get(known.uuid)
+            if known.xid is None or known.xid == before:
+                continue
+            self._xids[known.uuid] = known.xid
+            code, at = known.xid
+            old = at is not None and t - at > XID_RECENT_S
+            if old or (at is None and before is None and self.sent_at is None):
+                continue
+            _, severity, title, remedy = meaning(code, "")
+            yield Event(
+                t=t if at is None else at,
+                seq=self._number(),
+                event="xid",
+                title=title,
+                severity=cast(Severity, severity),
+                gpu=known.uuid,
+                code=code,
+                remedy=remedy,
+                source="prometheus",
+            )
+
+
+def _gpu_sample(known: QueriedGpu, query: GpuQuery, at: float) -> GpuSample:
+    state = STATES.get(known.state, "ok")
+    if state == "lost":
+        return GpuSample(uuid=known.uuid, state="lost", reason="reported as lost, or no longer in Prometheus")
+    medium, slow = known.values.get("medium"), known.values.get("slow")
+    return GpuSample(
+        uuid=known.uuid,
+        state=state,
+        fast=query.fast_of(known, at),
+        medium=built(GpuMedium, {**medium, "t": at}) if medium else None,
+        slow=built(GpuSlow, {**slow, "t": at}) if slow else None,
+    )

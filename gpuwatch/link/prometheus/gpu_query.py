@@ -1,0 +1,230 @@
+"""The GPUs that a Prometheus knows: inventory, tiers of values, states and Xids, by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuwatch.link.prometheus.client import InstantSeries, PrometheusClient, SeriesLabels
+from gpuwatch.link.prometheus.series import dcgm, gpu, host
+from gpuwatch.link.prometheus.tier_values import built, label_text, number_of
+from gpuwatch.link.prometheus.vocabularies import DCGM, Vocabulary
+from gpuwatch.wire import GpuFast, GpuInfo
+
+MAX_GPUS = 1024
+"""Of one node."""
+MAX_KEYS = 200_000
+MAX_REASONS = 16
+
+
+@dataclass
+class QueriedGpu:
+    """One GPU, and what the newest queries had of it."""
+
+    uuid: str
+    index: int
+    model: str = ""
+    bus_id: str = ""
+    memory_total_bytes: int | None = None
+    slowdown_c: int | None = None
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Tier -> field -> value."""
+    state: str = "ok"
+    xid: tuple[int, float | None] | None = None
+    """The newest Xid, and when it came (unix seconds; None: not known)."""
+
+    def info(self) -> GpuInfo | None:
+        """Its inventory; None: out of the bounds of the wire."""
+        known = {
+            "uuid": self.uuid,
+            "index": self.index,
+            "name": self.model,
+            "bus_id": self.bus_id or None,
+            "memory_total_bytes": self.memory_total_bytes,
+            "temperature_slowdown_c": self.slowdown_c,
+        }
+        return built(GpuInfo, known)
+
+
+@dataclass
+class QueriedNode:
+    """One node's GPUs by UUID, and when Prometheus scraped them last (unix seconds of its clock)."""
+
+    gpus: dict[str, QueriedGpu] = field(default_factory=dict)
+    scraped_at: float | None = None
+
+
+class GpuQuery:
+    """Asks for a tier of all GPUs at once: one query a tier, whatever the number of nodes."""
+
+    def __init__(self, client: PrometheusClient, vocabulary: Vocabulary) -> None:
+        self.client, self.words = client, vocabulary
+        self.nodes: dict[str, QueriedNode] = {}
+        self._of_labels: dict[tuple[str, ...], QueriedGpu] = {}
+        """What raw labels name: reading them anew takes longer than all else."""
+        self._own = vocabulary is not DCGM
+
+    def inventory(self) -> None:
+        """Ask for what does not change: models, memory, slowdown temperatures."""
+        target = self.client.target
+        if self._own:
+            for each in self.client.instant(target.of(gpu.GPU_INFO.name)):
+                self._learn(each.metric)
+            slowdown, size = gpu.SLOWDOWN.name, "gpuwatch_gpu_memory_size_bytes"
+        else:
+            slowdown, size = dcgm.SLOWDOWN_TEMP.family.name, ""
+        for each in self.client.instant(target.any_of([slowdown, size] if size else [slowdown])):
+            known, number = self._gpu(each.metric), number_of(each.value[1])
+            if known is not None and number is not None and 0 <= number < 2**60:
+                if each.metric.metric == slowdown:
+                    known.slowdown_c = round(number)
+                else:
+                    known.memory_total_bytes = round(number)
+
+    def _learn(self, labels: SeriesLabels) -> QueriedGpu | None:
+        known = self._gpu(labels)
+        if known is not None:
+            known.model = label_text(labels.model or labels.name) or known.model
+            known.bus_id = label_text(labels.pci_bus_id or labels.bus_id) or known.bus_id
+        return known
+
+    def _gpu(self, labels: SeriesLabels) -> QueriedGpu | None:
+        """The GPU that a series is of; it is new when it was not seen before. None: the series names none."""
+        key = (labels.node, labels.uuid, labels.hostname, labels.instance, labels.dcgm_uuid)
+        found = self._of_labels.get(key)
+        if found is None and (found := self._find(labels)) is not None and len(self._of_labels) < MAX_KEYS:
+            self._of_labels[key] = found
+        return found
+
+    def _find(self, labels: SeriesLabels) -> QueriedGpu | None:
+        name, uuid = self.words.node_of(labels), self.words.uuid_of(labels)
+        if not name or not uuid:
+            return None
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = QueriedNode()
+        known = node.gpus.get(uuid)
+        if known is None:
+            index = int(labels.gpu) if labels.gpu.isdecimal() and len(labels.gpu) < 5 else -1
+            if not 0 <= index < MAX_GPUS or len(node.gpus) >= MAX_GPUS:
+                return None
+            known = node.gpus[uuid] = QueriedGpu(uuid, index)
+            if not self._own:
+                self._learn(labels)
+        return known
+
+    def tier(self, name: str) -> None:
+        """Ask for one tier (fast, medium, slow) of all GPUs."""
+        columns = self.words.columns[name]
+        self._clear(name)
+        metrics = [*columns.metrics, *self._more(name)]
+        for each in self.client.instant(self.client.target.any_of(metrics)):
+            known = self._gpu(each.metric)
+            if known is not None:
+                values = known.values.setdefault(name, {})
+                if not columns.put(values, each.metric.metric, each.value[1]):
+                    _put_more(values, each)
+        for node in self.nodes.values():
+            for known in node.gpus.values():
+                _total_memory(known)
+
+    def _more(self, tier: str) -> tuple[str, ...]:
+        """Metrics with a name beside their value."""
+        if self._own:
+            return {
+                "fast": (gpu.THROTTLE.name,),
+                "slow": (gpu.NVLINK_ERRORS.name, gpu.RECOVERY_ACTION.name),
+            }.get(tier, ())
+        counters = tuple(each.family.name for each in dcgm.NVLINK_COUNTERS.values())
+        return {
+            "fast": (dcgm.EVENT_REASONS.family.name, dcgm.FB_FREE.family.name),
+            "slow": counters,
+        }.get(tier, ())
+
+    def _clear(self, tier: str) -> None:
+        for node in self.nodes.values():
+            for known in node.gpus.values():
+                known.values.pop(tier, None)
+
+    def moments(self) -> None:
+        """Ask when each node was scraped last, and how its GPUs are."""
+        target, words = self.client.target, self.words
+        for node in self.nodes.values():
+            node.scraped_at = None
+        by = "node" if self._own else "Hostname, instance"
+        present = target.of(words.present)
+        for each in self.client.instant(f"max by ({by}) (timestamp({present}))"):
+            known, at = self.nodes.get(words.node_of(each.metric)), number_of(each.value[1])
+            if known is not None and at is not None:
+                known.scraped_at = at
+        if self._own:  # its exporter goes on to tell of nodes that it has lost
+            for each in self.client.instant(target.of(host.NODE_STATE.name, 'state="lost"')):
+                if (known := self.nodes.get(words.node_of(each.metric))) is not None:
+                    known.scraped_at = None
+        self._states()
+        self._xids()
+
+    def _states(self) -> None:
+        """Whom the exporter calls lost or stuck; of dcgm-exporter whose series have ended."""
+        lost: dict[tuple[str, str], str] = {}
+        if self._own:
+            for each in self.client.instant(self.client.target.of(gpu.GPU_STATE.name, 'state!="ok"')):
+                lost[self.words.node_of(each.metric), self.words.uuid_of(each.metric)] = each.metric.state
+        for name, node in self.nodes.items():
+            for known in node.gpus.values():
+                gone = not self._own and node.scraped_at is not None and not known.values.get("fast")
+                known.state = "lost" if gone else lost.get((name, known.uuid), "ok")
+
+    def _xids(self) -> None:
+        target = self.client.target
+        metric = gpu.LAST_XID.name if self._own else dcgm.XID_ERRORS.family.name
+        times: dict[str, float] = {}
+        if self._own:
+            for each in self.client.instant(target.of(gpu.LAST_XID_TIME.name)):
+                times[self.words.uuid_of(each.metric)] = number_of(each.value[1]) or 0.0
+        for each in self.client.instant(f"{target.of(metric)} != 0"):
+            known, code = self._gpu(each.metric), number_of(each.value[1])
+            if known is not None and code is not None and 0 < code < 100_000:
+                known.xid = round(code), times.get(known.uuid)
+
+    def fast_of(self, known: QueriedGpu, at: float) -> GpuFast | None:
+        """The fast tier of a GPU; None: there is nothing of it."""
+        values = {name: value for name, value in known.values.get("fast", {}).items() if name != "free_bytes"}
+        return built(GpuFast, {**values, "t": at}) if values else None
+
+
+def _put_more(values: dict[str, Any], each: InstantSeries) -> None:
+    metric, number = each.metric.metric, number_of(each.value[1])
+    if number is None:
+        return
+    if metric == gpu.THROTTLE.name:
+        _put_in(values, "throttle_pct", label_text(each.metric.reason), 100 * number)
+    elif metric == gpu.NVLINK_ERRORS.name:
+        _put_in(values, "nvlink_errors", label_text(each.metric.kind), round(number))
+    elif metric == gpu.RECOVERY_ACTION.name:
+        values["recovery_action"] = label_text(each.metric.action)
+    elif metric == dcgm.EVENT_REASONS.family.name and 0 <= number < 2**63:
+        bits = int(number)
+        values["throttle"] = [reason for reason, bit in dcgm.REASON_BITS.items() if bits & bit]
+    elif metric == dcgm.FB_FREE.family.name:
+        values["free_bytes"] = round(dcgm.FB_FREE.read(number))
+    else:
+        for kind, series in dcgm.NVLINK_COUNTERS.items():
+            if metric == series.family.name:
+                _put_in(values, "nvlink_errors", kind, round(number))
+
+
+def _put_in(values: dict[str, Any], field_name: str, name: str, value: float) -> None:
+    table = values.setdefault(field_name, {})
+    if len(table) < MAX_REASONS:
+        table[name] = value
+
+
+def _total_memory(known: QueriedGpu) -> None:
+    """dcgm-exporter states used, free and sometimes reserved memory: their sum is the total."""
+    fast = known.values.get("fast", {})
+    free, used = fast.get("free_bytes"), fast.get("memory_used_bytes")
+    if "memory_total_bytes" not in fast and used is not None and free is not None:
+        fast["memory_total_bytes"] = used + free + (fast.get("memory_reserved_bytes") or 0)
+    if known.memory_total_bytes is None:
+        known.memory_total_bytes = fast.get("memory_total_bytes")

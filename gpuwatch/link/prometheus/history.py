@@ -1,0 +1,64 @@
+"""The past of GPUs out of range queries, as samples that are sent before the first one of now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpuwatch.link.prometheus.client import PrometheusClient
+from gpuwatch.link.prometheus.tier_values import built
+from gpuwatch.link.prometheus.vocabularies import Vocabulary
+from gpuwatch.wire import GpuFast, GpuSample, Sample
+
+HISTORY_S = 3600.0
+POINTS_IN_TIME = 20_000
+"""Points of all GPUs together, which take half a second; over 2,000 GPUs there is no past at the start."""
+LEAST_POINTS = 10
+SHOWN_FIELDS = (
+    "utilization_pct", "memory_used_bytes", "memory_total_bytes", "temperature_c", "power_w", "sm_clock_mhz",
+    "tensor_activity_pct",
+)  # fmt: skip
+"""What the histories of GPUs show."""
+
+
+def step_s(gpus: int, interval_s: float) -> float | None:
+    """Seconds between two points of the past; None: there are too many GPUs for any."""
+    points = min(HISTORY_S / interval_s, POINTS_IN_TIME / max(1, gpus))
+    return HISTORY_S / points if points >= LEAST_POINTS else None
+
+
+def past_samples(
+    client: PrometheusClient, words: Vocabulary, now: float, interval_s: float, gpus: int
+) -> Mapping[str, Sequence[Sample]]:
+    """Node -> samples of the last hour, oldest first, all but those of the newest scrape.
+
+    Args:
+        client: Whom to ask.
+        words: The exporter's names.
+        now: The Prometheus' clock (unix seconds).
+        interval_s: Between two scrapes.
+        gpus: How many there are in all.
+
+    Raises:
+        PrometheusError: no answer.
+    """
+    step = step_s(gpus, interval_s)
+    if step is None:
+        return {}
+    columns = words.columns["fast"]
+    wanted = [metric for metric in columns.metrics if columns.field_of(metric) in SHOWN_FIELDS]
+    values: dict[str, dict[float, dict[str, dict[str, Any]]]] = {}
+    for series in client.range(client.target.any_of(wanted), now - HISTORY_S, now - interval_s, step):
+        node, uuid = words.node_of(series.metric), words.uuid_of(series.metric)
+        of_node = values.setdefault(node, {})
+        for at, text in series.values:
+            columns.put(of_node.setdefault(at, {}).setdefault(uuid, {}), series.metric.metric, text)
+    return {node: list(_samples(times, now)) for node, times in values.items()}
+
+
+def _samples(times: Mapping[float, Mapping[str, Mapping[str, Any]]], now: float) -> Iterator[Sample]:
+    for at in sorted(times):
+        gpus = [
+            GpuSample(uuid=uuid, fast=built(GpuFast, {**each, "t": at})) for uuid, each in times[at].items()
+        ]
+        yield Sample(t=now, seq=0, gpus=gpus)

@@ -1,0 +1,220 @@
+"""Nodes out of a Prometheus as links: one thread asks for all of them, a few queries a scrape."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.hosts.prometheus_target import PrometheusTarget
+from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
+from gpuwatch.link.prometheus.discovery import Found, find
+from gpuwatch.link.prometheus.frames import NodeFrames
+from gpuwatch.link.prometheus.gpu_query import GpuQuery
+from gpuwatch.link.prometheus.history import past_samples
+from gpuwatch.link.prometheus.host_query import HostsQuery
+from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, Inbox, LinkStatus
+from gpuwatch.wire import AnyRequest, Sample
+
+LEAST_POLL_S = 2.0
+SLOW_INTERVALS, SLOW_S = 2.0, 10.0
+"""Hosts, clocks, limits and counters are asked for after so many intervals, and not more often than that."""
+GONE_INTERVALS, GONE_S = 4.0, 60.0
+"""A node that was not scraped for so many intervals, and at least so long, is lost."""
+RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
+
+
+class PrometheusLink:
+    """One node. Its frames come from the pump that it shares with the others."""
+
+    def __init__(self, node: str, pump: PrometheusPump) -> None:
+        self.node = node
+        self._pump = pump
+
+    def start(self) -> None:
+        """Let the pump run; the first one starts it."""
+        self._pump.start()
+
+    def send(self, request: AnyRequest) -> bool:  # noqa: ARG002 - of every link
+        """False: there is no agent that could answer."""
+        return False
+
+    def retry(self) -> None:
+        """Ask now."""
+        self._pump.hurry()
+
+    def hang_up(self, reason: str) -> None:
+        """State why its frames are not taken."""
+        self._pump.put(self.node, LinkStatus("lost", reason))
+
+    def close(self) -> None:
+        """End the pump."""
+        self._pump.close()
+
+
+class PrometheusPump:
+    """Asks Prometheus and puts frames of all nodes into the inbox."""
+
+    def __init__(
+        self, target: PrometheusTarget, nodes: Sequence[str], inbox: Inbox, interval_s: float
+    ) -> None:
+        self.target, self.nodes = target, tuple(nodes)
+        self._client = PrometheusClient(target)
+        self._inbox = inbox
+        self._interval_s = interval_s
+        self._frames = {name: NodeFrames(name, interval_s) for name in nodes}
+        self._short = {name.partition(".")[0]: name for name in nodes}
+        self._live: set[str] = set()
+        self._lost: set[str] = set()
+        self._gpus: GpuQuery | None = None
+        self._hosts: HostsQuery | None = None
+        self._slow_s = max(SLOW_S, SLOW_INTERVALS * interval_s)
+        self._slow_at = -self._slow_s
+        self._failures = 0
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, once."""
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="prometheus", daemon=True)
+                self._thread.start()
+
+    def hurry(self) -> None:
+        """Ask now."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the thread; a query that is under way is left to itself."""
+        self._closing.set()
+        self._wake.set()
+
+    def put(self, node: str, what: Content) -> None:
+        """Deliver something of a node."""
+        self._inbox.put(Arrival(node, time.monotonic(), what))
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            wait_s = max(LEAST_POLL_S, self._interval_s / 2)
+            try:
+                self._ask()
+                self._failures = 0
+            except PrometheusError as error:
+                wait_s = min(LONGEST_RETRY_S, RETRY_S * 2**self._failures)
+                self._failures += 1
+                self._lose(self.nodes, f"{self.target.name}: {error}", time.monotonic() + wait_s)
+            self._wake.wait(wait_s)
+            self._wake.clear()
+
+    def _lose(self, nodes: Iterable[str], reason: str, retry_at: float | None = None) -> None:
+        for name in nodes:
+            if retry_at is not None or name not in self._lost:
+                self.put(name, LinkStatus("lost", reason, retry_at))
+            self._live.discard(name)
+            self._lost.add(name)
+
+    def _node_of(self, host: str) -> str | None:
+        """The node of the plan that a host's name stands for, with its domain or without."""
+        return host if host in self._frames else self._short.get(host.partition(".")[0])
+
+    def _ask(self) -> None:
+        """One round of queries; the first one looks what there is, and for the past."""
+        first = self._gpus is None and self._hosts is None
+        if first:
+            self._begin(find(self._client))
+        asked_at, (server, query_s) = time.time(), self._server_time()
+        clock = ClockReading(server - asked_at - query_s / 2, query_s / 2)
+        if self._gpus is not None:
+            if first:
+                self._gpus.inventory()
+            self._gpus.tier("fast")
+            self._gpus.moments()
+        slow = time.monotonic() - self._slow_at >= self._slow_s
+        if first:
+            self._deliver(server, clock, first=True)
+        if slow:
+            self._ask_slowly()
+        self._deliver(server, clock, again=slow)
+
+    def _begin(self, found: Found) -> None:
+        self._gpus = None if found.gpus is None else GpuQuery(self._client, found.gpus)
+        self._hosts = HostsQuery(self._client, node_exporter=found.node_exporter)
+
+    def _server_time(self) -> tuple[float, float]:
+        """The Prometheus' clock (unix seconds), and how long the answer took."""
+        began = time.monotonic()
+        answers = self._client.instant("vector(1)")
+        if not answers:
+            raise PrometheusError("the answer is not that of a Prometheus")
+        return answers[0].value[0], time.monotonic() - began
+
+    def _ask_slowly(self) -> None:
+        """What changes slowly: two tiers of the GPUs, and the hosts."""
+        self._slow_at = time.monotonic()
+        if self._gpus is not None:
+            self._gpus.tier("medium")
+            self._gpus.tier("slow")
+        if self._hosts is not None:
+            self._hosts.ask(self._node_of)
+
+    def _deliver(
+        self, server: float, clock: ClockReading, *, first: bool = False, again: bool = False
+    ) -> None:
+        """Put the frames of every node that was scraped since into the inbox.
+
+        Args:
+            server: The Prometheus' clock (unix seconds).
+            clock: That clock against ours.
+            first: The past goes before.
+            again: Also those of the scrape that was sent before.
+        """
+        gpus = {} if self._gpus is None else self._gpus.nodes
+        hosts = {} if self._hosts is None else self._hosts.hosts
+        past = self._past(server) if first else {}
+        limit_s = max(GONE_S, GONE_INTERVALS * self._interval_s)
+        gone = []
+        for name, frames in self._frames.items():
+            node, host = gpus.get(name), hosts.get(name)
+            scraped = None if node is None else node.scraped_at
+            if scraped is None and host is None:
+                gone.append(name)
+                continue
+            if scraped is not None and server - scraped > limit_s:
+                gone.append(name)
+                continue
+            if name not in self._live:
+                self._live.add(name)
+                self._lost.discard(name)
+                self.put(name, LinkStatus("live"))
+                self.put(name, clock)
+            for frame in frames.hello(server, node, self.target.name):
+                self.put(name, frame)
+            for sample in past.get(name, ()):
+                self.put(name, sample)
+            if again or scraped is None or scraped != frames.sent_at:
+                for frame in frames.sample(server, node, host, self._gpus):
+                    self.put(name, frame)
+        reason = f"{self.target.name} has no samples of this node of the last {limit_s:.0f} s"
+        self._lose(gone if not first else [], reason)
+        if self._hosts is not None:
+            self._hosts.hosts = {}
+
+    def _past(self, server: float) -> Mapping[str, Sequence[Sample]]:
+        gpus = self._gpus
+        if gpus is None:
+            return {}
+        count = sum(len(node.gpus) for node in gpus.nodes.values())
+        try:
+            return past_samples(self._client, gpus.words, server, self._interval_s, count)
+        except PrometheusError:
+            return {}  # a server without the past has a present
+
+
+def prometheus_links(target: PrometheusTarget, plan: Plan, inbox: Inbox) -> list[PrometheusLink]:
+    """The links of the plan's nodes that are read from a Prometheus."""
+    names = [spec.name for spec in plan.nodes if spec.link == "prometheus"]
+    pump = PrometheusPump(target, names, inbox, plan.interval_s)
+    return [PrometheusLink(name, pump) for name in names]

@@ -1,0 +1,50 @@
+"""Which exporter's series are read, and how their labels name nodes and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gpuwatch.link.prometheus.client import SeriesLabels
+from gpuwatch.link.prometheus.tier_values import DCGM_COLUMNS, OWN_COLUMNS, Columns, label_text
+
+OWN_GPUS, OWN_NODES, DCGM_GPUS, NODE_EXPORTER = (
+    "gpuwatch_gpu_up",
+    "gpuwatch_node_up",
+    "DCGM_FI_DEV_GPU_TEMP",
+    "node_uname_info",
+)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """One exporter of GPUs."""
+
+    name: Literal["gpuwatch", "dcgm-exporter"]
+    present: str
+    """The metric that every GPU has."""
+    columns: Mapping[str, Columns]
+    by_gpu: str
+    """Labels that tell GPUs apart."""
+
+    def node_of(self, labels: SeriesLabels) -> str:
+        """The node of a series."""
+        stated = labels.node if self.name == "gpuwatch" else labels.hostname or host_of(labels.instance)
+        return label_text(stated)
+
+    def uuid_of(self, labels: SeriesLabels) -> str:
+        """The UUID of a GPU's series."""
+        return label_text(labels.uuid if self.name == "gpuwatch" else labels.dcgm_uuid)
+
+
+OWN = Vocabulary("gpuwatch", OWN_GPUS, OWN_COLUMNS, "node, gpu, uuid")
+DCGM = Vocabulary(
+    "dcgm-exporter", DCGM_GPUS, DCGM_COLUMNS, "Hostname, instance, gpu, UUID, modelName, pci_bus_id"
+)
+
+
+def host_of(instance: str) -> str:
+    """The host of a scrape target `host:port`."""
+    host, colon, port = instance.rpartition(":")
+    return host.strip("[]") if colon and port.isdecimal() else instance

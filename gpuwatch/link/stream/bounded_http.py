@@ -1,0 +1,94 @@
+"""One POST over HTTP within bounds of time and size. No redirect is followed: secrets would go along."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Mapping
+from email.message import Message
+from typing import IO
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from gpuwatch.plain import plain
+
+PIECE_BYTES = 1 << 20
+MAX_REFUSAL_BYTES = 65_536
+MAX_REASON_CHARS = 120
+
+
+class HttpError(Exception):
+    """No answer, or another one than 2xx; the text is harmless and holds no part of the URL."""
+
+    def __init__(self, reason: str, headers: Message | None = None, body: bytes = b"") -> None:
+        super().__init__(plain(reason)[:MAX_REASON_CHARS])
+        self.headers = headers
+        self.body = body
+        """The beginning of an answer that is a refusal."""
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes of a redirect an answer like any other that is not 2xx."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        """Follow nothing."""
+
+
+_opener = urllib.request.build_opener(NoRedirects)
+
+
+def split_login(url: str) -> tuple[str, dict[str, str]]:
+    """A URL without its user and password, and the header that carries them."""
+    parts = urlsplit(url)
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    if parts.username is None:
+        return bare, {}
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return bare, {"Authorization": "Basic " + b64encode(login.encode()).decode()}
+
+
+def post(
+    url: str, body: bytes, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int
+) -> bytes:
+    """POST once; at most `most` bytes of the answer, and one more where it is longer.
+
+    Args:
+        url: http or https.
+        body: What is sent.
+        headers: Beside those of every request.
+        silence_s: Longest silence of the server (seconds).
+        whole_s: Longest time for the whole answer: one that drips ends there.
+        most: Bytes.
+
+    Raises:
+        HttpError: no answer in time, or another one than 2xx.
+    """
+    request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - http(s) alone
+    try:
+        with _opener.open(request, timeout=silence_s) as answer:
+            return _bounded(answer, most + 1, time.monotonic() + whole_s)
+    except urllib.error.HTTPError as error:
+        with contextlib.closing(error), contextlib.suppress(OSError, http.client.HTTPException):
+            raise HttpError(f"HTTP {error.code}", error.headers, error.read(MAX_REFUSAL_BYTES)) from None
+        raise HttpError(f"HTTP {error.code}", error.headers) from None
+    except urllib.error.URLError as error:
+        raise HttpError(str(getattr(error.reason, "strerror", None) or error.reason)) from None
+    except http.client.HTTPException as error:
+        raise HttpError(f"the answer is no HTTP ({type(error).__name__})") from None
+    except (OSError, ValueError) as error:
+        raise HttpError(str(getattr(error, "strerror", None) or error)) from None
+
+
+def _bounded(answer: http.client.HTTPResponse, most: int, until: float) -> bytes:
+    parts = []
+    while most > 0 and (part := answer.read1(min(most, PIECE_BYTES))):
+        parts.append(part)
+        most -= len(part)
+        if time.monotonic() > until:
+            raise HttpError("the answer takes too long")
+    return b"".join(parts)
