@@ -21,14 +21,14 @@ class SessionRecording:
         self.writer: RecordingWriter | None = None
         self._detach: Callable[[], None] = lambda: None
 
-    def start(self, path: Path, retention: Retention | None = None) -> None:
-        """Record into a file from now on.
+    def start(self, path: Path, retention: Retention | None = None, heartbeat: Path | None = None) -> None:
+        """Record into a file from now on; the time of each commit goes into `heartbeat`.
 
         Raises:
             RecordingError: it cannot be written.
         """
         tee = self._session.keep_stream()
-        self.writer = RecordingWriter(path, self._session.plan, tee.nodes, retention)
+        self.writer = RecordingWriter(path, self._session.plan, tee.nodes, retention, heartbeat)
         self._detach = tee.attach(self.writer)
 
     def close(self) -> None:

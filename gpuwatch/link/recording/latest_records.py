@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
+from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.link.recording.records import StreamRecord
 from gpuwatch.link.stream.inbox import Content, LinkStatus
 from gpuwatch.wire import Event, Finding, Progress, Sample, encode
@@ -18,6 +19,7 @@ KEPT_FINDINGS = 2_000
 """Of a node, the newest."""
 KEPT_PROGRESS = 2
 """Of one writer of one file: enough for a step time."""
+MASK_BYTES = MASK.encode()
 MAX_WRITERS = 4_096
 """Of a node."""
 REPLACED = frozenset(("link", "clock", "refused", "hello", "ranks", "logs", "bye"))
@@ -151,6 +153,11 @@ class LatestRecords:
         if node is None:
             node = self._nodes[one.node] = _NodeRecords()
         node.take(one, what)
+
+    @property
+    def masked(self) -> int:
+        """Secrets that the nodes have masked in what still counts."""
+        return sum(one.body.count(MASK_BYTES) for node in self._nodes.values() for one in node.records())
 
     def records(self) -> list[StreamRecord]:
         """What a reader must be given to know what is known now, oldest first."""

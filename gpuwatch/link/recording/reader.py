@@ -11,6 +11,7 @@ import msgspec
 import zstandard
 
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.recording.lease import Holder, holder
 from gpuwatch.link.recording.records import StreamRecord, records_of
 from gpuwatch.link.recording.schema import RecordingError, open_for_reading
 from gpuwatch.link.recording.tee import (
@@ -75,6 +76,14 @@ class Recording:
         if missing := set(self.nodes.values()) - known:
             raise RecordingError(f"{self.path}: damaged: its plan lacks the node {min(missing)}")
         return replace(plan, rules=(), source=str(self.path))
+
+    @property
+    def writer(self) -> Holder | None:
+        """The recorder that has the file, alive or not."""
+        try:
+            return holder(self._file)
+        except sqlite3.Error:
+            return None
 
     def close(self) -> None:
         """Close the file."""
@@ -144,6 +153,13 @@ class Recording:
         """All incidents that were seen, in the order in which they were."""
         rows = self._all("SELECT id, number, at, first, severity, headline FROM incident ORDER BY at, number")
         return [IncidentMark(*row) for row in rows]
+
+    def gaps(self) -> list[tuple[int, int, str]]:
+        """First and last moment of what could not be written in time, and why."""
+        return [
+            (row[0], row[1], str(row[2]))
+            for row in self._all("SELECT first, last, reason FROM gap ORDER BY 1")
+        ]
 
     def density(self, columns: int) -> Sequence[int]:
         """How many findings and events came in each of so many equal parts of the time."""

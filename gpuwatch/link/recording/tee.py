@@ -142,6 +142,11 @@ class StreamTee:
         self._ring_bytes = 0
         self._sinks: list[Sink] = []
 
+    @property
+    def masked(self) -> int:
+        """Secrets that the nodes have masked in command lines and log text that still count."""
+        return self._latest.masked
+
     def micros(self, monotonic_s: float) -> int:
         """A moment of the session's monotonic clock in recorded time."""
         return round((monotonic_s + self._shift_s) * MICRO)

@@ -28,6 +28,7 @@ from gpuwatch.link.recording.tee import (
     RequestItem,
     size_of,
 )
+from gpuwatch.whole_file import write_whole
 
 COMMIT_S = 1.0
 WAITING_BYTES = 64 << 20
@@ -55,9 +56,21 @@ class RecordingWriter:
     """A sink of the tee. Make it, `put` items, `close` it."""
 
     def __init__(
-        self, path: Path, plan: Plan, nodes: Mapping[str, int], retention: Retention | None = None
+        self,
+        path: Path,
+        plan: Plan,
+        nodes: Mapping[str, int],
+        retention: Retention | None = None,
+        heartbeat: Path | None = None,
     ) -> None:
         """Open the file, or go on with one of the same nodes.
+
+        Args:
+            path: The recording.
+            plan: Of the session.
+            nodes: Their numbers in the tee.
+            retention: How much is kept; None: all.
+            heartbeat: A file that holds the time (unix seconds) of the last commit.
 
         Raises:
             RecordingError: it cannot be written, is of other nodes, or another recorder writes it.
@@ -65,9 +78,12 @@ class RecordingWriter:
         self._items: deque[Item] = deque()
         self._waiting_bytes = 0
         self._lost = 0
+        self._gap: tuple[int, int] | None = None
+        """First and last moment of blocks that were let go since the last commit."""
         self._changed = threading.Condition()
         self._closing = False
         self._retention = retention or Retention()
+        self._heartbeat = heartbeat
         self.state = RecorderState(path)
         self._file = open_for_writing(path) if path.exists() else create(path)
         try:
@@ -87,9 +103,14 @@ class RecordingWriter:
             self._items.append(item)
             self._waiting_bytes += size_of(item)
             while self._waiting_bytes > WAITING_BYTES and len(self._items) > 1:
-                gone = self._items.popleft()
-                self._waiting_bytes -= size_of(gone)
-                self._lost += 1
+                self._lose(self._items.popleft())
+
+    def _lose(self, item: Item) -> None:
+        self._waiting_bytes -= size_of(item)
+        self._lost += 1
+        if isinstance(item, RecordBlock):
+            first = item.first if self._gap is None else self._gap[0]
+            self._gap = first, item.last
 
     def close(self) -> None:
         """Write what waits, and close the file."""
@@ -103,8 +124,8 @@ class RecordingWriter:
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, COMMIT_S)
                 closing = self._closing
-                items, waiting = list(self._items), self._waiting_bytes
-            self._commit(items, waiting)
+                items, waiting, gap = list(self._items), self._waiting_bytes, self._gap
+            self._commit(items, waiting, gap)
             if closing:
                 break
         with contextlib.suppress(sqlite3.Error):
@@ -112,10 +133,12 @@ class RecordingWriter:
         with contextlib.suppress(sqlite3.Error):
             self._file.close()
 
-    def _commit(self, items: Sequence[Item], waiting: int) -> None:
+    def _commit(self, items: Sequence[Item], waiting: int, gap: tuple[int, int] | None) -> None:
         try:
             self._file.execute("BEGIN IMMEDIATE")
             write_items(self._file, items)
+            if gap is not None:
+                self._file.execute("INSERT INTO gap VALUES (?, ?, ?)", (*gap, self.state.trouble))
             self._lease.beat()
             self._file.execute("COMMIT")
         except (sqlite3.Error, RecordingError) as error:
@@ -125,6 +148,7 @@ class RecordingWriter:
             return
         with self._changed:
             written = {id(item) for item in items}
+            self._gap = None if self._gap == gap else self._gap
             while self._items and id(self._items[0]) in written:
                 gone = self._items.popleft()
                 self._waiting_bytes -= size_of(gone)
@@ -136,7 +160,13 @@ class RecordingWriter:
             self._lost,
             time.time(),
         )
-        self._retention.apply(self._file)
+        with contextlib.suppress(sqlite3.Error):  # as on a full disk; tried again
+            self._retention.apply(self._file)
+        if self._heartbeat is not None:
+            try:
+                write_whole(self._heartbeat, f"{time.time():.0f}\n".encode())
+            except OSError as error:
+                self.state = replace(self.state, trouble=f"{self._heartbeat}: {error.strerror}")
 
 
 def describe(file: sqlite3.Connection, path: Path, plan: Plan, nodes: Mapping[str, int]) -> None:

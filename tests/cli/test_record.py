@@ -1,0 +1,103 @@
+"""`gpuwatch record` in a process of its own: killed, asked how it does, and opened afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpuwatch.link.recording.replay_link import ABSENT
+from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
+from tests.recordings import recorded_demo
+
+
+def wait_until(holds: Callable[[], bool], longest_s: float = 60.0) -> None:
+    until = time.monotonic() + longest_s
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@contextmanager
+def recording(path: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    command = [*COMMAND, "record", "--demo", "-o", str(path), *more]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def last_moment(path: Path) -> float:
+    """Of a file that is being written; 0.0: there is none yet."""
+    if not path.exists():
+        return 0.0
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as file:
+            return float(file.execute("SELECT max(last) FROM block").fetchone()[0] or 0) / 1e6
+    except sqlite3.Error:
+        return 0.0
+
+
+def test_a_kill_loses_no_more_than_the_last_second(tmp_path: Path) -> None:
+    path, beat = tmp_path / "a.gpw", tmp_path / "beat"
+    with recording(path, "--heartbeat", str(beat)) as process:
+        wait_until(lambda: last_moment(path) > 0)
+        first = last_moment(path)
+        wait_until(lambda: last_moment(path) > first + 2)
+        assert abs(float(beat.read_text()) - time.time()) < 5
+        assert gpuwatch("record", "--status", str(path)).returncode == 0
+        second = gpuwatch("record", "--demo", "-o", str(path))
+        assert (second.returncode, str(process.pid) in second.stderr) == (2, True)
+        killed_at = time.time()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert killed_at - last_moment(path) < 3.5  # a second of records, and one until the commit
+    status = gpuwatch("record", "--status", str(path))
+    assert (status.returncode, path.name in status.stdout) == (1, True)
+    facts = json.loads(gpuwatch("once", str(path), "--json").stdout)
+    assert len(facts["nodes"]) == 16
+    with recording(path) as process:  # it goes on
+        wait_until(lambda: last_moment(path) > killed_at + 1)
+        process.terminate()
+        assert process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_once_and_dmon_and_stacks_take_a_recording() -> None:
+    path = str(recorded_demo().path)
+    facts = json.loads(gpuwatch("once", path, "--json", "--at", "1s ago").stdout)
+    assert [incident["class"] for incident in facts["incidents"]] == ["gpu.xid.fell_off"]
+    before = gpuwatch("once", path, "--json", "--at", "+20s")
+    assert (before.returncode, json.loads(before.stdout)["incidents"]) == (0, [])
+    lines = gpuwatch("dmon", path, "-c", "3").stdout.splitlines()
+    assert sum(line.split()[0] == "gpu-001" for line in lines) == 3 * 8
+    stacks = gpuwatch("stacks", path)
+    assert ABSENT in stacks.stdout + stacks.stderr
+    check = gpuwatch("check", path, "--json")
+    assert check.returncode in {0, 1}
+    assert json.loads(check.stdout)
+
+
+def test_wrong_moments_and_files_are_refused(tmp_path: Path) -> None:
+    path = str(recorded_demo().path)
+    for arguments in (
+        ("once", path, "--at", "noon"),
+        ("once", path, "--at", "+1h"),
+        ("once", "--demo", "--at", "+1s"),
+        ("once", path, "-d", "2"),
+        ("record", path, "-o", str(tmp_path / "b.gpw")),
+        ("record", "--demo"),
+        ("record", "--demo", "-o", str(tmp_path / "nowhere" / "b.gpw")),
+        ("record", "--demo", "-o", __file__),
+        ("open", path, path),
+        ("record", "--demo", "-o", str(tmp_path / "b.gpw"), "--keep", "soon"),
+    ):
+        assert gpuwatch(*arguments).returncode == 2, arguments
+    assert not list(tmp_path.iterdir())
