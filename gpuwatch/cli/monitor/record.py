@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuwatch.cli.monitor.recording_copies import print_status, write_parquet, write_redacted
 from gpuwatch.cli.shared import exit_codes
-from gpuwatch.cli.shared.amounts import duration_s, size_bytes
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
@@ -28,8 +29,32 @@ if TYPE_CHECKING:
     from gpuwatch.session.session_recording import SessionRecording
 
 POLL_S = 0.1
-LATE_S = 15.0
-"""A heartbeat that is older is bad news: the recorder is dead, or cannot write."""
+_DURATION = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_SIZE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def duration_s(text: str) -> float:
+    """Seconds of `12h`.
+
+    Raises:
+        click.BadParameter: it is no duration.
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s?([smhd]?)", text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a duration such as 90s, 12h or 7d.")
+    return float(match[1]) * _DURATION[match[2]]
+
+
+def size_bytes(text: str) -> int:
+    """Bytes of `20G`.
+
+    Raises:
+        click.BadParameter: it is no size.
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)\s?([KMGT]?)i?B?", text, re.IGNORECASE)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a size such as 500M or 20G.")
+    return int(float(match[1]) * _SIZE[match[2].upper()])
 
 
 @click.command()
@@ -48,6 +73,11 @@ LATE_S = 15.0
     help="Write the time into this file after every commit, for a check from outside.",
 )  # fmt: skip
 @click.option("--status", is_flag=True, help="Print whether SOURCE is being recorded into; exit 1 if not.")
+@click.option("--redact", is_flag=True, help="Copy the recording SOURCE into -o FILE with other names in it.")
+@click.option(
+    "--parquet", metavar="DIR", type=click.Path(path_type=Path),
+    help="Write the recording SOURCE as Parquet tables, for DuckDB and pandas.",
+)  # fmt: skip
 @click.option("--listen", metavar="ADDRESS", help="Also serve Prometheus metrics, as `gpuwatch exporter`.")
 @alertmanager_option
 def record(  # noqa: PLR0913, PLR0917 - click hands over every option
@@ -58,6 +88,8 @@ def record(  # noqa: PLR0913, PLR0917 - click hands over every option
     max_size: int | None,
     heartbeat: Path | None,
     status: bool,
+    redact: bool,
+    parquet: Path | None,
     listen: str | None,
     alertmanagers: tuple[str, ...],
 ) -> int:
@@ -72,6 +104,10 @@ def record(  # noqa: PLR0913, PLR0917 - click hands over every option
 
     if status:
         return print_status(source)
+    if redact:
+        return write_redacted(source, path)
+    if parquet is not None:
+        return write_parquet(source, parquet)
     if source.recording is not None:
         raise Refusal([f"{source.recording}: a recording cannot be recorded; name nodes"])
     if path is None:
@@ -175,26 +211,3 @@ def running(source: Source, alertmanagers: tuple[str, ...], listen: str | None) 
         service = Service(session, delivery, server)
         stack.callback(service.close)
         yield service
-
-
-def print_status(source: Source) -> int:
-    """State who writes a recording, and when it was committed last.
-
-    Raises:
-        Refusal: SOURCE is no recording.
-    """
-    from gpuwatch.diagnose.model.condition import duration
-    from gpuwatch.link.recording.reader import Recording
-
-    if source.recording is None:
-        raise Refusal(["--status needs a recording as SOURCE"])
-    with contextlib.closing(Recording(source.recording)) as recording:
-        writer = recording.writer
-    if writer is None:
-        click.echo(f"{source.recording}: not being recorded")
-        return exit_codes.UNHEALTHY
-    age_s = max(0.0, time.time() - writer.beat)
-    fresh = age_s < LATE_S and writer.alive(time.time())
-    state = "recording" if fresh else "NOT recording"
-    click.echo(f"{source.recording}: {state}; {writer.words}, last commit {duration(age_s)} ago")
-    return exit_codes.HEALTHY if fresh else exit_codes.UNHEALTHY

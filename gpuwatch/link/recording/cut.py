@@ -13,6 +13,7 @@ from gpuwatch.link.recording.schema import RecordingError, create
 from gpuwatch.link.recording.tee import (
     MICRO,
     AnswerItem,
+    DictionaryItem,
     IncidentMark,
     Item,
     KeyFrame,
@@ -62,6 +63,8 @@ def start_of(item: Item) -> int:
     match item:
         case RecordBlock():
             return item.first
+        case DictionaryItem():
+            return 0
         case KeyFrame() | RequestItem() | AnswerItem() | IncidentMark():
             return item.at
 

@@ -17,6 +17,7 @@ from gpuwatch.link.recording.schema import RecordingError, open_for_reading
 from gpuwatch.link.recording.tee import (
     MICRO,
     AnswerItem,
+    DictionaryItem,
     IncidentMark,
     Item,
     KeyFrame,
@@ -53,7 +54,8 @@ class Recording:
         """
         self.path = path
         self._file = open_for_reading(path)
-        self._inflate = zstandard.ZstdDecompressor()
+        self._inflate: dict[int, zstandard.ZstdDecompressor] = {0: zstandard.ZstdDecompressor()}
+        """By the id of the dictionary; 0: without one."""
         self.damaged = 0
         """Blocks that could not be read."""
         try:
@@ -109,7 +111,7 @@ class Recording:
         row = self._one("SELECT at, block, data FROM key_frame WHERE at <= ? ORDER BY at DESC LIMIT 1", at)
         if row is None:
             return self.first, 0, []
-        return row[0], row[1], list(records_of(self._inflated(row[2]), row[0]))
+        return row[0], row[1], list(records_of(self.inflated(row[2]), row[0]))
 
     def blocks(self, after: int) -> Iterator[ReadBlock]:
         """The blocks behind one, in the order in which they were written, as far as there are by now."""
@@ -127,7 +129,7 @@ class Recording:
 
     def records(self, block: ReadBlock) -> Iterator[StreamRecord]:
         """The records of a block; none of one that is damaged."""
-        return records_of(self._inflated(block.data), block.first)
+        return records_of(self.inflated(block.data), block.first)
 
     def wall_shift(self, at: int) -> int:
         """What the wall clock showed more than recorded time at a moment (microseconds)."""
@@ -147,7 +149,7 @@ class Recording:
         )  # a later session numbers anew
         until = end[0] if end is not None and end[0] is not None else 1 << 62
         sql = "SELECT at, data FROM answer WHERE node = ? AND number = ? AND at >= ? AND at < ? ORDER BY at"
-        return [(row[0], self._inflated(row[1])) for row in self._all(sql, node, number, since, until)]
+        return [(row[0], self.inflated(row[1])) for row in self._all(sql, node, number, since, until)]
 
     def incidents(self) -> list[IncidentMark]:
         """All incidents that were seen, in the order in which they were."""
@@ -171,6 +173,7 @@ class Recording:
 
     def items(self, first: int, last: int) -> Iterator[Item]:
         """What a recording of these moments alone consists of, as it stands in the file."""
+        yield from (DictionaryItem(*row) for row in self._all("SELECT id, data FROM dictionary"))
         row = self._one("SELECT at, block, data FROM key_frame WHERE at <= ? ORDER BY at DESC LIMIT 1", first)
         start, before = (row[0], row[1]) if row is not None else (self.first, 0)
         if row is not None:
@@ -191,12 +194,23 @@ class Recording:
         yield from (AnswerItem(*row) for row in self._all(answers, start, last))
         yield from (mark for mark in self.incidents() if mark.at <= last)
 
-    def _inflated(self, data: bytes) -> bytes:
+    def inflated(self, data: bytes) -> bytes:
+        """The bytes that were compressed; none of what is damaged."""
         try:
-            return self._inflate.decompress(data, max_output_size=MAX_BLOCK_BYTES)
-        except zstandard.ZstdError:
+            number = zstandard.get_frame_parameters(data).dict_id
+            return self._inflater(number).decompress(data, max_output_size=MAX_BLOCK_BYTES)
+        except (zstandard.ZstdError, LookupError):
             self.damaged += 1
             return b""
+
+    def _inflater(self, dictionary: int) -> zstandard.ZstdDecompressor:
+        if dictionary not in self._inflate:
+            row = self._one("SELECT data FROM dictionary WHERE id = ?", dictionary)
+            if row is None:
+                raise LookupError(dictionary)
+            known = zstandard.ZstdCompressionDict(row[0])
+            self._inflate[dictionary] = zstandard.ZstdDecompressor(dict_data=known)
+        return self._inflate[dictionary]
 
     def _one(self, sql: str, *values: object) -> tuple | None:  # type: ignore[type-arg]
         return next(iter(self._all(sql, *values)), None)

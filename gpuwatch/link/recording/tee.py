@@ -11,6 +11,7 @@ import msgspec
 import zstandard
 
 from gpuwatch.clock import SYSTEM, SessionClock
+from gpuwatch.link.recording.dictionary import DictionaryTrainer
 from gpuwatch.link.recording.latest_records import LatestRecords
 from gpuwatch.link.recording.records import BOOK, SESSION, StreamRecord, record
 from gpuwatch.link.stream.inbox import Arrival
@@ -42,6 +43,14 @@ class RecordBlock:
     """What the wall clock showed more than recorded time, at the end."""
     frames: int
     findings: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryItem:
+    """A dictionary of zstd's that blocks after it are compressed with; they name it by its id."""
+
+    id: int
     data: bytes
 
 
@@ -86,7 +95,7 @@ class IncidentMark:
     headline: str
 
 
-Item: TypeAlias = RecordBlock | KeyFrame | RequestItem | AnswerItem | IncidentMark
+Item: TypeAlias = RecordBlock | KeyFrame | RequestItem | AnswerItem | IncidentMark | DictionaryItem
 
 
 class Sink(Protocol):
@@ -138,6 +147,8 @@ class StreamTee:
         self._key_at = 0
         self._small = zstandard.ZstdCompressor(level=SMALL_LEVEL)
         self._large = zstandard.ZstdCompressor(level=LARGE_LEVEL)
+        self._trainer: DictionaryTrainer | None = DictionaryTrainer()
+        self._dictionary: DictionaryItem | None = None
         self._ring: deque[Item] = deque()
         self._ring_bytes = 0
         self._sinks: list[Sink] = []
@@ -196,7 +207,9 @@ class StreamTee:
         if not self._lines:
             return
         since = self._lines[0].at
-        data = self._compressed(b"".join([one.line(since) for one in self._lines]))
+        lines = [one.line(since) for one in self._lines]
+        self._learn(lines)
+        data = self._compressed(b"".join(lines))
         last = max(since, self.micros(now))
         self._emit(RecordBlock(since, last, self._wall(), self._frames, self._findings, data))
         self._lines = []
@@ -208,6 +221,16 @@ class StreamTee:
 
     def _compressed(self, data: bytes) -> bytes:
         return (self._small if len(data) <= SMALL_BYTES else self._large).compress(data)
+
+    def _learn(self, lines: Sequence[bytes]) -> None:
+        """Of few nodes a block holds little that repeats: a dictionary halves it."""
+        if self._trainer is None or (found := self._trainer.take(lines)) is None:
+            return
+        self._trainer = None
+        if found.data and found.dictionary is not None:
+            self._dictionary = DictionaryItem(found.dictionary.dict_id(), found.data)
+            self._small = zstandard.ZstdCompressor(level=SMALL_LEVEL, dict_data=found.dictionary)
+            self._emit(self._dictionary)
 
     def _wall(self) -> int:
         return round((self._clock.wall() - self._clock.monotonic() - self._shift_s) * MICRO)
@@ -244,11 +267,14 @@ class StreamTee:
         if first is not None:
             keys = ((index, item.at) for index, item in enumerate(kept) if isinstance(item, KeyFrame))
             start = max((index for index, at in keys if at <= first * MICRO), default=0)
-        return kept[start:]
+        known = [] if self._dictionary is None else [self._dictionary]
+        return [*known, *(item for item in kept[start:] if not isinstance(item, DictionaryItem))]
 
     def attach(self, sink: Sink, past: bool = True) -> Callable[[], None]:
         """Hand items to a sink from now on, those of the ring first; what is returned ends it."""
         self.flush(self._clock.monotonic())
+        if self._dictionary is not None:
+            sink.put(self._dictionary)
         for item in self._ring if past else ():
             sink.put(item)
         if not past:

@@ -21,6 +21,7 @@ from gpuwatch.link.recording.retention import Retention
 from gpuwatch.link.recording.schema import RecordingError, create, open_for_writing
 from gpuwatch.link.recording.tee import (
     AnswerItem,
+    DictionaryItem,
     IncidentMark,
     Item,
     KeyFrame,
@@ -212,6 +213,8 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
                     "INSERT INTO request (at, node, number, kind, body) VALUES (?, ?, ?, ?, ?)",
                     (item.at, item.node, item.number, item.kind, item.body),
                 )
+            case DictionaryItem():
+                write("INSERT OR IGNORE INTO dictionary VALUES (?, ?)", (item.id, item.data))
             case AnswerItem():
                 write(
                     "INSERT INTO answer (at, node, number, data) VALUES (?, ?, ?, ?)",

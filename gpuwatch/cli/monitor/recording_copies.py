@@ -1,0 +1,96 @@
+"""What `gpuwatch record` makes of a recording: a redacted copy, or tables; and how its recorder does."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.source import Refusal, Source
+
+if TYPE_CHECKING:
+    from gpuwatch.link.recording.reader import Recording
+
+LATE_S = 15.0
+"""A heartbeat that is older is bad news: the recorder is dead, or cannot write."""
+
+
+def print_status(source: Source) -> int:
+    """State who writes a recording, and when it was committed last.
+
+    Raises:
+        Refusal: SOURCE is no recording.
+    """
+    from gpuwatch.diagnose.model.condition import duration
+
+    with opened(source, "--status") as recording:
+        writer = recording.writer
+    if writer is None:
+        click.echo(f"{source.recording}: not being recorded")
+        return exit_codes.UNHEALTHY
+    age_s = max(0.0, time.time() - writer.beat)
+    fresh = age_s < LATE_S and writer.alive(time.time())
+    state = "recording" if fresh else "NOT recording"
+    click.echo(f"{source.recording}: {state}; {writer.words}, last commit {duration(age_s)} ago")
+    return exit_codes.HEALTHY if fresh else exit_codes.UNHEALTHY
+
+
+def write_redacted(source: Source, path: Path | None) -> int:
+    """Write a copy with other names of hosts, users, paths and addresses.
+
+    Raises:
+        click.UsageError: no file is named.
+        Refusal: SOURCE is no recording, or the file cannot be written.
+    """
+    from gpuwatch.link.recording.schema import RecordingError
+    from gpuwatch.report.recording.redacted_copy import redact
+
+    if path is None:
+        raise click.UsageError("--redact needs -o FILE for the copy.")
+    with opened(source, "--redact") as recording:
+        try:
+            redact(recording, path)
+        except RecordingError as error:
+            raise Refusal([str(error)]) from error
+    click.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB; look through it before you share it", err=True)
+    return exit_codes.HEALTHY
+
+
+def write_parquet(source: Source, folder: Path) -> int:
+    """Write Parquet tables.
+
+    Raises:
+        Refusal: SOURCE is no recording, or the tables cannot be written.
+    """
+    from gpuwatch.report.recording.tables import TablesError, write_tables
+
+    with opened(source, "--parquet") as recording:
+        try:
+            counts = write_tables(recording, folder)
+        except TablesError as error:
+            raise Refusal([str(error)]) from error
+    rows = ", ".join(f"{name}.parquet {count:,}" for name, count in counts.items())
+    click.echo(f"{folder}: rows of {rows}", err=True)
+    return exit_codes.HEALTHY
+
+
+@contextlib.contextmanager
+def opened(source: Source, option: str) -> Iterator[Recording]:
+    """The recording that is SOURCE.
+
+    Raises:
+        Refusal: it is none.
+    """
+    from gpuwatch.link.recording.reader import Recording
+
+    if source.recording is None:
+        raise Refusal([f"{option} needs a recording as SOURCE"])
+    with contextlib.closing(Recording(source.recording)) as recording:
+        yield recording

@@ -1,0 +1,48 @@
+"""A dictionary for zstd, trained on the first seconds of a session of few nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import zstandard
+
+SIZE_BYTES = 16 << 10
+TRAINING_BLOCKS = 20
+MIN_LINES = 60
+MAX_BLOCK_BYTES = 64 << 10
+"""Blocks that are larger repeat enough in themselves: there a dictionary saves 3 %, here more than half."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The result: of many nodes, or of lines that have too little in common, there is no dictionary."""
+
+    dictionary: zstandard.ZstdCompressionDict | None = None
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes; empty: there is none."""
+        return b"" if self.dictionary is None else self.dictionary.as_bytes()
+
+
+class DictionaryTrainer:
+    """Give it the lines of each block until it returns something."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes | bytearray | memoryview[int]] = []
+        self._blocks = 0
+
+    def take(self, lines: Sequence[bytes]) -> Trained | None:
+        """Take a block; None: more are needed."""
+        self._blocks += 1
+        if sum(map(len, lines)) <= MAX_BLOCK_BYTES:  # the first one holds a backlog
+            self._lines.extend(lines)
+        if self._blocks < TRAINING_BLOCKS:
+            return None
+        if len(self._lines) < MIN_LINES:
+            return Trained()
+        try:
+            return Trained(zstandard.train_dictionary(SIZE_BYTES, self._lines))
+        except zstandard.ZstdError:  # the lines have too little in common
+            return Trained()

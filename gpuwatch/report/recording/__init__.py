@@ -1,0 +1,1 @@
+"""Recordings for others: a redacted copy, and Parquet tables."""

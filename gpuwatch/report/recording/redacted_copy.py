@@ -1,0 +1,145 @@
+"""A copy of a recording with other names in it: `gpuwatch record --redact`."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from gpuwatch.hosts.plan import NodeSpec, Plan
+from gpuwatch.link.recording.reader import Recording
+from gpuwatch.link.recording.records import StreamRecord, records_of
+from gpuwatch.link.recording.schema import RecordingError, create
+from gpuwatch.link.recording.tee import (
+    AnswerItem,
+    DictionaryItem,
+    IncidentMark,
+    Item,
+    KeyFrame,
+    RecordBlock,
+    RequestItem,
+)
+from gpuwatch.link.recording.writer import describe, write_items
+from gpuwatch.report.recording.redaction import Redaction
+
+NAMING = frozenset(("hello", "ranks", "logs", "link"))
+"""Kinds of records that name hosts and users."""
+FIELDS = {
+    "host": "host", "hostname": "host", "user": "user", "owner": "user", "path": "path", "logs": "path",
+}  # fmt: skip
+"""Their fields that do."""
+_json = msgspec.json.Encoder()
+
+
+def redact(source: Recording, path: Path) -> Redaction:
+    """Write a copy into a new file; returns which names became which.
+
+    Raises:
+        RecordingError: the file cannot be written, or is there already.
+    """
+    names = Redaction(*names_in(source))
+    file = create(path)
+    try:
+        plan = redacted_plan(source.plan, names)
+        nodes = {names.node(name): number for number, name in source.nodes.items()}
+        describe(file, path, plan, nodes)
+        file.execute("INSERT OR REPLACE INTO meta VALUES ('host', 'redacted')")
+        file.execute("BEGIN")
+        write_items(file, _Copy(names, source).items(source.items(source.first, source.last)))
+        file.execute("COMMIT")
+        file.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except (sqlite3.Error, RecordingError) as error:
+        file.close()
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise error if isinstance(error, RecordingError) else RecordingError(f"{path}: {error}") from error
+    except BaseException:  # Ctrl-C leaves no half copy
+        file.close()
+        path.unlink(missing_ok=True)
+        raise
+    file.close()
+    return names
+
+
+def names_in(source: Recording) -> tuple[list[str], list[str], list[str]]:
+    """The hosts, the users and the paths that a recording names."""
+    hosts: dict[str, None] = dict.fromkeys(source.nodes.values())
+    found: dict[str, dict[str, None]] = {"host": hosts, "user": {}, "path": {}}
+    for record in _all_records(source):
+        if record.kind in NAMING:
+            _note(_decoded(record.body), found)
+    return list(hosts), list(found["user"]), list(found["path"])
+
+
+def _all_records(source: Recording) -> Iterator[StreamRecord]:
+    yield from source.key_frame(source.first)[2]
+    for block in source.blocks(0):
+        yield from source.records(block)
+
+
+def _note(value: object, found: dict[str, dict[str, None]], field: str = "") -> None:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _note(item, found, str(key))
+    elif isinstance(value, list):
+        for item in value:
+            _note(item, found, field)
+    elif isinstance(value, str) and value and field in FIELDS:
+        found[FIELDS[field]][value] = None
+
+
+def redacted_plan(plan: Plan, names: Redaction) -> Plan:
+    """The plan with other names."""
+    nodes = tuple(NodeSpec(names.node(spec.name), spec.link, slots=spec.slots) for spec in plan.nodes)
+    logs = tuple(map(names.text, plan.logs))
+    return replace(plan, nodes=nodes, groups={}, logs=logs, log_options=(), source="redacted")
+
+
+class _Copy:
+    """Items with other names."""
+
+    def __init__(self, names: Redaction, source: Recording) -> None:
+        self._names = names
+        self._unpacked = source.inflated
+        self._deflate = zstandard.ZstdCompressor(level=3)
+
+    def items(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Each item, as a copy."""
+        for item in items:
+            match item:
+                case DictionaryItem():
+                    continue  # trained on what is to be renamed
+                case RecordBlock():
+                    yield replace(item, data=self._lines(item.data, item.first))
+                case KeyFrame():
+                    yield replace(item, data=self._lines(item.data, item.at))
+                case RequestItem():
+                    yield replace(item, body=self._body(item.body))
+                case AnswerItem():
+                    yield replace(item, data=self._packed(self._body(self._unpacked(item.data))))
+                case IncidentMark():
+                    text = self._names.text
+                    yield replace(item, id=text(item.id), headline=text(item.headline))
+
+    def _lines(self, data: bytes, since: int) -> bytes:
+        records = records_of(self._unpacked(data), since)
+        return self._packed(b"".join(replace(one, body=self._body(one.body)).line(since) for one in records))
+
+    def _body(self, body: bytes) -> bytes:
+        value = _decoded(body)
+        return b"{}" if value is None else _json.encode(self._names.value(value))
+
+    def _packed(self, data: bytes) -> bytes:
+        return self._deflate.compress(data)
+
+
+def _decoded(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,200 @@
+"""Other names for hosts, users, paths and addresses, the same everywhere: a recording to be shared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+KEPT_FOLDERS = frozenset(
+    [
+        "bin",
+        "boot",
+        "checkpoints",
+        "checkpoint",
+        "ckpt",
+        "data",
+        "dev",
+        "etc",
+        "home",
+        "lib",
+        "lib64",
+        "log",
+        "logs",
+        "lustre",
+        "mnt",
+        "nfs",
+        "opt",
+        "proc",
+        "root",
+        "run",
+        "runs",
+        "scratch",
+        "shared",
+        "site-packages",
+        "sbin",
+        "slurm",
+        "srv",
+        "sys",
+        "tmp",
+        "torch",
+        "usr",
+        "var",
+        "work",
+        "workspace",
+        "envs",
+        "venv",
+        "conda",
+        "local",
+    ]
+)
+"""Parts of paths that tell nothing about anybody."""
+_KEPT_PART = re.compile(
+    r"(?:python\d?(?:\.\d+)?|rank[-_]?\d*|attempt[-_]?\d*|std(?:out|err)|step[-_]?\d*|global_step\d*|\d{1,6}|\.|\.\.)"
+    r"(?:\.(?:log|txt|out|err|json|jsonl|pt|bin|py))?$"
+)
+_ENDING = re.compile(r"\.[A-Za-z0-9]{1,6}$")
+_PATH = re.compile(r"(?<![\w.:/-])(?:~[\w.-]*)?(?:/[\w.@+=,%-]{1,255})+/?")
+_IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
+_IPV6 = re.compile(
+    r"(?<![\w:])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
+    r"|(?:[0-9A-Fa-f]{1,4}:){1,6}(?::[0-9A-Fa-f]{1,4}){1,6})(?![\w:])"
+)
+_MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
+_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+_DOMAIN = re.compile(
+    r"(?<![\w.@/-])(?:[a-z0-9-]{1,63}\.){1,8}"
+    r"(?:com|org|net|edu|gov|io|ai|local|internal|lan|corp|de|uk|fr|cn|jp)(?![\w-])"
+)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}$")
+"""The name of a field; other keys are ids, paths and names."""
+_LOOPBACK = ("127.", "0.0.0.0")  # noqa: S104 - addresses in text, none is bound
+STRUCTURAL = frozenset(
+    [
+        "kind",
+        "severity",
+        "role",
+        "code",
+        "rule",
+        "dialect",
+        "event",
+        "state",
+        "source",
+        "rank_from",
+        "bound",
+        "level",
+        "python",
+        "phase",
+        "agent",
+        "name",
+        "driver",
+        "cuda",
+        "nvml",
+        "kernel",
+        "os",
+        "cpu_model",
+        "uuid",
+        "bus_id",
+        "slowdown",
+        "index_of",
+        "what",
+        "confidence",
+        "v",
+    ]
+)
+"""Fields whose values are words of gpuwatch, of drivers or of devices; names of processes and GPUs, too."""
+MIN_NAME = 3
+"""Shorter user names are not looked for in text: they stand in other words."""
+MIN_PART = 5
+"""The same of parts of paths."""
+KEPT_USERS = frozenset(("root", "nobody", "daemon", "slurm", "ubuntu"))
+
+
+class Redaction:
+    """Names are given in the order in which they are met; one name has one replacement."""
+
+    def __init__(self, hosts: Iterable[str], users: Iterable[str], paths: Iterable[str] = ()) -> None:
+        """Know the names that are looked for in every text.
+
+        Args:
+            hosts: Names of nodes and hosts, with and without domain.
+            users: Login names.
+            paths: Their parts are looked for as words, too: a command names its files without folders.
+        """
+        self._names: dict[str, dict[str, str]] = {}
+        known: dict[str, str] = {}
+        for host in hosts:
+            short = host.partition(".")[0]
+            known[host] = self._named("node", short if short in known else host)
+        for user in users:
+            if user not in KEPT_USERS and len(user) >= MIN_NAME:
+                self._named("user", user)
+        known.update(self._names.get("user", {}))
+        for part in {part for path in paths for part in path.split("/")}:
+            stem = _ENDING.sub("", part)
+            if len(stem) >= MIN_PART and not _is_kept(part) and not _is_kept(stem) and stem not in known:
+                known[stem] = self._named("path", stem)
+        words = sorted(known, key=len, reverse=True)
+        self._known = known
+        either = "|".join(map(re.escape, words))
+        self._words = re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])") if words else None
+        self.text = lru_cache(maxsize=100_000)(self._text)
+
+    def node(self, name: str) -> str:
+        """The other name of a node."""
+        return self._named("node", name)
+
+    def value(self, value: Any, field: str = "") -> Any:  # noqa: ANN401 - JSON is what it is
+        """A decoded JSON value with other names in every text of it."""
+        if isinstance(value, str):
+            if field in {"user", "owner"}:
+                return value if value in KEPT_USERS else self._named("user", value)
+            return value if field in STRUCTURAL else self.text(value)
+        if isinstance(value, list):
+            return [self.value(item, field) for item in value]
+        if isinstance(value, dict):
+            return {
+                key if _PLAIN_KEY.match(key) else self.text(key): self.value(item, key)
+                for key, item in value.items()
+            }
+        return value
+
+    def _text(self, text: str) -> str:
+        text = _MAIL.sub(lambda match: f"{self._named('mail', match[0])}@example.org", text)
+        text = _PATH.sub(lambda match: self._path(match[0]), text)
+        if self._words is not None:
+            text = self._words.sub(lambda match: self._known[match[0]], text)
+        text = _MAC.sub(lambda match: self._named("mac", match[0]), text)
+        text = _IPV4.sub(lambda match: self._address(match[0]), text)
+        text = _IPV6.sub(lambda match: self._named("ip6", match[0]), text)
+        return _DOMAIN.sub(lambda match: self._named("host", match[0]) + ".example.org", text)
+
+    def _path(self, path: str) -> str:
+        return "/".join(map(self._part, path.split("/")))
+
+    def _part(self, part: str) -> str:
+        if not part or part in self._known:
+            return self._known.get(part, part)
+        if _is_kept(part):
+            return part
+        ending = _ENDING.search(part)
+        stem = _ENDING.sub("", part)
+        return (self._known.get(stem) or self._named("path", stem)) + (ending[0] if ending else "")
+
+    def _address(self, address: str) -> str:
+        if address.startswith(_LOOPBACK):
+            return address
+        number = int(self._named("ip", address).partition("-")[2])
+        return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+    def _named(self, what: str, name: str) -> str:
+        names = self._names.setdefault(what, {})
+        if name not in names:
+            count = len(names) + 1
+            names[name] = f"node-{count:03}" if what == "node" else f"{what}-{count}"
+        return names[name]
+
+
+def _is_kept(part: str) -> bool:
+    return part.lower() in KEPT_FOLDERS or _KEPT_PART.match(part) is not None

@@ -1,0 +1,76 @@
+"""A copy for sharing: no name, path or address of the original stands in it, and it shows the same."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from gpuwatch.link.recording.reader import Recording
+from gpuwatch.link.recording.schema import RecordingError
+from gpuwatch.report.recording.redacted_copy import redact
+from gpuwatch.report.recording.redaction import Redaction
+from gpuwatch.session.replay_session import ReplaySession
+from tests.recordings import recorded_demo
+
+NAMES = Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "bo"])
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("rank 3 on gpu-001 at 12:03:11", "rank 3 on node-001 at 12:03:11"),
+        ("gpu-001.hpc.example.edu and gpu-0010", "node-001 and node-002"),
+        ("gpu-00100 is another", "gpu-00100 is another"),
+        ("user ada, not adagrad", "user user-1, not adagrad"),
+        ("/home/ada/llama/rank_3.log", "/home/user-1/path-1/rank_3.log"),
+        ("in /scratch/llama/run7.out:", "in /scratch/path-1/path-2.out:"),
+        ("tcp 10.20.30.40:29500, 127.0.0.1", "tcp 10.0.0.1:29500, 127.0.0.1"),
+        ("mail ada@lab.org", "mail mail-1@example.org"),
+        ("see build.corp", "see host-1.example.org"),
+        ("PCI 0000:c3:00.0 in std::vector 3.14 1.2.3", "PCI 0000:c3:00.0 in std::vector 3.14 1.2.3"),
+        ("fe80::1ff:fe23:4567:890a", "ip6-1"),
+    ],
+)
+def test_names_in_text(text: str, other: str) -> None:
+    assert Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "bo"]).text(text) == other
+
+
+def test_one_name_has_one_other_name() -> None:
+    assert NAMES.text("/a/secret-run/b and /c/secret-run/d").count(NAMES.text("/secret-run").strip("/")) == 2
+
+
+def content(path: Path) -> bytes:
+    with closing(sqlite3.connect(path)) as file:
+        rows = file.execute("SELECT data FROM block UNION ALL SELECT data FROM key_frame").fetchall()
+        texts = file.execute(
+            "SELECT id || headline FROM incident UNION ALL SELECT value FROM meta"
+        ).fetchall()
+    packed = [zstandard.ZstdDecompressor().decompress(row[0], max_output_size=1 << 28) for row in rows]
+    return b"".join([*packed, *(row[0].encode() for row in texts)])
+
+
+def test_a_redacted_recording_shows_the_same_incident_on_other_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "shared.gpw"
+    with closing(Recording(recorded_demo().path)) as recording:
+        redact(recording, path)
+        with pytest.raises(RecordingError, match="there is a file"):
+            redact(recording, path)
+        last = recording.last / 1e6
+    found = content(path)
+    for name in (b"gpu-0", b"demo-ada", b"helios", b"/scratch/demo"):
+        assert name in content(recorded_demo().path)
+        assert name not in found
+    shown = []
+    for each in (recorded_demo().path, path):
+        with ReplaySession(each) as replay:
+            replay.go_to(last)
+            assert not replay.refused
+            states = [node.state(replay.clock.monotonic()) for node in replay.fleet.nodes.values()]
+            (incident,) = replay.book.incidents
+            shown.append((states, incident.code, incident.rank, incident.gpu, len(incident.alerts)))
+    assert shown[0] == shown[1]
+    assert path.stat().st_mode & 0o777 == 0o600
