@@ -50,6 +50,16 @@ class TraceFlag:
 
 
 @dataclass(frozen=True)
+class SectionSpread:
+    """One section over the ranks: the mean time of a pass."""
+
+    name: str
+    total_ms: float
+    """Over all ranks."""
+    spread: RankSpread
+
+
+@dataclass(frozen=True)
 class TraceVerdict:
     """The comparison of all ranks, and what is flagged."""
 
@@ -127,3 +137,17 @@ def _spread(profiles: Sequence[RankProfile], of: Callable[[RankProfile], float])
     least, most = min(profiles, key=of), max(profiles, key=of)
     std = (sum((value - middle) ** 2 for value in values) / len(values)) ** 0.5
     return RankSpread(middle, std, of(least), of(most), least.label, most.label)
+
+
+def compare_sections(profiles: Sequence[RankProfile]) -> list[SectionSpread]:
+    """The sections that all ranks have passed, the longest first; none for one rank."""
+    if len(profiles) < MIN_RANKS_COMPARED:
+        return []
+    times = [{each.name: each for each in profile.sections} for profile in profiles]
+    found = []
+    for name in set.intersection(*(set(each) for each in times)):
+        means = {id(profile): one[name].mean_ms for profile, one in zip(profiles, times, strict=True)}
+        spread = _spread(profiles, lambda profile, means=means: means[id(profile)])  # type: ignore[misc]
+        if spread is not None:
+            found.append(SectionSpread(name, sum(one[name].total_ms for one in times), spread))
+    return sorted(found, key=lambda each: -each.total_ms)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.traces.topology_verdict import judge_topology
-from gpuwatch.diagnose.traces.trace_verdict import RankSpread, TraceVerdict
+from gpuwatch.diagnose.traces.trace_verdict import RankSpread, TraceVerdict, compare_sections
 from gpuwatch.plain import plain
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.trace.topology import topology_facts
@@ -31,6 +31,10 @@ def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
         "comparison": {
             "compute_ms": spread_facts(verdict.compute),
             "communication_ms": spread_facts(verdict.communication),
+            "sections": [
+                {"name": each.name, **(spread_facts(each.spread) or {})}
+                for each in compare_sections(found.profiles)
+            ],
             "straggler": None if straggler is None else straggler.trace.rank,
             "straggler_label": None if straggler is None else straggler.label,
             "confidence": verdict.confidence,

@@ -11,7 +11,12 @@ from rich.text import Text
 
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.traces.topology_verdict import judge_topology
-from gpuwatch.diagnose.traces.trace_verdict import MAX_COMMUNICATION_TO_COMPUTE, RankSpread, TraceVerdict
+from gpuwatch.diagnose.traces.trace_verdict import (
+    MAX_COMMUNICATION_TO_COMPUTE,
+    RankSpread,
+    TraceVerdict,
+    compare_sections,
+)
 from gpuwatch.plain import plain
 from gpuwatch.report.output.console import STYLES, console_on, show
 from gpuwatch.report.output.report_line import ReportLine
@@ -26,6 +31,7 @@ MAX_SHOWN_FLAGS = 4
 """Of one kind."""
 MAX_SHOWN_SECTIONS = 12
 NAME_COLUMNS = 48
+SECTIONS_ONLY = "Sections only: the trace has no operators and no kernels (torch.profiler records them)."
 CPU_ONLY = (
     "No GPU events (CPU-only trace): compute and communication are those of operators on the CPU; "
     "record with ProfilerActivity.CUDA to see kernels."
@@ -43,7 +49,15 @@ def print_trace(found: FoundTraces, verdict: TraceVerdict, chosen: RankProfile |
             return
         for line in flag_lines(verdict):
             show(console, line)
-        console.print(rank_table(found.profiles))
+        if any(each.has_operators for each in found.profiles):
+            console.print(rank_table(found.profiles))
+        else:
+            show(console, ReportLine(SECTIONS_ONLY, hang=2))
+        sections = section_table(found.profiles)
+        if sections.row_count:
+            show(console, ReportLine(""))
+            show(console, ReportLine("Sections over the ranks, mean of a pass in ms"))
+            console.print(sections)
         for line in comparison_lines(found, verdict):
             show(console, line)
         for heading, table in tables_of(chosen):
@@ -119,15 +133,32 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Repo
     """How far the ranks lie apart."""
     if len(found.profiles) > MAX_SHOWN_RANKS:
         yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json has all", "old")
-    if any(each.breakdown.basis == "cpu" for each in found.profiles):
+    if any(each.breakdown.basis == "cpu" and each.has_operators for each in found.profiles):
         yield ReportLine(CPU_ONLY, "warning", hang=2)
     for name, spread in (("computation", verdict.compute), ("communication", verdict.communication)):
-        if spread is not None:
+        if spread is not None and spread.most > 0:
             yield ReportLine(f"{name} a step: {spread_text(spread)}")
     if verdict.straggler is not None:
         yield ReportLine(
             f"straggler: {plain(verdict.straggler.label)}, confidence {verdict.confidence}", "warning"
         )
+
+
+def section_table(profiles: Sequence[RankProfile]) -> Table:
+    """The sections that all ranks have, with the fastest and the slowest rank."""
+    table = _table("section", "mean", "std", "min", "max", "imbalance")
+    for each in compare_sections(profiles)[:MAX_SHOWN_SECTIONS]:
+        spread = each.spread
+        imbalance = spread.imbalance
+        table.add_row(
+            _name(each.name),
+            f"{spread.mean:,.3f}",
+            f"{spread.std:,.3f}",
+            f"{spread.least:,.3f} ({plain(spread.least_label)})",
+            f"{spread.most:,.3f} ({plain(spread.most_label)})",
+            "-" if imbalance is None else f"{100 * imbalance:.0f} %",
+        )
+    return table
 
 
 def spread_text(spread: RankSpread) -> str:

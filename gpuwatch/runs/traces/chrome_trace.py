@@ -29,6 +29,8 @@ from gpuwatch.runs.traces.trace_event import EventArguments, TraceEvent
 RANK_CATEGORY = re.compile(r"rank_(\d{1,7})")
 """Tracers of one section a rank write it as the category."""
 MAX_DETAIL_BYTES = 400
+MAX_TIME_US = 1e17
+"""Three thousand years: unix time in microseconds is 1.8e15."""
 MAX_NAME_CHARACTERS = 300
 BYTES_OF_TYPE = {
     "byte": 1, "char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
@@ -53,7 +55,10 @@ class _RankColumns:
         self.trace = RankTrace("")
 
     def add(self, event: TraceEvent, kind: EventKind) -> None:
-        """One event that took time."""
+        """One event that took time; one at an impossible moment is counted as unreadable."""
+        if not (abs(event.ts) < MAX_TIME_US and event.dur < MAX_TIME_US):
+            self.trace.unreadable += 1
+            return
         args = event.args or NO_ARGUMENTS
         external = args.external if args.external is not None else args.external_old
         if args.module:
@@ -118,6 +123,8 @@ def read_chrome_trace(pieces: Iterable[bytes], name: str, rank: int | None) -> l
             total += _take(event, ranks)
         if total > MAX_EVENTS:
             raise NoTraceError(f"more than {MAX_EVENTS:,} operators and kernels: profile fewer steps")
+    if not ranks and (stream.unreadable or stream.cut_off):
+        raise NoTraceError("damaged: none of its events can be read")
     if not ranks:
         raise NoTraceError("no operator, kernel or section in its events")
     traces = [_finished(each, number, rank, name, stream) for number, each in ranks.items()]
@@ -168,7 +175,8 @@ def _finished(
         trace.gpu = _text(devices[0].get("name"))
     trace.names, trace.details = gathered.names.texts, gathered.details.texts
     trace.events = as_events(gathered.columns)
-    trace.unreadable, trace.cut_off = stream.unreadable, stream.cut_off
+    trace.unreadable += stream.unreadable
+    trace.cut_off = stream.cut_off
     return trace
 
 

@@ -23,6 +23,11 @@ class Section:
     total_ms: float
     longest_ms: float
 
+    @property
+    def mean_ms(self) -> float:
+        """Of one pass."""
+        return self.total_ms / self.calls
+
 
 @dataclass(frozen=True)
 class RankProfile:
@@ -44,6 +49,11 @@ class RankProfile:
         if trace.rank is not None:
             return f"rank {trace.rank}" if trace.device is None else f"rank {trace.rank} GPU {trace.device}"
         return trace.file if trace.device is None else f"GPU {trace.device}"
+
+    @property
+    def has_operators(self) -> bool:
+        """False: a tracer wrote sections only, and nothing is known of what ran in them."""
+        return self.breakdown.span_ms > 0
 
     @property
     def compute_per_step_ms(self) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuwatch.diagnose.traces.trace_verdict import judge_traces
+from gpuwatch.diagnose.traces.trace_verdict import compare_sections, judge_traces
 from gpuwatch.runs.traces.intervals import merged, union, without
 from gpuwatch.runs.traces.rank_profile import RankProfile
 from gpuwatch.runs.traces.trace_files import gather_traces
@@ -106,6 +106,24 @@ def test_sections_of_a_tracer_with_a_rank_as_category(tmp_path: Path) -> None:
     )
     profiles = gather_traces([path]).profiles
     assert [(each.trace.rank, each.sections[0].total_ms) for each in profiles] == [(0, 2.0), (1, 5.0)]
+    (compared,) = compare_sections(profiles)
+    assert (compared.name, compared.spread.most, compared.spread.most_label) == (
+        "forward_pass",
+        5.0,
+        "rank 1",
+    )
+    assert judge_traces(profiles).flags == ()
+
+
+def test_impossible_times_and_hostile_names_cost_their_event_only(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    event = '{"name": "%s", "cat": "cpu_op", "ph": "X", "ts": %s, "dur": %s, "pid": 0, "tid": 0}'
+    wild = [event % each for each in (("a\\u001b[31m", "5", "2"), ("b", "1e308", "1e308"), ("c", "4", "-9"))]
+    path.write_text(f"[{', '.join(wild)}]")
+    (profile,) = gather_traces([path]).profiles
+    assert (profile.event_count, profile.trace.unreadable) == (2, 1)
+    assert profile.breakdown.span_ms == pytest.approx(0.003)
+    assert all("\x1b" not in each.name for each in profile.tables.by_self_cpu)
 
 
 def test_intervals_are_measures() -> None:
