@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .base.settings import TelemetrySettings as TelemetrySettings
+    from .logs.rank_logging import init_process_group as init_process_group
     from .logs.rank_logging import log_process_group as log_process_group
     from .logs.rank_logging import setup_distributed_logging as setup_distributed_logging
     from .logs.rank_logging import setup_rank_logging as setup_rank_logging
@@ -31,6 +32,7 @@ _HOMES = {
     "TrainingProfiler": "tracing.profiling",
     "WandbWriter": "writers.wandb",
     "gradient_report": "training.gradients",
+    "init_process_group": "logs.rank_logging",
     "log_process_group": "logs.rank_logging",
     "model_memory_mb": "training.model_facts",
     "parameter_table": "training.model_facts",

@@ -14,6 +14,8 @@ from typing import Any
 
 MAX_TEXT = 2000
 """Characters of a value that JSON has no form for."""
+MAX_DEPTH = 20
+"""Of collections in collections: a configuration may hold itself."""
 MASK = "***"
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
 _SECRET_NAME = re.compile(
@@ -53,16 +55,16 @@ def write_json(path: Path, value: Any) -> None:
     write_text_whole(path, json.dumps(jsonable(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def jsonable(value: Any) -> Any:
+def jsonable(value: Any, depth: int = 0) -> Any:
     """The value in JSON's types: NaN and Inf as "nan", "inf" and "-inf", a tensor of one number as it."""
     if value is None or isinstance(value, (bool, str, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [jsonable(each) for each in value]
+    if depth < MAX_DEPTH and isinstance(value, Mapping):
+        return {str(key): jsonable(each, depth + 1) for key, each in value.items()}
+    if depth < MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):
+        return [jsonable(each, depth + 1) for each in value]
     number = as_number(value)
     return jsonable(number) if number is not None else str(value)[:MAX_TEXT]
 
@@ -77,12 +79,14 @@ def as_number(value: Any) -> float | None:
         return None
 
 
-def mask_secrets(value: Any, name: str = "") -> Any:
+def mask_secrets(value: Any, name: str = "", depth: int = 0) -> Any:
     """The value without secrets: of keys whose names say so, and of texts in the form of a token."""
+    if depth > MAX_DEPTH:
+        return "..."
     if isinstance(value, Mapping):
-        return {str(key): mask_secrets(each, str(key)) for key, each in value.items()}
+        return {str(key): mask_secrets(each, str(key), depth + 1) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [mask_secrets(each, name) for each in value]
+        return [mask_secrets(each, name, depth + 1) for each in value]
     if isinstance(value, str) and value:
         return MASK if _SECRET_NAME.search(name) else _SECRET_VALUE.sub(MASK, value)
     return value

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ..base.json_files import mask_secrets
 from ..base.levels import MULTIGPU_VARIABLE, TRAINING_VARIABLE, level_of, variable_level
-from ..base.ranks import RankFacts, identify, process_group, stated_environment
+from ..base.ranks import RankFacts, identify, loaded_torch, process_group, stated_environment
+from ..base.settings import TelemetrySettings
 from ..session.folder import RUN_VARIABLE, named_folder
 
 try:
@@ -64,7 +65,8 @@ def setup_rank_logging(
     log_dir: str | os.PathLike[str] | None = None,
     *,
     log_level: str | int | None = None,
-    dep_log_level: str | int = "warning",
+    dep_log_level: str | int | None = None,
+    settings: TelemetrySettings | None = None,
     max_bytes: int = MAX_FILE_BYTES,
     backups: int = BACKUPS,
     env: Mapping[str, str] | None = None,
@@ -77,7 +79,8 @@ def setup_rank_logging(
     Args:
         log_dir: Where `rank_N.log` is; by default the folder of `gpuwatch run`, else `logs`.
         log_level: Where the variable is not set.
-        dep_log_level: Of transformers, tokenizers, torch and other dependencies.
+        dep_log_level: Of transformers, tokenizers, torch and other dependencies; `warning` by default.
+        settings: Both levels, where they are not given by themselves.
         max_bytes: Of one file, before it becomes `rank_N.log.1`.
         backups: Older files that are kept.
         env: The environment; that of the process by default.
@@ -89,9 +92,13 @@ def setup_rank_logging(
     env = os.environ if env is None else env
     facts = identify(env)
     chosen = variable_level(TRAINING_VARIABLE, env)
+    if log_level is None and settings is not None and settings.log_level != TelemetrySettings.log_level:
+        log_level = settings.log_level
     if chosen is None and log_level is not None:
         chosen = level_of(log_level)
-    dependency_level = level_of(dep_log_level)
+    dependency_level = level_of(
+        (settings or TelemetrySettings()).dep_log_level if dep_log_level is None else dep_log_level
+    )
     logger = logging.getLogger(f"rank_{facts.rank}")
     _release(logger)
     file = _file_handler(_folder(log_dir, env), facts, max_bytes, backups)
@@ -118,6 +125,20 @@ def setup_rank_logging(
 
 
 setup_distributed_logging = setup_rank_logging
+
+
+def init_process_group(logger: logging.Logger, *arguments: Any, **options: Any) -> None:
+    """`torch.distributed.init_process_group`, which logs the group, or that its initialization failed.
+
+    Raises:
+        Exception: as torch raises it.
+    """
+    try:
+        loaded_torch().distributed.init_process_group(*arguments, **options)
+    except Exception as error:
+        logger.getChild(MULTIGPU_CHILD).error("Distributed backend initialization failed: %s", error)
+        raise
+    log_process_group(logger)
 
 
 def log_process_group(logger: logging.Logger, env: Mapping[str, str] | None = None) -> None:

@@ -21,11 +21,14 @@ def packages() -> dict[str, str]:
 
     found = {"python": platform.python_version()}
     for number, each in enumerate(metadata.distributions()):
-        name = each.metadata["Name"]
         if number >= MAX_PACKAGES:
             break
+        try:
+            name, version = each.metadata["Name"], each.version
+        except (KeyError, OSError, UnicodeDecodeError):  # a folder that is no package any more
+            continue
         if name:
-            found.setdefault(str(name).lower(), str(each.version))
+            found.setdefault(str(name).lower(), str(version))
     return dict(sorted(found.items()))
 
 

@@ -73,6 +73,20 @@ def step_line(values: Mapping[str, Any]) -> str:
     return " | ".join(parts)
 
 
+RANK_PARTS = (
+    ("samples_per_s", "samples/s: {:.1f}"),
+    ("tokens_per_s", "tokens/s: {:.1f}"),
+    ("grad_norm", "grad_norm: {:.4f}"),
+    ("mfu", "MFU: {:.1%}"),
+)
+
+
+def rank_line(values: Mapping[str, Any]) -> str:
+    """A step with all its numbers on one line, as the log of a rank has it."""
+    found = [form.format(values[name]) for name, form in RANK_PARTS if values.get(name) is not None]
+    return " | ".join([step_line(values), *found])
+
+
 PRECISION = {
     "step_duration": ".3f", "samples_per_second": ".1f", "tokens_per_second": ".1f", "grad_norm": ".4f",
     "elapsed_s": ".1f", "mfu": ".4f", "epoch": ".4g",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +19,7 @@ from ..training.model_facts import model_facts
 from ..training.steps import Flops, StepTotals
 from .rank_tracker import allocator_memory
 
+_LOG = logging.getLogger("gpuwatch.telemetry")
 WRITER = f"gpuwatch.telemetry {LIBRARY_VERSION}"
 
 
@@ -50,17 +54,18 @@ class RunFacts:
     def known(self, facts: RankFacts, run_name: str | None) -> dict[str, Any]:
         """The keys of the summary."""
         group = process_group()
-        model = model_facts(self.model, self.model_name) if self.model is not None else {}
+        model = self._model_facts()
         if self.model_name:
             model["name"] = self.model_name
-        uses_gpu = uses_cuda()
         return {
             "writer": WRITER,
             "name": run_name,
             "mode": "multi" if facts.world_size > 1 else "single",
-            "forced_single_gpu": self.forced_single_gpu,
+            "forced_single_gpu": is_forced_single_gpu()
+            if self.forced_single_gpu is None
+            else self.forced_single_gpu,
             "world_size": facts.world_size,
-            "gpu_count": facts.world_size if uses_gpu else 0,
+            "gpu_count": facts.world_size if uses_cuda(self.model) else 0,
             "backend": group.backend if group else None,
             "mixed_precision": self.mixed_precision,
             "model": model,
@@ -74,11 +79,21 @@ class RunFacts:
             "configuration": as_mapping(self.configuration),
         }
 
+    def _model_facts(self) -> dict[str, Any]:
+        """Of a model that cannot be counted (lazy parameters, another library's) nothing."""
+        if self.model is None:
+            return {}
+        try:
+            return model_facts(self.model, self.model_name)
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            _LOG.warning("the parameters of the model cannot be counted: %s", error)
+            return {}
+
     def flops(self, facts: RankFacts) -> Flops:
         """What MFU is computed from."""
         parameters: float | None = self.parameters
-        if parameters is None and self.model is not None:
-            parameters = sum(each.numel() for each in self.model.parameters())
+        if parameters is None:
+            parameters = self._model_facts().get("parameters")
         per_token = self.flops_per_token
         if per_token is None and parameters:
             per_token = transformer_flops_per_token(
@@ -113,10 +128,20 @@ def rank_state(facts: RankFacts, totals: StepTotals, summary: Mapping[str, Any])
     return {"timers": timers, "ranks": [rank]}
 
 
-def uses_cuda() -> bool:
-    """Whether the script's torch computes on CUDA or ROCm devices."""
+def uses_cuda(model: Any) -> bool:
+    """Whether the script computes on CUDA or ROCm: its model lies there, or it has begun to use a device."""
     torch = loaded_torch()
-    return torch is not None and bool(torch.cuda.is_available())
+    if torch is None or not torch.cuda.is_available():
+        return False
+    parameters = getattr(model, "parameters", None)
+    return bool(torch.cuda.is_initialized()) or (
+        callable(parameters) and any(each.is_cuda for each in parameters())
+    )
+
+
+def is_forced_single_gpu() -> bool | None:
+    """True where the command line says so (`--force-single-gpu`); None: it does not say."""
+    return True if any(re.match(r"--force[-_]single[-_]gpu\b", each) for each in sys.argv[1:]) else None
 
 
 def own_peak_flops() -> float | None:

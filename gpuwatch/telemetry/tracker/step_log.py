@@ -91,7 +91,7 @@ class StepLog:
             if self._facts.world_size > 1 and self._settings.detailed_communication_logs:
                 logs.rank_step(values.step, self._facts.world_size, self._facts.local_rank, self._facts.rank)
         if self._logger is not None:
-            self._logger.info("%s", lines.step_line(line))
+            self._logger.info("%s", lines.rank_line(line))
         self.flush_communication()
         return line
 

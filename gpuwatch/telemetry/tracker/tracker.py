@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import logging
 import os
+import re
 import sys
 import time
 import weakref
@@ -28,6 +29,9 @@ from .run_facts import RunFacts, rank_state
 from .step_log import StepLog
 
 MAX_EVALUATIONS = 1000
+TIMED_OUT = re.compile(
+    r"(?i)(?:nccl|gloo|processgroup|all_?reduce|collective|barrier).{0,300}(?:time ?d? ?out)", re.DOTALL
+)
 
 
 class TelemetryTracker(ModelChecks):
@@ -271,6 +275,8 @@ class TelemetryTracker(ModelChecks):
         if self._is_finished:
             return
         self._is_finished = True
+        if error is not None and TIMED_OUT.search(error):
+            self.warn("comm.timeout", f"communication timeout: {error}")
         if self._sampler is not None:
             self._sampler.stop()
         if self._log is not None:
@@ -322,6 +328,6 @@ def _finish_at_exit(tracker: Any) -> None:
 
 def _finish(reference: Any) -> None:
     tracker = reference()
-    if tracker is not None:
+    if tracker is not None and tracker.facts.pid == os.getpid():  # not in a process that was forked
         error = getattr(sys, "last_value", None)  # the interpreter leaves an uncaught exception there
         tracker.finish(*status_of(error), is_alone=True)

@@ -50,11 +50,6 @@ class WandbWriter:
         )
         self._histogram = wandb.Histogram
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """`id`, `name` and `url` of the run."""
-        return {"id": self._run.id, "name": self._run.name, "url": self._run.url}
-
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Write numbers by tag."""
         self._run.log(dict(values), step=step)

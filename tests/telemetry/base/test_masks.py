@@ -42,3 +42,11 @@ def test_numbers_without_a_form_in_json_are_texts(tmp_path: Path) -> None:
     write_json(tmp_path / "x.json", {"path": tmp_path})
     assert json.loads((tmp_path / "x.json").read_text()) == {"path": str(tmp_path)}
     assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_configuration_that_holds_itself(tmp_path: Path) -> None:
+    configuration: dict[str, object] = {"lr": 0.1}
+    configuration["again"] = [configuration]
+    write_json(tmp_path / "x.json", mask_secrets(configuration))
+    assert json.loads((tmp_path / "x.json").read_text())["again"][0]["lr"] == 0.1
+    assert jsonable(configuration)["lr"] == 0.1

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.cluster import ROOT
+from tests.parts import need_torch
 
 RECORD = re.compile(
     r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - Rank (\d+) - (rank_\d+(?:\.multigpu)?|\w+) - ([A-Z]+) - (.+)$"
@@ -118,3 +119,28 @@ try: setup_rank_logging(".", log_level="loud")
 except ValueError as error: print(error)
 """
     assert "debug, info" in rank_process(tmp_path, code).stdout
+
+
+def test_the_levels_of_settings(tmp_path: Path) -> None:
+    """Document 001, lines 42 and 43."""
+    chosen = 'settings=TelemetrySettings(log_level="warning", dep_log_level="error")'
+    rank_process(tmp_path, TALK.replace("sys.argv[1])", f"sys.argv[1], {chosen})"))
+    text = (tmp_path / "rank_0.log").read_text()
+    assert [level in text for level in (" - INFO - ", " - ERROR - ", "seen")] == [False, True, False]
+
+
+def test_a_process_group_that_cannot_be_made(tmp_path: Path) -> None:
+    """Document 002, line 265, and document 000, line 52."""
+    need_torch()
+    code = """
+import sys, torch
+log = setup_rank_logging(sys.argv[1])
+try: init_process_group(log, "no_such_backend", rank=0, world_size=1, store=torch.distributed.HashStore())
+except Exception: pass
+init_process_group(log, "gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+"""
+    rank_process(tmp_path, code)
+    text = (tmp_path / "rank_0.log").read_text()
+    refusal = " - ERROR - Distributed backend initialization failed"
+    assert refusal in text
+    assert "backend: gloo" in text.partition("initialization failed")[2]

@@ -45,7 +45,10 @@ def metrics() -> str:
             lines.step_line(STEP),
             {"step": 50, "total_steps": 1000, "loss": 2.125, "lr": 1.5e-4, "step_time_s": 0.4},
         ),
-        (RANK_LOG + lines.step_line(STEP), {"step": 50, "loss": 2.125, "rank": 3}),
+        (
+            RANK_LOG + lines.rank_line(STEP),
+            {"step": 50, "loss": 2.125, "rank": 3, "tokens_per_s": 5120.0, "grad_norm": 1.25, "mfu": 0.41},
+        ),
         (
             lines.step_line({"step": 7, "loss": 2.5, "steps_per_s": 0.5}),
             {"step": 7, "loss": 2.5, "step_time_s": 2.0},

@@ -189,3 +189,42 @@ def test_a_folder_that_cannot_be_made_does_not_end_the_training(tmp_path: Path) 
     )
     assert done.stdout == "done\n"
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_forked_process_does_not_end_the_session(tmp_path: Path) -> None:
+    code = """
+tracker = TelemetryTracker(settings)
+tracker.step(loss=1.0)
+if os.fork() == 0: sys.exit(3)
+os.wait()
+print(json.loads(tracker.recorder.folder.summary_json.read_text())["status"])
+"""
+    assert run(tmp_path, "import json\n" + code).stdout == "running\n"
+    assert session_of(tmp_path)[1]["status"] == "completed"
+
+
+def test_a_timeout_of_the_communication_is_a_class_of_its_own(tmp_path: Path) -> None:
+    """Document 002, line 266."""
+    code = """
+with TelemetryTracker(settings) as tracker:
+    tracker.step(loss=1.0)
+    raise RuntimeError("Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE) ran")
+"""
+    run(tmp_path, code)
+    session, summary = session_of(tmp_path)
+    assert [each["class"] for each in summary["warnings"]] == ["comm.timeout"]
+    assert "| WARNING  | MainProcess  | " in session.multigpu_log.read_text()
+
+
+def test_a_model_that_cannot_be_counted_and_a_forced_single_gpu(tmp_path: Path) -> None:
+    """Document 002, line 90."""
+    code = """
+class Odd:
+    def named_parameters(self): raise ValueError("uninitialized")
+sys.argv.append("--force-single-gpu")
+tracker = TelemetryTracker(settings); tracker.start(Odd()); tracker.step(loss=1.0)
+"""
+    assert "uninitialized" in run(tmp_path, code).stderr
+    session, summary = session_of(tmp_path)
+    assert (summary["steps"], summary["forced_single_gpu"], summary["model"]["parameters"]) == (1, True, None)
+    assert "FORCED SINGLE GPU MODE" in session.main_log.read_text()
