@@ -18,8 +18,11 @@ LOCK_S = 1.0
 """Waited at most for another cockpit, which holds the lock for milliseconds."""
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file of an existing folder; only its owner may read it.
+OWN_MODE = 0o600
+
+
+def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
+    """Replace a file of an existing folder; only its owner may read it, unless `mode` gives others rights.
 
     Raises:
         OSError: it cannot be written; what was there stays.
@@ -28,6 +31,7 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)
+            _give(number, path.parent, mode)
         os.replace(name, path)  # noqa: PTH105 - mkstemp gives a string
     except BaseException:
         with contextlib.suppress(OSError):
@@ -35,15 +39,27 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
+def _give(number: int, folder: Path, mode: int) -> None:
+    """Give the folder's group its rights to an open file of ours."""
+    if mode != OWN_MODE and os.fstat(number).st_uid == os.geteuid():
+        with contextlib.suppress(OSError):
+            os.fchown(number, -1, folder.stat().st_gid)
+        os.fchmod(number, mode)
+
+
 @contextlib.contextmanager
-def lock_beside(path: Path) -> Iterator[None]:
+def lock_beside(path: Path, mode: int = OWN_MODE) -> Iterator[None]:
     """Hold the lock beside a file; the file itself is replaced and cannot carry one.
+
+    `mode`: the rights of the lock, where others share the file.
 
     Raises:
         OSError: another process does not let go of it.
     """
-    number = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    number = os.open(path.with_suffix(".lock"), flags, OWN_MODE)
     try:
+        _give(number, path.parent, mode)
         until = time.monotonic() + LOCK_S
         while True:
             try:

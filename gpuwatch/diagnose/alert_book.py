@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gpuwatch.diagnose.alerts.deduplication import Deduplicator
 from gpuwatch.diagnose.alerts.full_mounts import Disks, disks_of, with_mounts
-from gpuwatch.diagnose.alerts.operator_marks import OperatorMarks
+from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement, OperatorMarks
 from gpuwatch.diagnose.alerts.reported import ReportedAlerts
 from gpuwatch.diagnose.alerts.stable_ids import LastingIds
 from gpuwatch.diagnose.error_outcome.answered_lines import Place
@@ -186,15 +186,27 @@ class AlertBook:
             return False
         return self._judged(fleet, now, wall)
 
-    def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
+    def acknowledge(self, id: str, by: str | None = None) -> list[Acknowledgement]:  # noqa: A002 - the word that alerts and incidents use
         """Acknowledge an alert, or all alerts of an incident, by its id. Unknown ids do nothing."""
-        self._marks.acknowledge(self._meant(id), self._wall)
+        self._mark_now()
+        return self._marks.acknowledge(self._meant(id), self._wall, by)
+
+    def unacknowledge(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
+        """Clear the acknowledgement of an alert, or of all alerts of an incident; the ids of the alerts."""
+        meant = self._meant(id)
+        self._marks.unacknowledge(meant)
+        self._mark_now()
+        return [alert.id for alert in meant]
+
+    def restore_acknowledged(self, marks: Iterable[Acknowledgement], wall: float) -> None:
+        """Replace all acknowledgements by those of all cockpits. `wall`: unix seconds."""
+        self._marks.restore_acknowledged(marks, wall)
         self._mark_now()
 
-    def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Clear the acknowledgement of an alert, or of all alerts of an incident."""
-        self._marks.unacknowledge(self._meant(id))
-        self._mark_now()
+    def take_lapsed(self) -> set[str]:
+        """Alerts that came again after they were acknowledged, since this was asked last."""
+        lapsed, self._marks.lapsed = self._marks.lapsed, set()
+        return lapsed
 
     def keep_hang_check(self, id: str, hang_check: HangCheck) -> None:  # noqa: A002 - the word that alerts and incidents use
         """Keep the answer to which ranks an incident's ranks wait for; it replaces an older one."""

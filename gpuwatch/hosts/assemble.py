@@ -61,6 +61,7 @@ class Assembly:
             logs=tuple(self._values.get("logs", ())),
             discover=self._values.get("discover", Plan.discover),
             rules=tuple(_beside(self._problems.source, path) for path in self._values.get("rules", ())),
+            state=_beside(self._problems.source, state) if (state := self._values.get("state")) else None,
             thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
             hang_query=self._values.get("hang_query", Plan.hang_query),
             model=Model(**model.values) if model and "params" in model.values else None,

@@ -258,6 +258,11 @@ DOCUMENT = Record(
             ListOf(_PACK, "a path or a list of paths", or_single=True),
             "Rule packs of your own, on this machine; a relative path is seen from the hosts file.",
         ),
+        Key(
+            "state",
+            _PACK,
+            "A file on a shared file system for acknowledgements, silences and notes of all who watch.",
+        ),
         Key("interval", Number(0.2, 60, "seconds"), "How often every node is sampled."),
         Key(
             "hang_query",

@@ -126,6 +126,9 @@ class Plan:
     """Whether agents look for the logs of jobs that ended before they came."""
     rules: tuple[str, ...] = ()
     """Rule packs of the person's own, as paths on this machine, beside the ones that gpuwatch brings."""
+    state: str | None = None
+    """The file with the acknowledgements, silences and notes of all who watch this cluster; None: the
+    person's own."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     hang_query: Literal["auto", "manual"] = "auto"
     """Whether the ranks of a job that hangs are asked by themselves, once a hang, or only on a key."""

@@ -166,9 +166,6 @@ class ReplaySession(Session):
         except (FrameError, TooManyError, ValueError, LookupError, ArithmeticError, TypeError):
             self.refused += 1  # shown in the timeline
 
-    def _keep_silences(self) -> str | None:
-        return None
-
     def probe(self, *_: object) -> Conductor:
         """Refuse it.
 

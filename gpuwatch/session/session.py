@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuwatch.clock import SYSTEM, SessionClock
 from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.silence import Silence
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.opening import Links, open_links
@@ -16,6 +17,7 @@ from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.own_folders import config_folder, state_folder
 from gpuwatch.rules.load import load_packs, own_packs
+from gpuwatch.session.cluster_state.cluster_state import ClusterState, marks_file
 from gpuwatch.session.containment import Containment
 from gpuwatch.session.hang.hang_queries import HangQueries
 from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_history
@@ -78,8 +80,10 @@ class Session(RequestSender):
         self.clock = clock
         self.packs = load_packs([*(Path(path) for path in plan.rules), *own_packs()])
         self.book = self._new_book()
-        self._silences = SilenceFile(config_folder() / "silences.json")
-        self.book.restore(self._silences.read())
+        silences = SilenceFile(config_folder() / "silences.json")
+        file = marks_file(plan) if links is None else None
+        self._state = ClusterState(file, silences.read, clock.wall)
+        self._state.restore(self.book)
         self._earlier = EarlierJobsFile(config_folder() / "failed_jobs.json")
         if not self.recorded:
             self.book.take_earlier(self._earlier.read(clock.wall()))
@@ -107,7 +111,8 @@ class Session(RequestSender):
 
     def take_trouble(self) -> str | None:
         """Why something of this session is not kept for later ones; each is told once."""
-        return None if self._memory is None else self._memory.take_trouble()
+        told = None if self._memory is None else self._memory.take_trouble()
+        return told or self._state.take_trouble()
 
     def keep_stream(self) -> StreamTee:
         """Keep the recent past of the session, from now on: before `start`, it is all of it."""
@@ -120,6 +125,7 @@ class Session(RequestSender):
         """Start every link; returns at once."""
         if self._memory is not None:
             self._memory.start()
+        self._state.start()
         self._links.start()
 
     def poll(self) -> bool:
@@ -136,6 +142,7 @@ class Session(RequestSender):
         if self._hang_queries is not None:
             self._hang_queries.update()
         self.line_queries.update()
+        self._state.update(self.book)
         if self._memory is not None:
             self._memory.update(self.book, self.fleet, self.clock.wall())
         if self.tee is not None:
@@ -157,11 +164,11 @@ class Session(RequestSender):
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
         """Acknowledge an alert, or all alerts of an incident."""
-        self.book.acknowledge(id)
+        self._state.acknowledge(self.book, id)
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
         """Take the acknowledgement back."""
-        self.book.unacknowledge(id)
+        self._state.unacknowledge(self.book, id)
 
     def silence(
         self,
@@ -172,20 +179,18 @@ class Session(RequestSender):
         rank: int | None = None,
         until: float | None = None,
     ) -> str | None:
-        """Silence such alerts, also in later sessions; why those will not know it, if so."""
-        self.book.silence(code, node, gpu, rank, until)
-        return self._keep_silences()
+        """Silence such alerts, also in other cockpits and later; why those will not know it, if so."""
+        return self._state.silence(self.book, Silence(code, node, gpu, rank, until))
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Take a silence back, also for later sessions; why those will not know it, if so."""
-        self.book.unsilence(code, node, gpu, rank)
-        return self._keep_silences()
+        """Take a silence back, also for the others; why those will not know it, if so."""
+        return self._state.unsilence(self.book, Silence(code, node, gpu, rank))
 
-    def _keep_silences(self) -> str | None:
-        self.book.restore(self._silences.write(self.book.silences, self.clock.wall()))
-        return self._silences.trouble
+    def note(self, incident: str, text: str) -> str | None:
+        """Note something about an incident, by its id; why other cockpits will not know it, if so."""
+        return self._state.note(self.book, incident, text)
 
     def retry(self, node: str | None = None) -> None:
         """Dial lost nodes now instead of after their wait: one by name, or all; returns at once."""
@@ -236,6 +241,7 @@ class Session(RequestSender):
             conductor.cancel()  # they end while the links do
         self._links.close()
         self._followed.write()
+        self._state.close()
         if self._memory is not None:
             self._memory.close()
         self._earlier.write(self.clock.wall())

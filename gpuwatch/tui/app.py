@@ -295,6 +295,21 @@ class GpuwatchApp(FaultRecovery):
     def _report_evidence(self, words: str, is_warning: bool) -> None:
         self.notify(words, severity="warning" if is_warning else "information", timeout=8)
 
+    def write_note(self, ident: str) -> None:
+        """Open the box for a note on an incident."""
+        from gpuwatch.tui.chrome.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
+
+        incident = self.view_state.snapshot.incident(ident)
+        if incident is None:
+            return
+
+        def take(text: str) -> None:
+            trouble = self.view_state.session.note(ident, text)
+            words = f"noted on incident {incident.number}" + (f", here alone: {trouble}" if trouble else "")
+            self.notify(words, severity="warning" if trouble else "information", timeout=5)
+
+        self.push_screen(NoteScreen(f"Note on incident {incident.number}", take, self.key_of))
+
     def action_save_screen(self) -> None:
         """Save what is shown as SVG and as text."""
         from gpuwatch.tui.chrome.saved_screen import save_screen  # noqa: PLC0415 - rarely needed

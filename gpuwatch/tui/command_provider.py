@@ -50,6 +50,17 @@ class PlaceProvider(Provider):
             text = clean(f"incident {each.number}: {each.headline}")
             yield PaletteEntry(text, partial(app.show_incidents, each.id), f"incident, {note}")
 
+    def _notes(self) -> Iterator[PaletteEntry]:
+        app = self._cockpit
+        incidents = app.view_state.snapshot.incidents
+        shown = getattr(self.screen, "incident", lambda: None)() or app.view_state.snapshot.leading
+        if shown is not None:
+            about = f"writes a note on incident {shown.number} for everyone who watches this cluster"
+            yield PaletteEntry("note on this incident", partial(app.write_note, shown.id), about)
+        for each in incidents:
+            text = clean(f"note on incident {each.number}: {each.headline}")
+            yield PaletteEntry(text, partial(app.write_note, each.id), "writes a note")
+
     def _jobs(self) -> Iterator[PaletteEntry]:
         app, view_state = self._cockpit, self._cockpit.view_state
         whole = view_state.frozen_fleet or view_state.session.fleet
@@ -98,7 +109,9 @@ class PlaceProvider(Provider):
     async def search(self, query: str) -> Hits:
         """The places whose names fit best: fuzzy as Textual's own commands, or all words in any order."""
         matcher, words = self.matcher(query), query.lower().split()
-        places = chain(self._incidents(), self._jobs(), self._metrics(), self._ranks(), self._nodes())
+        places = chain(
+            self._incidents(), self._notes(), self._jobs(), self._metrics(), self._ranks(), self._nodes()
+        )
         found: list[tuple[float, Sequence[int], PaletteEntry]] = []
         for place in places:
             score, offsets = matched(matcher, words, place.name)

@@ -10,8 +10,11 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from msgspec import structs
+
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.failure_classes import RulePacks
+from gpuwatch.diagnose.model.incident import IncidentNote
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.builtin import demo_plan
@@ -55,6 +58,16 @@ class StillSession:
     def start(self) -> None:
         """Count the calls."""
         self.started += 1
+
+    def note(self, ident: str, text: str) -> str | None:
+        """Keep it with the incident."""
+        note = IncidentNote(EPOCH, "alice@login-1", text)
+        self.book.version += 1
+        self.book.incidents = [
+            structs.replace(each, notes=(*each.notes, note)) if each.id == ident else each
+            for each in self.book.incidents
+        ]
+        return None
 
     def take_trouble(self) -> str | None:
         """Nothing is kept."""

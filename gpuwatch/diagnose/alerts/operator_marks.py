@@ -1,13 +1,37 @@
-"""What the operator marked: acknowledged alerts and silences."""
+"""What the operators marked: acknowledged alerts and silences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec import structs
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.silence import Silence
+
+SAME_S = 5.0
+"""Two cockpits date one alert alike within this."""
+STANDS_S, STARTED_S = 86_400.0, 120.0
+"""A value over its limit within `STARTED_S` of a cockpit's start was acknowledged within `STANDS_S`."""
+
+
+class Acknowledgement(NamedTuple):
+    """An alert that somebody looks after. Times in unix seconds."""
+
+    alert: str
+    at: float
+    by: str | None = None
+    first: float = 0.0
+    """Of the alert."""
+
+
+@dataclass
+class _Acknowledged:
+    mark: Acknowledgement
+    count: int | None
+    """Of the alert when it was acknowledged; None: another cockpit did, and it was not seen here yet."""
 
 
 class OperatorMarks:
@@ -16,17 +40,34 @@ class OperatorMarks:
     def __init__(self) -> None:
         self.silences: tuple[Silence, ...] = ()
         """Plain data, for the session to store."""
-        self._acknowledged: dict[str, tuple[int, float]] = {}
-        """Alert -> its count when it was acknowledged, and when that was (unix seconds)."""
+        self._acknowledged: dict[str, _Acknowledged] = {}
+        """By alert."""
+        self._began: float | None = None
+        """When the first ones were restored (unix seconds)."""
+        self.lapsed: set[str] = set()
+        """Alerts that came again after they were acknowledged; the session takes them out."""
 
-    def acknowledge(self, alerts: Iterable[Alert], wall: float) -> None:
+    def acknowledge(
+        self, alerts: Iterable[Alert], wall: float, by: str | None = None
+    ) -> list[Acknowledgement]:
         """Acknowledge these alerts; a value that violates its limit again afterwards is not acknowledged."""
-        self._acknowledged.update((alert.id, (alert.count, wall)) for alert in alerts)
+        made = {alert.id: (Acknowledgement(alert.id, wall, by, alert.first), alert.count) for alert in alerts}
+        self._acknowledged.update((name, _Acknowledged(*each)) for name, each in made.items())
+        return [mark for mark, _ in made.values()]
 
     def unacknowledge(self, alerts: Iterable[Alert]) -> None:
         """Clear the acknowledgement of these alerts."""
         for alert in alerts:
             self._acknowledged.pop(alert.id, None)
+
+    def restore_acknowledged(self, marks: Iterable[Acknowledgement], wall: float) -> None:
+        """Replace all acknowledgements by those of all cockpits. `wall`: unix seconds."""
+        self._began = wall if self._began is None else self._began
+        earlier, self._acknowledged = self._acknowledged, {}
+        for mark in marks:
+            known = earlier.get(mark.alert)
+            count = known.count if known is not None and known.mark.at == mark.at else None
+            self._acknowledged[mark.alert] = _Acknowledged(mark, count)
 
     def silence(self, silence: Silence) -> None:
         """Add a silence; it replaces one of the same alerts."""
@@ -50,10 +91,38 @@ class OperatorMarks:
 
     def applied(self, alert: Alert, wall: float) -> Alert:
         """The alert with its flags as of `wall` (unix seconds)."""
-        count, at = self._acknowledged.get(alert.id, (alert.count, None))
-        acknowledged = at is not None and not (alert.proof[0].kind == "value" and alert.count > count)
+        mark = self._mark_of(alert)
         silenced = any(each.covers(alert, wall) for each in self.silences)
-        if acknowledged == alert.acknowledged and silenced == alert.silenced:
+        at, by = (None, None) if mark is None else (mark.at, mark.by)
+        if (at, by, silenced) == (alert.acknowledged_at, alert.acknowledged_by, alert.silenced):
             return alert
-        at = at if acknowledged else None
-        return structs.replace(alert, acknowledged=acknowledged, acknowledged_at=at, silenced=silenced)
+        return structs.replace(
+            alert,
+            acknowledged=mark is not None,
+            acknowledged_at=at,
+            acknowledged_by=by,
+            silenced=silenced,
+        )
+
+    def _mark_of(self, alert: Alert) -> Acknowledgement | None:
+        known = self._acknowledged.get(alert.id)
+        if known is None:
+            return None
+        is_value = alert.proof[0].kind == "value"
+        if known.count is None:
+            if not self._covers(known.mark, alert, is_value=is_value):
+                return None
+            known.count = alert.count
+        if is_value and alert.count > known.count:
+            del self._acknowledged[alert.id]
+            self.lapsed.add(alert.id)
+            return None
+        return known.mark
+
+    def _covers(self, mark: Acknowledgement, alert: Alert, *, is_value: bool) -> bool:
+        """Whether what another cockpit acknowledged is this alert, and not a later one of the same id."""
+        if alert.first <= mark.at or abs(alert.first - mark.first) <= SAME_S:
+            return True
+        began = self._began or 0.0
+        stood = mark.at <= began < mark.at + STANDS_S and alert.first <= began + STARTED_S
+        return is_value and stood

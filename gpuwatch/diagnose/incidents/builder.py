@@ -82,7 +82,7 @@ def incident_of(
     code = _class(cause, stuck, alerts)
     explain, do, links = _playbook(code, cause, alerts, culprit, packs)
     first_id = min(alerts, key=lambda alert: (alert.first, alert.id)).id
-    acknowledged_at = acknowledged_since(cause, alerts)
+    taken = acknowledged_since(cause, alerts)
     return Incident(
         id=f"{job or 'nodes'}-{zlib.crc32(first_id.encode()):08x}",
         number=0,
@@ -108,8 +108,9 @@ def incident_of(
         links=links,
         last_activity=facts.did,
         over=all(alert.state != "firing" for alert in alerts),
-        acknowledged=acknowledged_at is not None,
-        acknowledged_at=acknowledged_at,
+        acknowledged=taken is not None,
+        acknowledged_at=None if taken is None else taken[0],
+        acknowledged_by=None if taken is None else taken[1],
     )
 
 
@@ -237,9 +238,13 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
     return stuck.began if stuck is not None else min(alert.first for alert in stated)
 
 
-def acknowledged_since(cause: Alert | None, alerts: Sequence[Alert]) -> float | None:
-    """When the last alert that counts was acknowledged; what follows an acknowledged cause is no news."""
+def acknowledged_since(cause: Alert | None, alerts: Sequence[Alert]) -> tuple[float, str | None] | None:
+    """When the last alert that counts was acknowledged, and by whom.
+
+    What follows an acknowledged cause is no news.
+    """
     weighed = alerts if cause is None else [cause]
     if not all(alert.acknowledged for alert in weighed):
         return None
-    return max(alert.acknowledged_at or 0.0 for alert in weighed)
+    last = max(weighed, key=lambda alert: alert.acknowledged_at or 0.0)
+    return last.acknowledged_at or 0.0, last.acknowledged_by

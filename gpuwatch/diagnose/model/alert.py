@@ -64,6 +64,8 @@ class Alert(msgspec.Struct, frozen=True):
     acknowledged: bool = False
     acknowledged_at: float | None = None
     """Unix seconds."""
+    acknowledged_by: str | None = None
+    """`alice@login-1`; None: not known."""
     silenced: bool = False
     error_s: float = 0.0
     """How far `first` may be off, because the node's clock is known no better."""

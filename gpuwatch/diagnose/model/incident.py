@@ -135,6 +135,8 @@ class Incident(msgspec.Struct, frozen=True):
     acknowledged: bool = False
     acknowledged_at: float | None = None
     """Unix seconds; of an incident without a cause when the last of its alerts was."""
+    acknowledged_by: str | None = None
+    """`alice@login-1`; None: not known."""
 
 
 def outside(alerts: Iterable[Alert], incidents: Iterable[Incident]) -> list[Alert]:

@@ -56,6 +56,7 @@ def incident_facts(incident: Incident) -> Facts:
             "checkpoint": checkpoint_facts(incident.checkpoint),
             "acknowledged": incident.acknowledged,
             "acknowledged_at": incident.acknowledged_at,
+            "acknowledged_by": named(incident.acknowledged_by),
             "history": recurrence_facts(incident.recurrence),
             "notes": [note_facts(note) for note in incident.notes],
             "evidence": [proof_facts(alert, proof) for alert, proof in evidence(incident)],

@@ -56,7 +56,6 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
         for alert in outside(book.alerts.values(), book.incidents)
         if alert.state == "firing"
         and not alert.silenced
-        and not alert.acknowledged
         and alert.proof[0].kind != "value"
         and alert.severity != "info"
         and wall - alert.last <= book.lasts_s(alert.job)

@@ -95,7 +95,8 @@ class FolderBook:
             alerts=alerts,
             cause=cause,
             acknowledged=taken is not None,
-            acknowledged_at=taken,
+            acknowledged_at=None if taken is None else taken[0],
+            acknowledged_by=None if taken is None else taken[1],
             hang_check=self._checks.get(incident.id, incident.hang_check),
         )
 

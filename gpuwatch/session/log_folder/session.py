@@ -193,6 +193,10 @@ class FolderSession:
 
     # ---- what the person marks
 
+    def note(self, _incident: str, _text: str) -> str | None:
+        """Nothing is kept of a folder."""
+        return "notes about the logs of a folder are not kept"
+
     def acknowledge(self, ident: str) -> None:
         """Acknowledge an alert, or all alerts of an incident."""
         self.book.acknowledge(ident)

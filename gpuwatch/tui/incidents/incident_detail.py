@@ -72,7 +72,7 @@ class IncidentHead(ItemPage):
         rows = hanging(head, incident.headline, width, style)
         age = age_text(max(0.0, self.view_state.wall() - incident.first))
         facts = (
-            standing_of(incident),
+            standing_of(incident, named=True),
             f"{clock(incident.first, self.view_state.wall())}, {age} ago",
             f"job {incident.job}" if incident.job else "",
             "" if incident.code == UNKNOWN else incident.code,

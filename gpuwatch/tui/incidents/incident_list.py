@@ -20,11 +20,15 @@ MAX_NAMED_PLACES = 5
 """Nodes and files that are named before the rest is counted."""
 
 
-def standing_of(incident: Incident) -> str:
-    """`resolved`, `acknowledged 08:33`, or nothing for one that wants to be looked at."""
+def standing_of(incident: Incident, *, named: bool = False) -> str:
+    """`resolved`, `acknowledged 08:33`, or nothing for one that wants to be looked at.
+
+    `named`: with who acknowledged it.
+    """
     if incident.over:
         return "resolved"
-    return acknowledged_text(incident.acknowledged_at) if incident.acknowledged else ""
+    by = incident.acknowledged_by if named else None
+    return acknowledged_text(incident.acknowledged_at, by) if incident.acknowledged else ""
 
 
 class IncidentList(ItemPage):

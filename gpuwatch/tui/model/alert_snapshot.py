@@ -148,9 +148,10 @@ def standing(alert: Alert) -> Standing:
     return "acknowledged" if alert.acknowledged else "firing"
 
 
-def acknowledged_text(at: float | None) -> str:
-    """`acknowledged 08:33`, on the clock of this machine."""
-    return "acknowledged" if not at else f"acknowledged {time.strftime('%H:%M', time.localtime(at))}"
+def acknowledged_text(at: float | None, by: str | None = None) -> str:
+    """`acknowledged 08:33 by alice@login-1`, on the clock of this machine."""
+    when = "" if not at else f" {time.strftime('%H:%M', time.localtime(at))}"
+    return f"acknowledged{when}{f' by {by}' if by else ''}"
 
 
 def severity_shown(incident: Incident) -> Severity:

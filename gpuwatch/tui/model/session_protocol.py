@@ -119,6 +119,10 @@ class SessionProtocol(LineRequests, Searcher, Protocol):
         """Nobody does, after all."""
         ...
 
+    def note(self, incident: str, text: str, /) -> str | None:
+        """Note something about an incident; why other cockpits will not know it, if so."""
+        ...
+
     def silence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:

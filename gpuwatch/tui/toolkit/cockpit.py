@@ -92,6 +92,10 @@ class Cockpit(Protocol):
         """Open the incidents, with the cursor on one."""
         ...
 
+    def write_note(self, ident: str) -> None:
+        """Open the box for a note on an incident."""
+        ...
+
     def show_alert(self, alert: Alert, incident: Incident | None = None) -> None:
         """Open the log line, the GPU or the node of an alert."""
         ...

@@ -1,0 +1,1 @@
+"""What the people who watch a cluster share: acknowledgements, silences and notes, with who and when."""

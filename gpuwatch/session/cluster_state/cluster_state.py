@@ -1,0 +1,228 @@
+"""Keeps the marks of a cluster for all of its cockpits: written at once, read when another has written."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.own_folders import state_folder
+from gpuwatch.plain import plain
+from gpuwatch.session.cluster_state import marks as change
+from gpuwatch.session.cluster_state.marks import (
+    MAX_NOTE_CHARS,
+    ClusterMarks,
+    KeptAcknowledgement,
+    KeptNote,
+    KeptSilence,
+)
+from gpuwatch.session.cluster_state.marks_file import Change, MarksError, MarksFile, Stamp, file_name
+
+LOOK_EVERY_S = 1.0
+"""A second cockpit shows a change within two of these."""
+ANSWER_S = 2.0
+"""A file system that does not answer is waited for so long, once a key."""
+Result = TypeVar("Result")
+
+
+def marks_file(plan: Plan) -> MarksFile | None:
+    """Where the marks of a plan are kept; None: nowhere, as of the demo."""
+    if any(spec.link not in ("ssh", "command", "local") for spec in plan.nodes):
+        return None
+    if plan.state is not None:
+        return MarksFile(Path(plan.state), shared=True)
+    return MarksFile(state_folder() / "clusters" / file_name(plan.source))
+
+
+def person() -> str:
+    """`alice@login-1`."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.geteuid())
+    return plain(f"{name}@{socket.gethostname().partition('.')[0]}")[:200]
+
+
+class ClusterState:
+    """Call `restore` with the first book, `start` with the links, `update` after every poll, and `close`."""
+
+    def __init__(
+        self, file: MarksFile | None, earlier: Callable[[], Iterable[Silence]], wall: Callable[[], float]
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            file: None: the marks hold for this session alone.
+            earlier: The silences of before there was such a file.
+            wall: Unix seconds.
+        """
+        self.marks = ClusterMarks()
+        self._file, self._earlier, self._wall = file, earlier, wall
+        self._by = person()
+        self._stamp: Stamp | None = None
+        self._new: ClusterMarks | None = None
+        self._unwritten: list[Change] = []
+        self._trouble: str | None = None
+        self._was_told: set[str] = set()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def restore(self, book: AlertBook) -> None:
+        """Read the file and give the book what it holds."""
+        found = None if self._file is None else self._bounded(self._file.read)
+        if found is not None:
+            self.marks, self._stamp = found
+        if self._stamp is None:
+            kept = [KeptSilence(*_place(each), until=each.until) for each in self._earlier()]
+            self.marks = ClusterMarks(silences=tuple(kept))
+        self._show(book)
+
+    def start(self) -> None:
+        """Look for changes of other cockpits from now on."""
+        if self._file is not None and self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="cluster state", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+
+    def take_trouble(self) -> str | None:
+        """Why the file cannot be read or written; each reason is told once."""
+        with self._changed:
+            trouble, self._trouble = self._trouble, None
+        if trouble is None or trouble in self._was_told:
+            return None
+        self._was_told.add(trouble)
+        return trouble
+
+    def update(self, book: AlertBook) -> None:
+        """Show what other cockpits have changed, and take out what came again after it was acknowledged."""
+        with self._changed:
+            new, self._new = self._new, None
+        if new is not None:
+            for each in self._unwritten:
+                new = each(new)
+            if new != self.marks:
+                self.marks = new
+                self._show(book)
+        lapsed = book.take_lapsed()
+        if lapsed:
+            self._change(lambda marks: change.unacknowledge(marks, lapsed))
+
+    def acknowledge(self, book: AlertBook, ident: str) -> None:
+        """Acknowledge an alert, or all alerts of an incident."""
+        made = book.acknowledge(ident, self._by)
+        kept = [KeptAcknowledgement(each.alert, each.at, self._by, each.first) for each in made]
+        self._change(lambda marks: change.acknowledge(marks, kept))
+
+    def unacknowledge(self, book: AlertBook, ident: str) -> None:
+        """Take the acknowledgement back."""
+        gone = book.unacknowledge(ident)
+        self._change(lambda marks: change.unacknowledge(marks, gone))
+
+    def silence(self, book: AlertBook, silence: Silence) -> str | None:
+        """Silence such alerts; why other cockpits and later sessions will not know it, if so."""
+        kept = KeptSilence(*_place(silence), until=silence.until, at=self._wall(), by=self._by)
+        return self._changed_silences(book, lambda marks: change.silence(marks, kept))
+
+    def unsilence(self, book: AlertBook, silence: Silence) -> str | None:
+        """Take a silence back; why the others will not know it, if so."""
+        return self._changed_silences(book, lambda marks: change.unsilence(marks, silence))
+
+    def note(self, book: AlertBook, ident: str, text: str) -> str | None:
+        """Note something about an incident; why the others will not know it, if so."""
+        incident = next((each for each in book.incidents if each.id == ident), None)
+        cause = "" if incident is None or incident.cause is None else incident.cause.id
+        note = KeptNote(ident, plain(text)[:MAX_NOTE_CHARS], self._wall(), self._by, cause)
+        trouble = self._change(lambda marks: change.with_note(marks, note))
+        book.keep_notes(self.marks.notes_by_id())
+        return trouble
+
+    def _changed_silences(self, book: AlertBook, how: Change) -> str | None:
+        trouble = self._change(how)
+        book.restore(each.silence for each in self.marks.silences)
+        return trouble
+
+    def _show(self, book: AlertBook) -> None:
+        book.restore(each.silence for each in self.marks.silences)
+        book.restore_acknowledged(self.marks.acknowledgements, self._wall())
+        book.keep_notes(self.marks.notes_by_id())
+
+    def _change(self, how: Change) -> str | None:
+        """Bring a change into the file; without it the change holds here. Why it is not in the file."""
+        self.marks = how(self.marks)
+        file = self._file
+        if file is None:
+            return None
+        first, waiting = self._stamp is None, [*self._unwritten, how]
+        here = self.marks
+
+        def whole(marks: ClusterMarks) -> ClusterMarks:
+            if first and marks == ClusterMarks():
+                return here  # with the silences of before there was a file
+            for each in waiting:
+                marks = each(marks)
+            return marks
+
+        written = self._bounded(lambda: file.change(whole, self._wall()))
+        if written is None:
+            self._unwritten = waiting
+            return self._trouble or "see above"
+        self._unwritten = []
+        self.marks, self._stamp = written
+        return None
+
+    def _bounded(self, work: Callable[[], Result]) -> Result | None:
+        """The result, unless it cannot be had or does not come in time: then there is trouble to tell."""
+        done: list[Result] = []
+        failed: list[str] = []
+
+        def run() -> None:
+            try:
+                done.append(work())
+            except MarksError as error:
+                failed.append(str(error))
+
+        thread = threading.Thread(target=run, name="cluster state file", daemon=True)
+        thread.start()
+        thread.join(ANSWER_S)
+        if not done:
+            path = "" if self._file is None else f"{self._file.path}"
+            self._tell(failed[0] if failed else f"{path} does not answer: its file system may hang")
+        return done[0] if done else None
+
+    def _tell(self, trouble: str) -> None:
+        with self._changed:
+            self._trouble = trouble
+
+    def _watch(self) -> None:
+        file = self._file
+        while file is not None and not self._closing:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing, LOOK_EVERY_S)
+            if self._closing:
+                return
+            try:
+                if file.stamp() != self._stamp:
+                    marks, stamp = file.read()
+                    with self._changed:
+                        self._new, self._stamp = marks, stamp
+            except MarksError as error:
+                self._tell(str(error))
+            except OSError as error:
+                self._tell(f"{file.path} cannot be read: {error.strerror or error}")
+
+
+def _place(silence: Silence) -> tuple[str, str | None, int | None, int | None]:
+    return silence.code, silence.node, silence.gpu, silence.rank

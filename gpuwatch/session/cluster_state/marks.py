@@ -1,0 +1,128 @@
+"""Acknowledgements, silences and notes as the file of a cluster holds them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, structs
+
+from gpuwatch.diagnose.alerts.operator_marks import Acknowledgement
+from gpuwatch.diagnose.model.incident import IncidentNote
+from gpuwatch.diagnose.model.silence import Silence
+from gpuwatch.wire.limits import GpuIndex, Moment, Name, Rank
+
+VERSION = 1
+MAX_NOTE_CHARS = 2000
+MAX_MARKS = 5000
+"""Of each kind; the oldest go first."""
+KEPT_ACKNOWLEDGED_S, KEPT_NOTES_S = 14 * 86_400.0, 180 * 86_400.0
+NoteText = Annotated[str, Meta(max_length=MAX_NOTE_CHARS)]
+Who = Annotated[str, Meta(max_length=200)]
+AlertId = Annotated[str, Meta(max_length=20_000)]
+
+
+class KeptAcknowledgement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An alert that somebody looks after. Times in unix seconds."""
+
+    alert: AlertId
+    at: Moment
+    by: Who = ""
+    first: Moment = 0.0
+    """Of the alert."""
+
+
+class KeptSilence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A silence, and whose."""
+
+    code: Name
+    node: Name | None = None
+    gpu: GpuIndex | None = None
+    rank: Rank | None = None
+    until: Moment | None = None
+    at: Moment = 0.0
+    by: Who = ""
+
+    @property
+    def silence(self) -> Silence:
+        """As the alerts are judged by it."""
+        return Silence(self.code, self.node, self.gpu, self.rank, self.until)
+
+
+class KeptNote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A note about an incident, which another cockpit may know by its cause alone."""
+
+    incident: AlertId
+    text: NoteText
+    at: Moment
+    by: Who = ""
+    cause: AlertId = ""
+
+
+class ClusterMarks(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All of them, each kind in the order of its making."""
+
+    version: int = VERSION
+    acknowledged: tuple[KeptAcknowledgement, ...] = ()
+    silences: tuple[KeptSilence, ...] = ()
+    notes: tuple[KeptNote, ...] = ()
+
+    @property
+    def acknowledgements(self) -> list[Acknowledgement]:
+        """As the book takes them."""
+        return [
+            Acknowledgement(each.alert, each.at, each.by or None, each.first) for each in self.acknowledged
+        ]
+
+    def notes_by_id(self) -> dict[str, tuple[IncidentNote, ...]]:
+        """By the ids of incidents and of causes."""
+        found: dict[str, list[IncidentNote]] = {}
+        for each in self.notes:
+            note = IncidentNote(each.at, each.by, each.text)
+            for name in {each.incident, each.cause} - {""}:
+                found.setdefault(name, []).append(note)
+        return {name: tuple(notes) for name, notes in found.items()}
+
+
+def acknowledge(marks: ClusterMarks, new: Iterable[KeptAcknowledgement]) -> ClusterMarks:
+    """With these, which replace those of the same alerts."""
+    added = {each.alert: each for each in new}
+    kept = [each for each in marks.acknowledged if each.alert not in added]
+    return structs.replace(marks, acknowledged=(*kept, *added.values()))
+
+
+def unacknowledge(marks: ClusterMarks, alerts: Iterable[str]) -> ClusterMarks:
+    """Without those of these alerts."""
+    gone = set(alerts)
+    return structs.replace(
+        marks, acknowledged=tuple(each for each in marks.acknowledged if each.alert not in gone)
+    )
+
+
+def silence(marks: ClusterMarks, new: KeptSilence) -> ClusterMarks:
+    """With this one, which replaces that of the same alerts."""
+    kept = unsilence(marks, new.silence).silences
+    return structs.replace(marks, silences=(*kept, new))
+
+
+def unsilence(marks: ClusterMarks, gone: Silence) -> ClusterMarks:
+    """Without the one of the same alerts, whenever it ends."""
+    place = (gone.code, gone.node, gone.gpu, gone.rank)
+    kept = (each for each in marks.silences if (each.code, each.node, each.gpu, each.rank) != place)
+    return structs.replace(marks, silences=tuple(kept))
+
+
+def with_note(marks: ClusterMarks, note: KeptNote) -> ClusterMarks:
+    """With one more note."""
+    return structs.replace(marks, notes=(*marks.notes, note))
+
+
+def lasting(marks: ClusterMarks, wall: float) -> ClusterMarks:
+    """Without what has ended or is old. `wall`: unix seconds."""
+    return ClusterMarks(
+        marks.version,
+        tuple(one for one in marks.acknowledged if one.at > wall - KEPT_ACKNOWLEDGED_S)[-MAX_MARKS:],
+        tuple(one for one in marks.silences if one.until is None or one.until > wall)[-MAX_MARKS:],
+        tuple(one for one in marks.notes if one.at > wall - KEPT_NOTES_S)[-MAX_MARKS:],
+    )

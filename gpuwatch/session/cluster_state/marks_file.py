@@ -1,0 +1,135 @@
+"""The file of a cluster's marks: of one person in the state folder, or of a group on a shared file system."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from gpuwatch.own_folders import make_own
+from gpuwatch.session.cluster_state.marks import VERSION, ClusterMarks, lasting
+from gpuwatch.whole_file import lock_beside, write_whole
+from gpuwatch.wire.codec import decode_strictly
+
+MAX_FILE_BYTES = 32 << 20
+Change: TypeAlias = Callable[[ClusterMarks], ClusterMarks]
+Stamp: TypeAlias = tuple[int, int, int]
+"""Of the file's content: it is replaced whole, never changed."""
+_decoder = msgspec.json.Decoder(ClusterMarks)
+
+
+class MarksError(Exception):
+    """The file cannot be read or written; one sentence with the remedy."""
+
+
+class DamagedMarksError(ValueError):
+    """The file holds no marks."""
+
+
+def file_name(source: str) -> str:
+    """The name of a cluster's file in the state folder, by what is watched (a path, a range of nodes)."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source).name)[:60].strip("-.") or "nodes"
+    whole = str(Path(source).absolute()) if Path(source).exists() else source
+    return f"{stem}-{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.json"
+
+
+class MarksFile:
+    """Read it whole, change it under a lock."""
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        """`shared`: other users of the folder's group may write it; else it is the person's own."""
+        self.path = path
+        self.shared = shared
+
+    def stamp(self) -> Stamp | None:
+        """Changes whenever the content does; None: there is no file.
+
+        Raises:
+            OSError: it cannot be looked at.
+        """
+        try:
+            number = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        try:
+            found = os.fstat(number)  # of an open file: NFS asks the server
+            return found.st_ino, found.st_mtime_ns, found.st_size
+        finally:
+            os.close(number)
+
+    def read(self) -> tuple[ClusterMarks, Stamp | None]:
+        """What it holds now; nothing where there is no file.
+
+        Raises:
+            MarksError: it cannot be read, is damaged, or a newer version has written it.
+        """
+        try:
+            data, stamp = self._bytes()
+            marks = decode_strictly(data, _decoder, DamagedMarksError)
+        except FileNotFoundError:
+            return ClusterMarks(), None
+        except OSError as error:
+            raise MarksError(f"{self.path} cannot be read: {error.strerror or error}") from error
+        except DamagedMarksError as error:
+            raise MarksError(f"{self.path} holds no acknowledgements ({error}); move it away") from error
+        if marks.version > VERSION:
+            raise MarksError(f"{self.path} was written by a newer gpuwatch; use that, or another path")
+        return marks, stamp
+
+    def change(self, change: Change, wall: float) -> tuple[ClusterMarks, Stamp | None]:
+        """Bring a change into the file, beside those that others have made; what it holds then.
+
+        Raises:
+            MarksError: it cannot be read or written; it is left as it was.
+        """
+        folder = self.path.parent
+        try:
+            if not self.shared:
+                make_own(folder)
+            mode = self._mode(folder)
+            with lock_beside(self.path, mode):
+                marks = lasting(change(self.read()[0]), wall)
+                data = msgspec.json.format(msgspec.json.encode(marks), indent=2) + b"\n"
+                write_whole(self.path, data, mode)
+                return marks, self.stamp()
+        except OSError as error:
+            raise MarksError(f"{self.path} cannot be written: {error.strerror or error}") from error
+
+    def _mode(self, folder: Path) -> int:
+        """The rights of the file: the group's, too, where the group may write the folder.
+
+        Raises:
+            PermissionError: everybody may write the folder.
+        """
+        if not self.shared:
+            return 0o600
+        found = folder.stat()
+        if found.st_mode & stat.S_IWOTH:
+            raise PermissionError(errno.EPERM, f"everybody may write {folder} (chmod o-w)")
+        return 0o660 if found.st_mode & stat.S_IWGRP else 0o600
+
+    def _bytes(self) -> tuple[bytes, Stamp]:
+        number = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(number, "rb") as file:  # noqa: PTH123 - a descriptor
+            found = os.fstat(number)
+            why = self._refusal(found)
+            if why is not None:
+                raise PermissionError(errno.EPERM, why)
+            return file.read(MAX_FILE_BYTES), (found.st_ino, found.st_mtime_ns, found.st_size)
+
+    def _refusal(self, found: os.stat_result) -> str | None:
+        foreign = found.st_uid not in (0, os.geteuid())
+        if not stat.S_ISREG(found.st_mode):
+            return "not a regular file"
+        if not self.shared and (foreign or found.st_mode & stat.S_IWGRP):
+            return "another user may have written it"
+        if found.st_mode & stat.S_IWOTH:
+            return "everybody may write it (chmod o-w)"
+        return f"larger than {MAX_FILE_BYTES >> 20} MB" if found.st_size > MAX_FILE_BYTES else None
