@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
+TYPED = ("gpuwatch ", "export ", "nvidia-smi ", "torch.cuda.")
+"""Beginnings of what is typed or copied as it stands; other code shows a setting in its surroundings."""
 DATA = Path(__file__).parent / "data"
 TOPIC_FILES = ("failures.yaml", "slowness.yaml", "practice.yaml")
 METRIC_FILE = "metrics.yaml"
@@ -85,8 +87,8 @@ def metric_meanings() -> dict[str, dict[str, MetricMeaning]]:
 
 
 def steps_of(ident: str) -> tuple[str, ...]:
-    """What a topic advises, one line each; commands of gpuwatch are added to their step."""
+    """What a topic advises, one line each; what is to be typed is added to its step."""
     return tuple(
-        each.do if not each.code.startswith("gpuwatch ") else f"{each.do.rstrip('.')}: {each.code}"
+        each.do if not each.code.startswith(TYPED) else f"{each.do.rstrip('.')}: {each.code}"
         for each in topic(ident).solutions
     )

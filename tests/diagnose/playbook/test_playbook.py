@@ -126,3 +126,4 @@ def test_every_rule_is_explained_with_its_own_words(known: list[Explanation]) ->
 def test_the_flags_of_traces_take_their_steps_from_the_playbook() -> None:
     assert len(steps_of("communication-overhead")) == len(topic("communication-overhead").solutions)
     assert any("gpuwatch probe SOURCE" in step for step in steps_of("communication-overhead"))
+    assert any("expandable_segments:True" in step for step in steps_of("fragmentation"))
