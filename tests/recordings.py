@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.demo.links import EPOCH
 from gpuwatch.link.opening import Links
+from gpuwatch.link.recording.tee import IncidentMark
 from gpuwatch.link.recording.writer import RecordingWriter
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.report.once.active import standing
@@ -52,26 +54,41 @@ def demo_story(seconds: float) -> list[Arrival]:
     return list(told_until(seconds, BEGAN + seconds))
 
 
+class NoBook:
+    """Alerts and incidents of a stream that nobody judges."""
+
+    def change(self) -> None:
+        return None
+
+    def whole(self) -> bytes:
+        return b"{}"
+
+    def new_incidents(self, at: int) -> list[IncidentMark]:
+        del at
+        return []
+
+
 @dataclass(frozen=True)
 class RecordedDemo:
-    """A minute of the demo, and its session afterwards."""
+    """A minute of the demo."""
 
     path: Path
-    session: PlayedSession
     incidents: Mapping[float, str]
     """Second -> the incidents as JSON, while it was recorded."""
 
 
 @cache
 def recorded_demo() -> RecordedDemo:
-    """Made once a process; nobody writes to it."""
-    seen: dict[float, str] = {}
-
-    def watch(session: PlayedSession) -> None:
-        seen[session.now - BEGAN] = incidents(session)
-
-    path = Path(tempfile.mkdtemp(dir=os.environ["XDG_CACHE_HOME"])) / "demo.gpw"
-    return RecordedDemo(path, record_demo(path, 60, watch), seen)
+    """Made once a run, by the first test process that asks; nobody writes to it."""
+    folder = Path(os.environ["XDG_CACHE_HOME"])  # tests/conftest.py makes it for this run
+    path, kept = folder / "demo.gpw", folder / "demo.json"
+    with (folder / "demo.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            seen: dict[float, str] = {}
+            record_demo(path, 60, lambda session: seen.update({session.now - BEGAN: incidents(session)}))
+            kept.write_text(json.dumps(list(seen.items())))
+    return RecordedDemo(path, dict(json.loads(kept.read_text())))
 
 
 def incidents(session: Session) -> str:

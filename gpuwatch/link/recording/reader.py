@@ -24,6 +24,8 @@ from gpuwatch.link.recording.tee import (
     RecordBlock,
     RequestItem,
 )
+from gpuwatch.plain import plain
+from gpuwatch.wire.codec import decode_strictly
 
 MAX_BLOCK_BYTES = 256 << 20
 """A block that claims to inflate to more is damaged."""
@@ -43,6 +45,9 @@ class ReadBlock:
     data: bytes
 
 
+_plan_decoder: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan)
+
+
 class Recording:
     """An open recording. It may still be written; `last` is asked for anew each time."""
 
@@ -60,12 +65,11 @@ class Recording:
         """Blocks that could not be read."""
         try:
             self.facts = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
-            self.nodes: dict[int, str] = dict(
-                self._file.execute("SELECT id, name FROM node ORDER BY id").fetchall()
-            )
+            nodes = self._file.execute("SELECT id, name FROM node ORDER BY id").fetchall()
+            self.nodes = {int(number): plain(str(name)) for number, name in nodes}
             self.plan = self._plan()
-        except (sqlite3.Error, msgspec.DecodeError) as error:
-            raise RecordingError(f"{path}: damaged: {error}") from error
+        except (sqlite3.Error, ValueError) as error:
+            raise RecordingError(f"{path}: damaged: {plain(str(error))}") from error
         extent = self.extent()
         if extent is None:
             raise RecordingError(f"{path}: nothing is recorded in it yet")
@@ -73,7 +77,7 @@ class Recording:
         """The first moment (microseconds of recorded time)."""
 
     def _plan(self) -> Plan:
-        plan = msgspec.json.decode(self.facts.get("plan", "{}"), type=Plan)
+        plan = decode_strictly(str(self.facts.get("plan", "{}")).encode(), _plan_decoder, ValueError)
         known = {spec.name for spec in plan.nodes}
         if missing := set(self.nodes.values()) - known:
             raise RecordingError(f"{self.path}: damaged: its plan lacks the node {min(missing)}")
@@ -154,7 +158,10 @@ class Recording:
     def incidents(self) -> list[IncidentMark]:
         """All incidents that were seen, in the order in which they were."""
         rows = self._all("SELECT id, number, at, first, severity, headline FROM incident ORDER BY at, number")
-        return [IncidentMark(*row) for row in rows]
+        return [
+            IncidentMark(plain(str(name)), number, at, first, plain(str(severity)), plain(str(headline)))
+            for name, number, at, first, severity, headline in rows
+        ]
 
     def gaps(self) -> list[tuple[int, int, str]]:
         """First and last moment of what could not be written in time, and why."""
@@ -197,11 +204,13 @@ class Recording:
     def inflated(self, data: bytes) -> bytes:
         """The bytes that were compressed; none of what is damaged."""
         try:
-            number = zstandard.get_frame_parameters(data).dict_id
-            return self._inflater(number).decompress(data, max_output_size=MAX_BLOCK_BYTES)
+            frame = zstandard.get_frame_parameters(data)
+            if 0 <= frame.content_size <= MAX_BLOCK_BYTES:
+                return self._inflater(frame.dict_id).decompress(data)
         except (zstandard.ZstdError, LookupError):
-            self.damaged += 1
-            return b""
+            pass  # counted below
+        self.damaged += 1
+        return b""
 
     def _inflater(self, dictionary: int) -> zstandard.ZstdDecompressor:
         if dictionary not in self._inflate:

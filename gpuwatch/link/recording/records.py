@@ -9,7 +9,8 @@ from typing import TypeAlias
 import msgspec
 
 from gpuwatch.link.stream.inbox import ClockReading, Content, LinkStatus, Refused
-from gpuwatch.wire import AnyFrame, FrameError, decode
+from gpuwatch.wire import MAX_LINE_BYTES, AnyFrame, FrameError, decode
+from gpuwatch.wire.codec import decode_strictly
 
 SESSION = 0
 """The node number of records that are about the whole session."""
@@ -71,11 +72,11 @@ def content(one: StreamRecord) -> Content:
     Raises:
         FrameError: the record is damaged, or of a kind that this gpuwatch does not know.
     """
+    if len(one.body) > MAX_LINE_BYTES:
+        raise FrameError(f"a record of {len(one.body)} bytes")
     decoder = _decoders.get(one.kind)
     if decoder is None:
         frame: AnyFrame = decode(one.body)
         return frame
-    try:
-        return decoder.decode(one.body)
-    except msgspec.DecodeError as error:
-        raise FrameError(str(error)) from error
+    state: LinkStatus | ClockReading | Refused = decode_strictly(one.body, decoder, FrameError)
+    return state

@@ -25,7 +25,7 @@ KEY_EVERY_S = 20.0
 """Between two key frames."""
 KEY_SHARE = 0.1
 """Of what is written a key frame may be so much: a large one waits for longer."""
-SMALL_BYTES, SMALL_LEVEL, LARGE_LEVEL = 1 << 20, 7, 1
+SMALL_BYTES, SMALL_LEVEL, LARGE_LEVEL = 1 << 20, 9, 1
 """Zstandard's level for blocks up to so many bytes, and for larger ones, as of many nodes."""
 RING_BYTES, RING_S = 32 << 20, 900.0
 """The ring keeps so much of the past of a running session."""

@@ -222,7 +222,8 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
                 )
             case IncidentMark():
                 write(
-                    "INSERT OR REPLACE INTO incident VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO incident VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                    " severity = excluded.severity, headline = excluded.headline",
                     (item.id, item.number, item.at, item.first, item.severity, item.headline),
                 )
 

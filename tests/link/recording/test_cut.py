@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.clock import SessionClock
+from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.link.recording.cut import cut_recording, cut_ring
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.schema import RecordingError
+from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.session.replay_session import ReplaySession
-from tests.recordings import PlayedSession, recorded_demo
-
-
-@pytest.fixture(scope="module")
-def whole() -> tuple[Path, PlayedSession]:
-    return recorded_demo().path, recorded_demo().session
+from tests.link.demo.story import told_until
+from tests.recordings import NoBook, recorded_demo
 
 
 def seen_at(path: Path, at: float) -> tuple[list[str], list[int | None]]:
@@ -26,30 +25,35 @@ def seen_at(path: Path, at: float) -> tuple[list[str], list[int | None]]:
         return [incident.headline for incident in replay.book.incidents], ranks
 
 
-@pytest.mark.parametrize("of", ["recording", "ring"])
-def test_the_minute_around_an_incident_shows_what_the_whole_recording_shows(
-    whole: tuple[Path, PlayedSession], tmp_path: Path, of: str
-) -> None:
-    path, session = whole
+def test_the_minute_around_an_incident_shows_what_the_whole_recording_shows(tmp_path: Path) -> None:
+    path, cut = recorded_demo().path, tmp_path / "cut.gpw"
     with closing(Recording(path)) as recording:
-        middle = recording.incidents()[0].at / 1e6 - 3
-        if of == "recording":
-            cut_recording(recording, middle, middle + 12, tmp_path / "cut.gpw")
-        else:
-            assert session.tee is not None
-            cut_ring(session.tee, session.plan, middle, middle + 12, tmp_path / "cut.gpw")
-    assert seen_at(tmp_path / "cut.gpw", middle + 10) == seen_at(path, middle + 10)
-    assert seen_at(path, middle + 10)[0]
-    assert (tmp_path / "cut.gpw").stat().st_size < path.stat().st_size
-    assert (tmp_path / "cut.gpw").stat().st_mode & 0o777 == 0o600
+        first = recording.incidents()[0].at / 1e6 - 3
+        cut_recording(recording, first, first + 12, cut)
+    assert seen_at(cut, first + 10) == seen_at(path, first + 10)
+    assert seen_at(cut, first + 10)[0]
+    assert cut.stat().st_size < path.stat().st_size
+    assert cut.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["cut.gpw"]
 
 
-def test_nothing_is_left_of_a_cut_outside_of_the_recording(
-    whole: tuple[Path, PlayedSession], tmp_path: Path
-) -> None:
+def test_the_ring_of_a_session_is_cut_the_same_way(tmp_path: Path) -> None:
+    now = 0.0
+    tee = StreamTee(["gpu-001"], NoBook(), SessionClock(lambda: now, lambda: now))
+    for arrival in told_until(50.0, 50.0):
+        if arrival.node == "gpu-001":
+            now = arrival.at
+            tee.take([arrival], now)
+    cut_ring(tee, demo_plan(), 30.0, 45.0, tmp_path / "cut.gpw")
+    assert seen_at(tmp_path / "cut.gpw", 44.0)[1].count(None) == 0
+    with closing(Recording(tmp_path / "cut.gpw")) as recording:
+        assert 10 < recording.first / 1e6 <= 30
+        assert 44 < recording.last / 1e6 < 47
+
+
+def test_nothing_is_left_of_a_cut_outside_of_the_recording(tmp_path: Path) -> None:
     with (
-        closing(Recording(whole[0])) as recording,
+        closing(Recording(recorded_demo().path)) as recording,
         pytest.raises(RecordingError, match="nothing was"),
     ):
         cut_recording(recording, 10.0, 20.0, tmp_path / "cut.gpw")

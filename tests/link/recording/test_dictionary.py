@@ -9,21 +9,10 @@ from gpuwatch.clock import SessionClock
 from gpuwatch.hosts.builtin import demo_plan
 from gpuwatch.link.recording.cut import cut_ring
 from gpuwatch.link.recording.reader import Recording
-from gpuwatch.link.recording.tee import IncidentMark, StreamTee
+from gpuwatch.link.recording.tee import StreamTee
 from gpuwatch.link.recording.writer import RecordingWriter
 from tests.link.demo.story import told_until
-
-
-class NoBook:
-    def change(self) -> None:
-        return None
-
-    def whole(self) -> bytes:
-        return b"{}"
-
-    def new_incidents(self, at: int) -> list[IncidentMark]:
-        del at
-        return []
+from tests.recordings import NoBook
 
 
 def test_a_dictionary_more_than_halves_the_seconds_of_one_node(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import StreamRecord, records_of
 from gpuwatch.link.recording.retention import Retention, used_bytes
 from gpuwatch.link.recording.schema import SCHEMA_VERSION, RecordingError
-from gpuwatch.link.recording.tee import MICRO, KeyFrame, RecordBlock
+from gpuwatch.link.recording.tee import MICRO, IncidentMark, KeyFrame, RecordBlock
 from gpuwatch.link.recording.writer import RecordingWriter
 
 PLAN = Plan(nodes=(NodeSpec("n1"),), source="n1")
@@ -140,6 +140,15 @@ def test_the_file_of_a_dead_recorder_is_taken_over(tmp_path: Path, why: str) -> 
     with writing(path) as second:
         second.put(block(2))
     assert moments(path) == [1, 2]
+
+
+def test_an_incident_keeps_the_moment_at_which_it_was_first_seen(tmp_path: Path) -> None:
+    with writing(tmp_path / "a.gpw") as writer:
+        writer.put(block(1))
+        for second, headline in ((1, "rank 3"), (9, "rank 3; 7 ranks then timed out")):
+            writer.put(IncidentMark("i", 1, second * MICRO, 0.5, "critical", headline))
+    with closing(Recording(tmp_path / "a.gpw")) as recording:
+        assert [(mark.at, mark.headline) for mark in recording.incidents()] == [(MICRO, headline)]
 
 
 def test_other_nodes_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""A stranger's recording: nothing in it steers the terminal, fills the memory or ends the replay."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+
+from gpuwatch.link.recording.reader import MAX_BLOCK_BYTES, Recording
+from gpuwatch.link.recording.schema import RecordingError
+from gpuwatch.session.replay_session import ReplaySession
+from tests.recordings import recorded_demo
+
+ESCAPE = "\x1b]0;owned\x07"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return Path(shutil.copy(recorded_demo().path, tmp_path / "a.gpw"))
+
+
+def changed(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Every block and key frame with other bytes inside."""
+    inflate, deflate = zstandard.ZstdDecompressor(), zstandard.ZstdCompressor()
+    with closing(sqlite3.connect(path)) as file, file:
+        for table, key in (("block", "id"), ("key_frame", "at")):
+            for number, data in file.execute(f"SELECT {key}, data FROM {table}").fetchall():  # noqa: S608
+                packed = deflate.compress(change(inflate.decompress(data)))
+                file.execute(f"UPDATE {table} SET data = ? WHERE {key} = ?", (packed, number))  # noqa: S608
+
+
+def played(path: Path) -> ReplaySession:
+    with ReplaySession(path) as replay:
+        replay.go_to(replay.extent[1])
+        replay.play()
+        while not replay.at_end:
+            replay.step(5.0)
+        return replay
+
+
+def test_no_control_character_comes_out_of_a_recording(path: Path) -> None:
+    evil = msgspec.json.encode(ESCAPE)[1:-1]
+
+    def put(data: bytes) -> bytes:
+        data = data.replace(b'"reason":""', b'"reason":"' + evil + b'"')
+        return data.replace(b"GPU fell off the bus", evil).replace(b"DEMO H100", evil)
+
+    changed(path, put)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE incident SET headline = ?, severity = ?", (ESCAPE, ESCAPE))
+    replay = played(path)
+    texts = [node.link.reason for node in replay.fleet.nodes.values()]
+    texts += [gpu.info.name for gpu in replay.fleet.gpus()]
+    texts += [incident.headline for incident in replay.book.incidents]
+    with closing(Recording(path)) as recording:
+        texts += [mark.headline + mark.severity for mark in recording.incidents()]
+    assert len(texts) > 100
+    assert not any("\x1b" in text or "\x07" in text for text in texts)
+
+
+def test_a_block_that_claims_to_be_huge_is_not_unpacked(path: Path) -> None:
+    packer = zstandard.ZstdCompressor().compressobj(size=MAX_BLOCK_BYTES + 1)
+    parts = [packer.compress(bytes(1 << 20)) for _ in range(MAX_BLOCK_BYTES >> 20)]
+    bomb = b"".join([*parts, packer.compress(b" "), packer.flush()])
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE block SET data = ? WHERE id = 3", (bomb,))
+    with closing(Recording(path)) as recording:
+        block = next(each for each in recording.blocks(2))
+        assert list(recording.records(block)) == []
+        assert recording.damaged == 1
+
+
+def test_times_and_numbers_without_sense_are_refused(path: Path) -> None:
+    evil = (b'"first":1', b'"first":1e300,"x":1'), (b'"t":1', b'"t":-1')
+    changed(path, lambda data: data.replace(*evil[0]).replace(*evil[1]))
+    replay = played(path)
+    assert replay.damaged
+    assert not replay.book.incidents
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_damage_is_counted_or_refused(path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    data = bytearray(path.read_bytes())
+    for _ in range(200):
+        data[chance.randrange(100, len(data))] = chance.randrange(256)
+    path.write_bytes(data)
+    try:
+        played(path)
+    except RecordingError as error:
+        assert str(path) in str(error)
