@@ -118,6 +118,8 @@ Examples:
   gpuwatch once --local --json     the same as JSON
   gpuwatch dmon hosts.yaml -s pu   one line per GPU and second
   gpuwatch scan logs/              what failed first in an ended job
+  gpuwatch run -- torchrun t.py    run a training, keep a session of it
+  gpuwatch runs compare            compare the sessions below ./logs
   gpuwatch probe hosts.yaml        which node, NIC or link is slow
   gpuwatch check hosts.yaml        preflight checks: ranks, versions, settings, GPUs
   gpuwatch hosts check hosts.yaml  what works on which node, and why not

@@ -47,6 +47,8 @@ SUMMARY_EVERY_S = 30.0
 SNAPSHOT_EVERY_S = 10.0
 """Of the GPUs into the performance log (document 002: gpu_snapshot_interval)."""
 PROCESSES_EVERY_S = 2.0
+MAX_SHARE_OF_CORE = 0.002
+"""Spent on listing processes: a node with thousands of them is asked less often."""
 MAX_STEP_TIMES = 100_000
 LAST_LOOK_S = 0.3
 """At the end: the logs are read to their end afterwards."""
@@ -85,8 +87,10 @@ class Monitor:
         for row in self._stream.rows(self.session.fleet, self.session.book, now, wall):
             self._take(row)
         readings = list(self.samples.new_readings(node))
-        if self.child is not None and self._is_due("processes", now, PROCESSES_EVERY_S):
+        if self.child is not None and now >= self._due["processes"]:
             self.samples.take_processes(node, self.child)
+            took = time.monotonic() - now
+            self._due["processes"] = now + max(PROCESSES_EVERY_S, took / MAX_SHARE_OF_CORE)
         if readings and self.logs.is_owner and self._is_due("snapshot", now, SNAPSHOT_EVERY_S):
             for gpu, fast in readings:
                 sample = {

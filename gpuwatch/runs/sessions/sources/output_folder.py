@@ -16,6 +16,7 @@ from gpuwatch.runs.sessions.model.summary import SessionSummary
 from gpuwatch.runs.sessions.sources import event_files, telemetry_files, trainer_state
 from gpuwatch.runs.sessions.sources.event_files import read_event_files
 from gpuwatch.runs.sessions.sources.rank_logs import NO_STEPS, read_rank_logs
+from gpuwatch.runs.sessions.sources.recording import is_recording, read_recording
 from gpuwatch.runs.sessions.sources.telemetry_files import read_telemetry_files
 from gpuwatch.runs.sessions.sources.trainer_state import read_trainer_state
 from gpuwatch.runs.sessions.sources.wandb_runs import read_wandb_run
@@ -47,6 +48,8 @@ class OutputFiles:
 
 def read_outputs(path: Path) -> list[TrainingSession]:
     """Read a folder or one file; empty: nothing in it is of a training. Runs of W&B are a session each."""
+    if path.is_file() and is_recording(path):
+        return [read_recording(path)]
     files = output_files(path)
     if len(files.wandb) > 1:
         return [read_wandb_run(each) for each in files.wandb]
