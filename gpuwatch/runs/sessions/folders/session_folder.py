@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from gpuwatch.runs.sessions.folders.parts import joined_facts
 from gpuwatch.runs.sessions.folders.process_logs import ProcessLogs, read_process_logs
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import (
+    MAX_NUMBER,
     VERSION,
     SessionBatch,
     SessionSummary,
@@ -23,6 +23,8 @@ from gpuwatch.runs.sessions.model.summary import (
 )
 from gpuwatch.whole_file import read_bounded
 
+MAX_TIME = 1e11
+"""Unix seconds: of the year 5138."""
 SOURCE = "session folder"
 LOG_KINDS = ("multigpu", "performance")
 
@@ -77,7 +79,16 @@ def read_summary(path: Path, problems: list[str]) -> SessionSummary:
     version = facts.get("version")
     if isinstance(version, int) and version > VERSION:
         problems.append(f"{path.name}: version {version}; this gpuwatch knows version {VERSION}")
-    return read_struct(SessionSummary, joined_facts(facts, path.parent, problems), f"{path.name}: ", problems)
+    summary = read_struct(
+        SessionSummary, joined_facts(facts, path.parent, problems), f"{path.name}: ", problems
+    )
+    if summary.duration_s is not None and summary.duration_s <= 0:
+        summary.duration_s = None
+    for name in ("start", "end"):
+        time = getattr(summary, name)
+        if time is not None and not 0 <= time < MAX_TIME:
+            setattr(summary, name, None)
+    return summary
 
 
 def complete(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -> None:
@@ -178,7 +189,7 @@ def _mean_of(session: TrainingSession, name: str) -> float | None:
 
 def step_time_statistics(times: Sequence[float]) -> StepTimeStatistics | None:
     """Statistics of step times (seconds); what is not finite is left out."""
-    finite = [time for time in times if math.isfinite(time)]
+    finite = [time for time in times if 0 < time < MAX_NUMBER]
     if not finite:
         return None
     p50, p95, p99 = (float(value) for value in np.percentile(finite, [50, 95, 99]))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuwatch.runs.sessions.model.summary import SessionSummary
+from gpuwatch.runs.sessions.model.summary import MAX_NUMBER, SessionSummary
 
 MAX_POINTS = 4_000
 """Points of one curve; twice as many are thinned to every second one."""
@@ -47,7 +46,7 @@ class SessionCurve:
 
     def add(self, step: int | None, time: float | None, value: float | None) -> None:
         """Append a value; what is no number is no point."""
-        if value is None or not math.isfinite(value):
+        if value is None or not abs(value) < MAX_NUMBER:
             return
         if self.seen % self.stride == 0:
             self.points.append(CurvePoint(step, time, value))

@@ -17,6 +17,8 @@ MAX_ENTRIES = 100_000
 """Entries of one list or object that are read."""
 MAX_TEXT = 20_000
 MAX_DEPTH = 12
+MAX_NUMBER = 1e18
+"""A larger number, NaN and Inf are none that anybody counted or measured."""
 
 
 class SessionModel(msgspec.Struct, kw_only=True):
@@ -245,10 +247,16 @@ def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # no
     if origin is dict and isinstance(value, dict) and inner[1] is not Any:
         return {name: _value(inner[1], item, f"{where}.{name}", problems) for name, item in value.items()}
     try:
-        return msgspec.convert(value, wanted, strict=False)
+        found = msgspec.convert(value, wanted, strict=False)
     except (msgspec.ValidationError, OverflowError):
         problems.append(f"{where}: not {_type_words(wanted)}")
         return None
+    if isinstance(found, float) and not abs(found) < MAX_NUMBER:
+        return None
+    if isinstance(found, int) and found < 0:  # all of them are counts
+        problems.append(f"{where}: negative")
+        return None
+    return found
 
 
 def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
@@ -269,4 +277,6 @@ def harmless(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON
             plain(str(name)[:MAX_TEXT]): harmless(item, depth + 1)
             for name, item in list(value.items())[:MAX_ENTRIES]
         }
+    if isinstance(value, (int, float)) and not abs(value) < MAX_NUMBER:
+        return None
     return value

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from gpuwatch.report.sessions.details import detail_facts
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from tests.runs.sessions.written import (
@@ -130,6 +132,23 @@ def test_values_of_wrong_types_are_unknown_and_named(tmp_path: Path) -> None:
     assert [gpu.name for gpu in one.gpus or ()] == ["A"]
     named = {problem.split(": ")[1] for problem in session.problems if "summary.json" in problem}
     assert named == {"steps", "duration_s", "gpus[0].index", "gpus[1]", "mode"}
+
+
+def test_impossible_numbers_are_unknown(tmp_path: Path) -> None:
+    steps = "1" + "0" * 400
+    text = (
+        f'{{"steps": {steps}, "duration_s": -5, "start": 1e30, "end": -1e30, "gpu_count": -2,'
+        ' "final_loss": "nan", "best_loss": 1e999, "gpus": {"a": 1},'
+        ' "communication": [{"operation": "x", "count": 2, "bytes_total": 1e308}]}'
+    )
+    folder = write_session(tmp_path, MULTI, None, main=MAIN.replace("2.1234", "1e999"))
+    (folder / f"{MULTI}_summary.json").write_text(text)
+    session = only(tmp_path)
+    one = session.summary
+    assert (one.steps, one.gpu_count, one.final_loss, one.best_loss) == (100, 2, 1.9876, 1.9876)
+    assert one.start is not None
+    assert (one.communication or [])[0].bytes_total is None
+    assert json.dumps(detail_facts(session), allow_nan=False)
 
 
 def test_control_characters_do_not_pass(tmp_path: Path) -> None:
