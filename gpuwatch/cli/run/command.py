@@ -129,8 +129,15 @@ def run_child(
     title.restore()
     text = finish(child, monitor, relay.interrupted_by, config)
     if sys.stderr.isatty():
-        click.echo(f"gpuwatch: {text}; {config['folder']}", err=True)
+        click.echo(f"gpuwatch: {text}; {shown_path(config['folder'])}", err=True)
     return leave_as(child)
+
+
+def shown_path(folder: str) -> str:
+    """The path as one would type it: relative where that is shorter."""
+    with contextlib.suppress(OSError, ValueError):
+        return plain(min(os.path.relpath(folder), folder, key=len))
+    return plain(folder)
 
 
 class KeptConsole:

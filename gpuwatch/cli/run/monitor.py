@@ -32,6 +32,7 @@ from gpuwatch.cli.run.summary import (
     scale_rates,
     with_rates,
 )
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.hosts.builtin import local_plan
 from gpuwatch.link.stream.options import LinkOptions
 from gpuwatch.report.dmon.json_stream import EMPTY_STEP, JsonStream, Row
@@ -120,12 +121,13 @@ class Monitor:
                 say({"problem": f"--output: {error.strerror}"})
         if row["kind"] == "step":
             self._take_step(row)
-        elif (
-            row["kind"] == "alert"
-            and row["severity"] != "info"
-            and row["state"] == "firing"
-            and self.logs.is_owner
-        ):
+        elif row["kind"] == "alert" and self.logs.is_owner:
+            self._take_alert(row)
+
+    def _take_alert(self, row: Row) -> None:
+        """A new alert about the run is a line of the main log."""
+        is_new = row["state"] == "firing" and row["count"] == 1
+        if is_new and row["id"] in {alert.id for alert in self.alerts()}:
             self.logs.warning(f"{row['code']}: {row['title']}: {row['text']}", log="main")
 
     def _take_step(self, row: Row) -> None:
@@ -148,6 +150,12 @@ class Monitor:
         elapsed = None if row["time"] is None else row["time"] - self.config["start"]
         self.logs.step({**row, **rates, "elapsed_s": elapsed})
 
+    def alerts(self) -> list[Alert]:
+        """Alerts about the run that are no remarks."""
+        found = self.session.book.alerts.values()
+        folder = str(self.folder.path)
+        return [alert for alert in found if not alert.is_remark and self.samples.is_of_run(alert, folder)]
+
     def title(self) -> str:
         """The status for the terminal's title."""
         parts = []
@@ -160,9 +168,7 @@ class Monitor:
         known = [value for value in means if value is not None]
         if known:
             parts.append(f"GPU {sum(known) / len(known):.0f}%")
-        alerts = sum(
-            alert.state == "firing" and not alert.is_remark for alert in self.session.book.alerts.values()
-        )
+        alerts = sum(alert.state == "firing" for alert in self.alerts())
         if alerts:
             parts.append(f"{alerts} alert{'s' * (alerts > 1)}")
         return "gpuwatch: " + ", ".join(parts or ["recording"])
@@ -176,7 +182,7 @@ class Monitor:
         if times is not None:
             own["step_time_s"] = msgspec.to_builtins(times)
             own["steady_steps_per_s"] = 1 / times.p50 if times.p50 else None
-        own["warnings"] = facts_of_alerts(self.session.book)
+        own["warnings"] = facts_of_alerts(self.alerts())
         hello = self.session.fleet.nodes[self.node].hello
         if hello is not None:
             own["system"] = {**own["system"], "driver": hello.driver, "cuda": hello.cuda, "os": hello.os}

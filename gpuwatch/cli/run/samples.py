@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.wire import GpuFast
 
@@ -97,6 +98,8 @@ class NodeSamples:
         """Processes of the command that carry a rank, by pid; ended ones too."""
         self.gpus_of: dict[int, list[str]] = {}
         """Pid of a process of the command -> UUIDs of its GPUs."""
+        self.jobs: set[str] = set()
+        """What the fleet calls the job of these processes."""
         self.used: set[str] = set()
         """UUIDs of GPUs that these hold or held."""
         self.interpreter: str | None = None
@@ -130,11 +133,26 @@ class NodeSamples:
             if process.pid in ours:
                 self.gpus_of[process.pid] = [gpu.uuid for gpu in process.gpus]
                 self.used.update(self.gpus_of[process.pid])
+                self.jobs.update([process.job] if process.job else [])
                 if process.rank is not None:  # of ranks that their program numbers itself
                     known = (process.rank, process.local_rank, process.world_size)
                     self.ranks.setdefault(process.pid, SampledRank(process.pid, *known))
         if self.interpreter is None:
             self.interpreter = next(filter(None, map(python_of, [*self.ranks, *sorted(ours)])), None)
+
+    def is_of_run(self, alert: Alert, folder: str) -> bool:
+        """Whether an alert is about the run: its logs, its job, its GPUs, or the node that it runs on.
+
+        Other jobs of the machine have alerts of their own.
+        """
+        if any(proof.file and proof.file.startswith(f"{folder}/") for proof in alert.proof):
+            return True
+        if alert.job is not None:
+            return alert.job in self.jobs
+        if alert.rank is not None or any(proof.file for proof in alert.proof if not alert.kernel):
+            return False
+        indexes = {each.gpu.info.index for each in self.used_gpus()}
+        return alert.gpu is None or alert.gpu in indexes
 
     def used_gpus(self) -> list[GpuSamples]:
         """The GPUs of the command, by index."""

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 from gpuwatch import __version__
 from gpuwatch.agent.base.secret_masking import masked
 from gpuwatch.cli.run.samples import NodeSamples
-from gpuwatch.diagnose.alert_book import AlertBook
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.runs.sessions.model.summary import SessionSummary
 from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
 from gpuwatch.telemetry.base.json_files import mask_arguments
@@ -98,7 +98,7 @@ def facts_of_samples(samples: NodeSamples, node: str) -> dict[str, Any]:
     }
 
 
-def facts_of_alerts(book: AlertBook) -> list[dict[str, Any]]:
+def facts_of_alerts(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
     """Alerts as `warnings`."""
     return [
         {
@@ -110,8 +110,7 @@ def facts_of_alerts(book: AlertBook) -> list[dict[str, Any]]:
             "example": f"{alert.title}: {alert.text}"[:MAX_EXAMPLE_CHARS],
             "rank": alert.rank,
         }
-        for alert in book.alerts.values()
-        if not alert.is_remark
+        for alert in alerts
     ]
 
 

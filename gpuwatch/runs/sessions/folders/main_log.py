@@ -68,14 +68,14 @@ class MainLog:
 
 def read_main_log(path: Path, session: str, problems: list[str]) -> MainLog:
     """Read the main log of a session."""
-    reader = _Reader(MainLog(begin=time_of_id(session)))
+    reader = MainLogReader(MainLog(begin=time_of_id(session)))
     for line in log_lines(path, problems):
         reader.take(line)
     reader.close()
     return reader.found
 
 
-class _Reader:
+class MainLogReader:
     """Takes the lines of a main log in their order."""
 
     def __init__(self, found: MainLog) -> None:

@@ -44,7 +44,7 @@ def read_recording(path: Path) -> TrainingSession:
     except RecordingError as error:
         session.problems.append(str(error))
         return session
-    reader = _Reader(session, dict(recording.nodes))
+    reader = RecordingFrames(session, dict(recording.nodes))
     for block in recording.blocks(0):
         for record in recording.records(block):
             if record.kind in KINDS:
@@ -56,7 +56,7 @@ def read_recording(path: Path) -> TrainingSession:
     return session
 
 
-class _Reader:
+class RecordingFrames:
     """Takes the frames of all nodes."""
 
     def __init__(self, session: TrainingSession, nodes: dict[int, str]) -> None:

@@ -1,0 +1,33 @@
+"""Which alerts of a machine are about a run: not those of other jobs on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwatch.cli.run.samples import NodeSamples
+from gpuwatch.diagnose.model.alert import Alert, Proof
+
+
+def alert(*, file: str | None = None, **facts: object) -> Alert:
+    proof = Proof("line" if file else "value", "text", file=file)
+    return Alert("i", "c", "error", "t", "x", (proof,), **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "is_ours"),
+    [
+        (alert(file="/logs/training_1/ranks/console_a.log", rank=3), True),
+        (alert(file="/other/rank_3.log", rank=3), False),
+        (alert(file="/other/rank_3.log"), False),
+        (alert(job="ours", rank=1), True),
+        (alert(job="theirs", rank=1), False),
+        (alert(rank=1), False),
+        (alert(), True),
+        (alert(gpu=5), False),
+        (alert(file="/dev/kmsg", kernel=True), True),
+    ],
+)
+def test_alerts_of_other_jobs_are_not_of_the_run(found: Alert, is_ours: bool) -> None:
+    samples = NodeSamples()
+    samples.jobs.add("ours")
+    assert samples.is_of_run(found, "/logs/training_1") is is_ours
