@@ -103,7 +103,8 @@ class Monitor:
                 }
                 self.logs.gpu(sample, self.node)
         if self._is_due("summary", now, SUMMARY_EVERY_S):
-            self.write({"status": "running", "end": wall}, with_logs=False)
+            with contextlib.suppress(OSError):  # a full disk: the last one counts, and its failure is told
+                self.write({"status": "running", "end": wall}, with_logs=False)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         if now < self._due[what]:
@@ -139,7 +140,7 @@ class Monitor:
         self._last = row
         if row["step_time_s"]:
             self.step_times.append(row["step_time_s"])
-        if not self.logs.is_owner and self.config["part"] == 0 and self.logs.claim():
+        if not self.logs.is_owner and self.config["part"] == 0 and self._claims():
             self.logs.started(with_rates({**self.known, **facts_of_samples(self.samples, self.node)}, 0.0))
         took = row["step_time_s"]
         left = None if row["total_steps"] is None else row["total_steps"] - row["step"]
@@ -149,6 +150,13 @@ class Monitor:
         }
         elapsed = None if row["time"] is None else row["time"] - self.config["start"]
         self.logs.step({**row, **rates, "elapsed_s": elapsed})
+
+    def _claims(self) -> bool:
+        """Whether the logs are ours to write."""
+        try:
+            return self.logs.claim()
+        except OSError:
+            return False
 
     def alerts(self) -> list[Alert]:
         """Alerts about the run that are no remarks."""
@@ -219,11 +227,14 @@ class Monitor:
             self.poll()
             time.sleep(0.2)
         wall = time.time()
-        summary = self.write({**end, "end": wall}, with_logs=True)
-        if not self.config["part"] and self.logs.claim():
-            if not self._last:
-                self.logs.started(summary)
-            self.logs.ended(str(end["status"]))
+        try:
+            summary = self.write({**end, "end": wall}, with_logs=True)
+            if not self.config["part"] and self.logs.claim():
+                if not self._last:
+                    self.logs.started(summary)
+                self.logs.ended(str(end["status"]))
+        except OSError as error:
+            return f"{end['status']}; the summary cannot be written: {error.strerror}"
         return final_text(summary, end)
 
 
