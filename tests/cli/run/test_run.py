@@ -31,6 +31,9 @@ if "RANK" not in os.environ:
 for step in range(1, 41):
     if os.environ["RANK"] == "0":
         print(f"step {step}/40 loss: {4 / step:.4f}", flush=True)
+    time.sleep(0.05)
+folder = os.environ["GPUWATCH_RUN_DIR"]
+while not any(name.endswith("_summary.json") for name in os.listdir(folder)):  # the monitor has looked at us
     time.sleep(0.1)
 """
 
@@ -81,7 +84,7 @@ def test_a_run_leaves_the_five_files_and_nothing_on_its_pipes(tmp_path: Path) ->
     assert [each["rank"] for each in summary["ranks"]] == [0, 1]
     assert summary["command"] == [sys.executable, "ranks.py"]
     assert summary["packages"]["python"]
-    assert 4 < summary["duration_s"] < 90
+    assert 2 < summary["duration_s"] < 90
     assert (session / "ranks").stat().st_mode & 0o777 == 0o700
     console = next((session / "ranks").glob("console_*.log"))
     assert console.read_text() == done.stdout

@@ -42,6 +42,7 @@ def test_plot_draws_in_the_terminal_and_in_ascii_where_it_must(folder: Path) -> 
     assert "\\u" not in done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_plot_writes_pictures(folder: Path, ending: str, magic: bytes) -> None:
     """Document 002, line 137: analyze_logs.py --plot."""

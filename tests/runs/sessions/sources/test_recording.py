@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gpuwatch.runs.sessions.find import find_sessions
 from tests.recordings import recorded_demo
 
 
+@pytest.mark.long
 def test_a_recording_is_a_session_of_its_gpus_and_steps(tmp_path: Path) -> None:
     (session,) = find_sessions((str(recorded_demo().path),), tmp_path).sessions
     summary = session.summary
@@ -24,6 +27,7 @@ def test_a_recording_is_a_session_of_its_gpus_and_steps(tmp_path: Path) -> None:
     assert session.problems == []
 
 
+@pytest.mark.long
 def test_a_file_that_only_looks_like_one_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.gpw"
     path.write_bytes(recorded_demo().path.read_bytes()[:5000])

@@ -132,6 +132,7 @@ def test_a_slurm_log_is_a_session(tmp_path: Path) -> None:
     assert session.summary.duration_s == 8.0
 
 
+@pytest.mark.long
 def test_event_files_of_tensorboard_are_read(tmp_path: Path) -> None:
     """Document 004, lines 663 to 675: runs/rank_N, Loss/train, GPU/utilization, Communication/time."""
     pytest.importorskip("tensorboard")
