@@ -17,7 +17,7 @@ from gpuwatch.cli.shared import completed, exit_codes
 from gpuwatch.cli.shared.output import OutputError
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, read_source
-from gpuwatch.cli.shared.source_flags import LOGIN, NODES, WATCHING
+from gpuwatch.cli.shared.source_flags import LOGIN, NODES, PROMETHEUS, WATCHING, Decorator, at_option
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gpuwatch.session.evidence.subject import EvidenceSubject
 
 POLL_S = 0.02
+OTHER_SOURCES = ("local", "demo", "slurm", "prometheus")
+"""Options that name what is watched instead of SOURCE."""
 HANG_S = 20.0
 """The ranks are asked for their stacks for so long at most."""
 DEMO_S = 60.0
@@ -34,7 +36,8 @@ DEMO_S = 60.0
 
 
 def _node_options(command: Callable[..., int]) -> Callable[..., int]:
-    for decorate in reversed((*NODES[1:], *WATCHING, *LOGIN)):
+    options: tuple[Decorator, ...] = (*NODES[1:], *PROMETHEUS, *WATCHING, at_option, *LOGIN)
+    for decorate in reversed(options):
         command = decorate(command)
     return command
 
@@ -96,7 +99,7 @@ def evidence(
 
     Exit status: 0 written, 1 there is no incident, 2 wrong usage, 74 FILE cannot be written, 130 Ctrl-C.
     """
-    named, incident = split_words(words, with_source=not (given["local"] or given["demo"]))
+    named, incident = split_words(words, with_source=not any(map(given.get, OTHER_SOURCES)))
     if incident is not None and job is not None:
         raise click.UsageError("INCIDENT and --job are mutually exclusive.")
     if not out.absolute().parent.is_dir():
@@ -141,11 +144,14 @@ def bundle_session(
 ) -> int:
     """Connect, wait for the first reports, and write the bundle; the exit status."""
     from gpuwatch.cli.monitor.once import default_wait_s, waiting_line
-    from gpuwatch.report.evidence.run import EvidenceRun
+    from gpuwatch.report.evidence.run import EvidenceRun, recording_cut
     from gpuwatch.report.once.first_report import wait_for_first_report
 
     source, began = read_source(**given), time.monotonic()
-    with source.session() as session:
+    session = source.session()
+    if not session.recorded:
+        session.keep_stream()
+    with session:
         with waiting_line() as progress:
             wait = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
             wait_for_first_report(session, wait, progress)
@@ -157,7 +163,16 @@ def bundle_session(
             return exit_codes.UNHEALTHY
         hang = sampled(session, subject) if stacks else None
         try:
-            run = EvidenceRun(session, subject, out.absolute(), whole_logs=extent == "all", hang=lambda: hang)
+            run = EvidenceRun(
+                session,
+                subject,
+                out.absolute(),
+                whole_logs=extent == "all",
+                hang=lambda: hang,
+                cut=recording_cut(session),
+                clock=session.clock.monotonic,
+                wall=session.clock.wall,
+            )
         except OSError as error:
             raise unwritable(out, error) from error
         follow(session, run, out)

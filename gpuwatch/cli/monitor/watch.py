@@ -59,10 +59,10 @@ def begin_evidence(
     session: Session, incident: Incident | None, job: str | None, hang: HangReport | None
 ) -> EvidenceRun:
     """Begin the bundle of an incident, else of a job, with the newest answers of its ranks."""
-    from gpuwatch.report.evidence.run import begin_bundle
+    from gpuwatch.report.evidence.run import begin_bundle, recording_cut
 
     known = session.hang_report(job if incident is None else incident.job)
-    return begin_bundle(session, incident, job, hang or known)
+    return begin_bundle(session, incident, job, hang or known, recording_cut(session))
 
 
 def opened(source: Source) -> Session:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.hang.combined_verdict import HangReport
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.recording.cut import cut_recording, cut_ring
+from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.probe.results import Results
 from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile
 from gpuwatch.report.evidence.contents import BundleFacts, entries
+from gpuwatch.report.evidence.gpu_values import AFTER_S, BEFORE_S
 from gpuwatch.report.evidence.index import IndexHead, index_text
 from gpuwatch.session.evidence.log_fetch import LogFetch, TextReads
 from gpuwatch.session.evidence.log_parts import select_logs
 from gpuwatch.session.evidence.spool import Spool
 from gpuwatch.session.evidence.subject import EvidenceSubject, of_incident, of_job
 from gpuwatch.session.rank_settings import ANSWER_S, SettingsQuery, SettingsRequests
+from gpuwatch.session.replay_session import ReplaySession
+from gpuwatch.session.session import Session
 
 NAME = "gpuwatch-evidence"
+RECORDING = "recording.gpuwatch"
+Cut: TypeAlias = Callable[[float, float, Path], None]
+"""Writes what was recorded between two moments (unix seconds) into a new file; RecordingError: it cannot."""
 SLICE_S = 0.02
 """An update writes for so long, or one step; the next one goes on."""
 
@@ -66,6 +75,7 @@ class EvidenceRun:
         *,
         whole_logs: bool = False,
         hang: Callable[[], HangReport | None] = lambda: None,
+        cut: Cut | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -77,8 +87,9 @@ class EvidenceRun:
             out: The final name of the bundle; its folder exists.
             whole_logs: All lines of the job's logs instead of those around the evidence.
             hang: The newest answers of the ranks to a hang query.
-            clock: Monotonic seconds.
-            wall: Unix seconds.
+            cut: Writes the recording around the moment; None: nothing was recorded.
+            clock: Monotonic seconds of the session.
+            wall: Unix seconds of the session.
 
         Raises:
             OSError: nothing can be written beside `out`.
@@ -87,13 +98,13 @@ class EvidenceRun:
         self.out = out
         self._session = session
         self._clock, self._wall = clock, wall
-        self._hang = hang
+        self._hang, self._cut = hang, cut
         self.selection = select_logs(subject, session.fleet, whole=whole_logs)
         self._spool = Spool(out.with_name(f"{out.name}.part"), f"{session.plan.source}\n{subject.job}")
         self.resumed_bytes = self._spool.resumed_bytes
-        self.fetch = LogFetch(session, self.selection.parts, self._spool, clock)
+        self.fetch = LogFetch(session, self.selection.parts, self._spool)
         self._settings = SettingsQuery(session, subject.nodes)
-        self._settings_until = clock() + ANSWER_S
+        self._settings_until = time.monotonic() + ANSWER_S
         self._file: BundleFile | None = None
         self._steps: Iterator[int] | None = None
         self.written_bytes = 0
@@ -122,7 +133,7 @@ class EvidenceRun:
             return
         if self._steps is None:
             self.fetch.update()
-            waits = not self._settings.over and self._clock() < self._settings_until
+            waits = not self._settings.over and time.monotonic() < self._settings_until
             if waits or not self.fetch.over:
                 return
             self._file = BundleFile(self.out)
@@ -166,6 +177,20 @@ class EvidenceRun:
         silent = [one.node for one in self._settings.asked if not one.done or one.error is not None]
         return found + [(f"settings of the ranks on {name}", "the node has not answered") for name in silent]
 
+    def _recording(self, missing: list[tuple[str, str]]) -> BundleEntry | None:
+        """The recording around the moment, written beside the logs first."""
+        what, path = "the recording around it", self._spool.folder / RECORDING
+        if self._cut is None:
+            missing.append((what, "nothing was recorded in this session"))
+            return None
+        path.unlink(missing_ok=True)  # of a run that was ended
+        try:
+            self._cut(self.subject.at - BEFORE_S, self.subject.at + AFTER_S, path)
+        except RecordingError as error:
+            missing.append((what, str(error).removeprefix(f"{path}: ")))
+            return None
+        return BundleEntry(RECORDING, path, f"{what}, for `gpuwatch open {RECORDING}`")
+
     def _entries(self, file: BundleFile) -> Iterator[BundleEntry]:
         session = self._session
         probes = [each.results for each in session.probes]
@@ -189,6 +214,9 @@ class EvidenceRun:
         for entry in entries(found, self._clock(), self._wall()):
             held.append(entry)
             yield entry
+        if (recorded := self._recording(missing)) is not None:
+            held.append(recorded)
+            yield recorded
         subject = self.subject
         headlines = [incident.headline for incident in subject.incidents]
         has_blocks = any(not log.part.whole for log in found.logs)
@@ -196,11 +224,19 @@ class EvidenceRun:
         yield BundleEntry("index.md", index_text(head, held, missing, file.masked, self._wall()), "")
 
 
+def recording_cut(session: Session) -> Cut | None:
+    """What writes the recording around a moment: of a replay, or of the recent past of a session."""
+    if isinstance(session, ReplaySession):
+        return partial(cut_recording, session.recording)
+    return None if session.tee is None else partial(cut_ring, session.tee, session.plan)
+
+
 def begin_bundle(
     session: EvidenceSession,
     incident: Incident | None,
     job: str | None,
     hang: HangReport | None,
+    cut: Cut | None = None,
     wall: Callable[[], float] = time.time,
 ) -> EvidenceRun:
     """A bundle of an incident, else of a job, in the working folder, else in the person's own.
@@ -215,11 +251,11 @@ def begin_bundle(
     else:
         subject = of_job(job or "", session.book.incidents, fleet, wall())
     try:
-        return _begin(session, subject, Path.cwd(), hang, wall)
+        return _begin(session, subject, Path.cwd(), hang, cut, wall)
     except OSError:
         folder = state_folder()
         make_own(folder)
-        return _begin(session, subject, folder, hang, wall)
+        return _begin(session, subject, folder, hang, cut, wall)
 
 
 def _begin(
@@ -227,6 +263,7 @@ def _begin(
     subject: EvidenceSubject,
     folder: Path,
     hang: HangReport | None,
+    cut: Cut | None,
     wall: Callable[[], float],
 ) -> EvidenceRun:
     stem = f"{NAME}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(wall()))}"
@@ -234,4 +271,4 @@ def _begin(
     while (folder / f"{name}.zip").exists() or (folder / f"{name}.zip.part").exists():
         count += 1
         name = f"{stem}-{count}"
-    return EvidenceRun(session, subject, folder / f"{name}.zip", hang=lambda: hang)
+    return EvidenceRun(session, subject, folder / f"{name}.zip", hang=lambda: hang, cut=cut)

@@ -20,12 +20,11 @@ STEPS = 9_000
 
 def write_logs(folder: Path) -> list[Path]:
     """Rank 0 logs steps alone, rank 2 runs out of memory; a line steers the terminal and holds a token."""
-    made = []
+    made, at = [], time.strftime("%Y-%m-%d %H:%M:%S")
     for rank in (0, 2):
         path = folder / f"rank_{rank}.log"
         lines = [
-            f"2026-11-26 12:{step // 60 % 60:02}:{step % 60:02},000 [rank{rank}] step {step} loss 2.{step}"
-            for step in range(STEPS if rank == 0 else 300)
+            f"{at},000 [rank{rank}] step {step} loss 2.{step}" for step in range(STEPS if rank == 0 else 300)
         ]
         if rank == 2:
             lines += [f"export HF_TOKEN={TOKEN} \x1b]52;c;AAAA\x07", "Traceback (most recent call last):"]
@@ -40,7 +39,9 @@ def live_session(folder: Path) -> Iterator[Session]:
     """Started, until the incident is there."""
     write_logs(folder)
     plan = replace(local_plan(), log_options=(str(folder / "rank_*.log"),), discover=False)
-    with Session(plan) as session:
+    session = Session(plan)
+    session.keep_stream()
+    with session:
         until(session, lambda: session.book.incidents)
         yield session
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuwatch.link.recording.reader import Recording
 from gpuwatch.report.evidence.bundle_file import log_name, safe_name
-from gpuwatch.report.evidence.run import EvidenceRun, begin_bundle
+from gpuwatch.report.evidence.run import RECORDING, EvidenceRun, begin_bundle, recording_cut
 from gpuwatch.session import Session
 from gpuwatch.session.evidence.spool import Spool
 from gpuwatch.session.evidence.subject import (
@@ -48,14 +50,19 @@ def written(session: Session, run: EvidenceRun) -> dict[str, str]:
     until(session, over)
     with zipfile.ZipFile(run.out) as archive:
         assert {info.external_attr >> 16 for info in archive.infolist()} == {0o600}
-        return {name: archive.read(name).decode() for name in archive.namelist()}
+        return {name: archive.read(name).decode("utf-8", "replace") for name in archive.namelist()}
 
 
 def test_it_holds_the_lines_around_the_evidence_masked_and_harmless(
     session: Session, subject: EvidenceSubject, tmp_path: Path
 ) -> None:
-    run = EvidenceRun(session, subject, tmp_path / "a.zip")
+    run = EvidenceRun(session, subject, tmp_path / "a.zip", cut=recording_cut(session))
     files = written(session, run)
+    with zipfile.ZipFile(run.out) as archive:
+        archive.extract(RECORDING, tmp_path)
+    with contextlib.closing(Recording(tmp_path / RECORDING)) as recording:
+        assert list(recording.nodes.values()) == list(subject.nodes)
+    (tmp_path / RECORDING).unlink()
     assert run.out.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [run.out]
     facts = json.loads(files["incident.json"])
@@ -63,7 +70,7 @@ def test_it_holds_the_lines_around_the_evidence_masked_and_harmless(
     (name,) = [name for name in files if name.endswith("rank_2.log")]
     key = [line for line in files[name].splitlines() if line.startswith("> ")]
     assert any("OutOfMemoryError" in line for line in key)
-    for text in files.values():
+    for text in [text for name, text in files.items() if name != RECORDING]:
         assert TOKEN not in text
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", text)
     assert "[masked]" in files[name]
