@@ -13,6 +13,7 @@ from .summary import PART_FORMAT
 MAX_PARTS, MAX_PART_BYTES = 20_000, 8 << 20
 WAIT_FOR_PARTS_S = 5.0
 POLL_S = 0.05
+MAX_DIGITS = 19
 
 
 def read_parts(folder: SessionFolder) -> dict[str, dict[str, Any]]:
@@ -35,10 +36,15 @@ def wait_for_parts(folder: SessionFolder, count: int, most_s: float = WAIT_FOR_P
         time.sleep(POLL_S)
 
 
+def _bounded(digits: str) -> int | None:
+    """A whole number of 64 bits; what is larger is none of ours."""
+    return int(digits) if len(digits) < MAX_DIGITS else None
+
+
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file:
-            part = json.loads(file.read(MAX_PART_BYTES))
+            part = json.loads(file.read(MAX_PART_BYTES), parse_int=_bounded)
     except (OSError, ValueError, RecursionError):
         return None
     return part if isinstance(part, dict) and part.get("format") == PART_FORMAT else None

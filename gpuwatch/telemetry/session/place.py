@@ -70,11 +70,11 @@ class SessionPlace:
             except (OSError, UnicodeDecodeError):
                 return None
             path = self._logs / name
-            if (
-                is_of_this_run
-                and name.startswith("training_")
-                and path.parent == self._logs
-                and path.is_dir()
-            ):
+            if is_of_this_run and name.startswith("training_") and _is_own_folder(path, self._logs):
                 self._folder = SessionFolder.existing(path)
         return self._folder
+
+
+def _is_own_folder(path: Path, logs: Path) -> bool:
+    """A folder right below `logs` and no link: others may write in a shared folder of logs."""
+    return path.parent == logs and path.is_dir() and not path.is_symlink()

@@ -96,7 +96,7 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
     merged["communication"] = sum_communication(_entries("communication", summary, *ordered))
     merged["warnings"] = sum_warnings(_entries("warnings", summary, *ordered))
     if not merged["evaluations"]:
-        merged["evaluations"] = next((part["evaluations"] for part in ordered if part.get("evaluations")), [])
+        merged["evaluations"] = [each for part in ordered[:1] for each in _entries("evaluations", part)]
     return merged
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 RULE = "=" * 60
+LARGEST_NUMBER = 1e30
+"""JSON has numbers that no float holds."""
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
@@ -26,14 +28,14 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 def shown(value: Any, form: str = "{}", scale: float = 1.0) -> str:
     """A number in its form, or a dash."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER:
         return form.format(value * scale if scale != 1.0 else value)
     return str(value) if isinstance(value, str) and value else "-"
 
 
 def _facts(summary: Mapping[str, Any]) -> list[str]:
     duration = summary.get("duration_s")
-    minutes = f" ({duration / 60:.1f}min)" if isinstance(duration, (int, float)) else ""
+    minutes = f" ({shown(duration, '{:.1f}min', 1 / 60)})"
     times = summary.get("step_time_s") or {}
     model = summary.get("model") or {}
     times_text = ", ".join(f"{key} {shown(times.get(key), '{:.4g}s')}" for key in ("mean", "p50", "p99"))
@@ -97,6 +99,7 @@ def _timers(summary: Mapping[str, Any]) -> list[str]:
         f"{name}: {shown(each.get('total'), '{:.3f}s')} in {shown(each.get('count'))}, "
         f"mean {shown(each.get('mean'), '{:.4g}s')} ({shown(each.get('kind'))})"
         for name, each in (summary.get("timers") or {}).items()
+        if isinstance(each, Mapping)
     ]
 
 

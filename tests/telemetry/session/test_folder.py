@@ -9,10 +9,18 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from gpuwatch.telemetry.base.json_files import jsonable
+from gpuwatch.telemetry.base.ranks import RankFacts
 from gpuwatch.telemetry.session.folder import SessionFolder, create_session_folder, named_folder
 from gpuwatch.telemetry.session.logs import SessionLogs
+from gpuwatch.telemetry.session.parts import read_parts
+from gpuwatch.telemetry.session.place import SessionPlace
 from gpuwatch.telemetry.session.summary import empty_summary, merge_parts, write_part, write_summary
+from gpuwatch.telemetry.session.summary_text import summary_text
 from tests.end_to_end.cluster import ROOT
 
 START = 1_733_495_422.5
@@ -124,3 +132,54 @@ def test_a_part_names_its_format(tmp_path: Path) -> None:
     write_part(folder.rank_part(3), {"rank": 3})
     part = json.loads((folder.path / "parts" / "rank_0003.json").read_text())
     assert (part["format"], part["version"], part["rank"]) == ("gpuwatch-session-part", 1, 3)
+
+
+ODD: tuple[Any, ...] = (
+    None, True, -1, 10**400, float("nan"), "x", "\x1b[2J", [], [1, None], ["x"], [[]], {}, {"a": 1},
+    {"count": "y"},
+    {"forward": None, "steps": {"count": [], "mean": "x"}},
+    [{}], [{"rank": "x", "index": [], "operation": {}, "class": 5}],
+    [{"operation": "a", "count": "x", "bytes_total": True, "ranks": "01", "share_of_step_time": []}] * 2,
+    [{"class": "a", "count": None, "first": "x", "last": {}}] * 2,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: str(odd)[:30])
+def test_no_part_of_another_rank_breaks_the_summary(odd: object) -> None:
+    own = {"id": "x", "status": "completed", "ranks": [{"rank": 0}]}
+    for key in (*empty_summary(), "rank", "node_rank", "final"):
+        merged = merge_parts(own, [{key: odd}, {"rank": 1, key: odd}])
+        assert set(merged) >= set(empty_summary())
+        assert (merged["id"], merged["status"]) == ("x", "completed")
+        assert summary_text({**merged, "status": "completed"}).startswith("TRAINING")
+        json.dumps(jsonable(merged), allow_nan=False)
+
+
+def test_parts_are_read_within_bounds(tmp_path: Path) -> None:
+    folder = create_session_folder(tmp_path, START)
+    write_part(folder.rank_part(1), {"rank": 1, "steps": 5})
+    huge = '{"format": "gpuwatch-session-part", "steps": ' + "9" * 400 + "}"
+    for number, text in enumerate(("[" * 100_000, "{}", "\x00", huge)):
+        (folder.parts / f"odd_{number}.json").write_text(text)
+    found = read_parts(folder)
+    assert {name: part.get("steps") for name, part in found.items()} == {
+        "odd_3.json": None,
+        "rank_0001.json": 5,
+    }
+
+
+def test_a_pointer_leads_nowhere_else(tmp_path: Path) -> None:
+    """Another user plants one in a shared folder of logs."""
+    logs, elsewhere = tmp_path / "logs", tmp_path / "training_elsewhere"
+    elsewhere.mkdir()
+    folder = create_session_folder(logs, START)
+    (logs / "training_link").symlink_to(elsewhere)
+    env = {"MASTER_PORT": "29500"}
+    zero, one = (RankFacts(rank, rank, 2, "vm", 1) for rank in (0, 1))
+    assert SessionPlace(logs, zero, env).make() is not None
+    (pointer,) = logs.glob(".session_*")
+    found = []
+    for name in (f"{folder.id}", "../training_elsewhere", "training_link", "training_none", "/etc", ""):
+        pointer.write_text(name)
+        found.append(SessionPlace(logs, one, env).find())
+    assert found == [folder, None, None, None, None, None]
