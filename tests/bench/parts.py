@@ -31,6 +31,7 @@ PARTS = {
     "agent": "tests.bench.agent_cost",
     "transport": "tests.bench.transport",
     "cockpit": "tests.bench.cockpit",
+    "exporter": "tests.bench.exporter",
     "logs": "tests.bench.logs",
     "log_pane": "tests.bench.log_pane",
     "latency": "tests.bench.latency",

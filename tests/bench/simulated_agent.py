@@ -1,4 +1,4 @@
-"""Stands in for an agent where only the transport is measured: eight GPUs at 1 Hz, no NVML, little CPU.
+"""Stands in for an agent where only the transport is measured: eight GPUs, no NVML, little CPU.
 
 sshd runs it as ForceCommand; it reads the bundle only for its nonce.
 """
@@ -16,7 +16,8 @@ import zlib
 def main() -> None:
     source, out = sys.stdin.buffer, sys.stdout.buffer
     source.read(int(source.readline()))
-    nonce = json.loads(source.readline())["nonce"]
+    config = json.loads(source.readline())
+    nonce, interval_s = config["nonce"], config["interval_s"]
     out.write(f"\nGPUWATCH1 {nonce}\n".encode())
     stream = zlib.compressobj()
     seq = 0
@@ -39,7 +40,7 @@ def main() -> None:
         agent="sim",
         python="3",
         pid=os.getpid(),
-        interval_s=1.0,
+        interval_s=interval_s,
         gpus=gpus,
     )
     due = time.monotonic()
@@ -50,7 +51,7 @@ def main() -> None:
                 return
             for request in data.splitlines():
                 send("reply", id=json.loads(request)["id"])
-        due += 1.0
+        due += interval_s
         send("sample", gpus=[{"uuid": uuid, "fast": fast(seq + index)} for index, uuid in enumerate(uuids)])
 
 

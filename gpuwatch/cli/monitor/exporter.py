@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from gpuwatch.report.exporter.server import MetricsServer
     from gpuwatch.session import Session
 
-POLL_S = 0.5
+POLL_S = 1.0
 """Frames wait so long at most until they are looked at; a scrape does not."""
 DEFAULT_LISTEN = "127.0.0.1:9480"
 
@@ -130,7 +129,8 @@ def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: D
 
     def make() -> MetricsPage:
         receivers = () if delivery is None else delivery.status()
-        return scraper.page(session.fleet, session.book, time.monotonic(), time.time(), receivers)
+        clock = session.clock
+        return scraper.page(session.fleet, session.book, clock.monotonic(), clock.wall(), receivers)
 
     while True:
         session.poll()

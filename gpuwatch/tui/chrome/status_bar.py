@@ -192,6 +192,7 @@ class StatusLine(RebuiltPage, can_focus=False):
             style = look.badge["error" if switch.trouble else "warning"]
             right += [Segment(f" {fit(clean(switch.status), min(len(switch.status), width // 2))} ", style)]
         if self.cockpit.delivery is not None and (trouble := clean(self.cockpit.delivery.trouble)):
+            trouble = trouble if width >= WIDE_COLUMNS else trouble.partition(":")[0]
             right.append(Segment(f" {fit(trouble, min(len(trouble), width // 2))} ", look.badge["warning"]))
         if pace.slowed:
             right.append(Segment(f"refresh lowered to {rate}(slow terminal)  ", look.severity["warning"]))

@@ -42,7 +42,7 @@ class SimulatedPrometheus:
     authorization: set[str | None] = field(default_factory=set)
     skew_s: float = 0.0
     """The server's clock minus ours."""
-    cache: dict[str, bytes] = field(default_factory=dict)
+    cache: dict[tuple[str, float], bytes] = field(default_factory=dict)
     caching: bool = False
 
     def add(self, metric: str, value: float, **labels: str) -> None:
@@ -105,13 +105,13 @@ class SimulatedPrometheus:
                 {"metric": each["metric"], "values": [[at, each["value"][1]] for at in times]}
                 for each in self.evaluate(query, now)
             ]
-        elif self.caching and query in self.cache:
-            return self.cache[query]
+        elif self.caching and (query, now // SCRAPE_S) in self.cache:
+            return self.cache[query, now // SCRAPE_S]
         else:
             result = self.evaluate(query, now)
         data = json.dumps({"status": "success", "data": {"resultType": "x", "result": result}}).encode()
         if self.caching:
-            self.cache[query] = data
+            self.cache[query, now // SCRAPE_S] = data
         return data
 
 
