@@ -231,4 +231,4 @@ def write_items(file: sqlite3.Connection, items: Iterable[Item]) -> None:
 def recorded_plan(plan: Plan) -> Plan:
     """The plan without the ways to the nodes: users, keys and commands stay at home."""
     nodes = tuple(NodeSpec(spec.name, spec.link, labels=spec.labels, slots=spec.slots) for spec in plan.nodes)
-    return replace(plan, nodes=nodes, rules=())
+    return replace(plan, nodes=nodes, rules=(), state=None)

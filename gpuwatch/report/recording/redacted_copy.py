@@ -97,7 +97,9 @@ def redacted_plan(plan: Plan, names: Redaction) -> Plan:
     """The plan with other names."""
     nodes = tuple(NodeSpec(names.node(spec.name), spec.link, slots=spec.slots) for spec in plan.nodes)
     logs = tuple(map(names.text, plan.logs))
-    return replace(plan, nodes=nodes, groups={}, logs=logs, log_options=(), source="redacted")
+    return replace(
+        plan, nodes=nodes, groups={}, logs=logs, log_options=(), allocation=None, source="redacted"
+    )
 
 
 class _Copy:

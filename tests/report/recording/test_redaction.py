@@ -6,12 +6,15 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 import zstandard
 
+from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.schema import RecordingError
-from gpuwatch.report.recording.redacted_copy import redact
+from gpuwatch.link.recording.writer import recorded_plan
+from gpuwatch.report.recording.redacted_copy import redact, redacted_plan
 from gpuwatch.report.recording.redaction import Redaction
 from gpuwatch.session.replay_session import ReplaySession
 from tests.recordings import recorded_demo
@@ -37,6 +40,16 @@ NAMES = Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "b
 )
 def test_names_in_text(text: str, other: str) -> None:
     assert Redaction(["gpu-001", "gpu-001.hpc.example.edu", "gpu-0010"], ["ada", "bo"]).text(text) == other
+
+
+def test_a_plan_keeps_no_user_and_no_path() -> None:
+    allocation = Allocation("4711", "llama", "ada", "RUNNING", None, 0)
+    plan = Plan(
+        (NodeSpec("gpu-001", user="ada"),), state="/home/ada/marks", allocation=allocation, source="x"
+    )
+    found = msgspec.json.encode(redacted_plan(recorded_plan(plan), NAMES))
+    assert b"node-001" in found
+    assert not any(word in found for word in (b"ada", b"llama", b"gpu-001", b"/home"))
 
 
 def test_one_name_has_one_other_name() -> None:
