@@ -202,6 +202,12 @@ class Node:
         """Seconds since one of its log files last grew; None: not known. `wall`: unix seconds now."""
         return None if file.grown_at is None else max(0.0, wall - (file.grown_at - self.offset_s))
 
+    @property
+    def ranks_of_logs(self) -> set[int]:
+        """The ranks that its processes and its log files are known to be of."""
+        ranks = {each.rank for each in self.processes if each.rank is not None}
+        return ranks.union(*(file.ranks for file in self.logs))
+
     def follows(self, path: str) -> bool:
         """Whether its agent reads a log file now."""
         followed = any(file.path == path and file.state == "following" for file in self.logs)

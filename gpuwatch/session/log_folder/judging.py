@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import msgspec
-from msgspec import structs
-
-from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.past_jobs.judgement import Judgement, judge
 from gpuwatch.rules.load import Packs
 from gpuwatch.runs.files.files import Gathered, gather
@@ -21,8 +17,8 @@ from gpuwatch.session.log_folder.frames import node_frames
 from gpuwatch.session.log_folder.listing import with_unread
 from gpuwatch.session.log_folder.processes import become_child
 from gpuwatch.session.log_folder.report import FolderReport, ReadSoFar
+from gpuwatch.session.log_folder.shown_judgement import shown_judgement
 from gpuwatch.session.log_folder.writers import writers_of
-from gpuwatch.wire.codec import harmless_value
 
 FIRST_REPORT_S = 2.0
 """After which a judgement of what is read so far is made, where not all is."""
@@ -53,7 +49,7 @@ def report_of(
         tuple(found.skipped),
         node_frames(scan, job, ended_at),
         writers_of(scan.files, job, ended_at),
-        Judgement() if judgement is None else plain_judgement(judgement, job, share),
+        Judgement() if judgement is None else shown_judgement(judgement, scan, job, share),
         ended_at,
         judged=judgement is not None,
         whole=judgement is not None and share >= 1.0,
@@ -64,30 +60,6 @@ def end_of(scan: Scan) -> float:
     """When the logs end: the last time of a line, else of a file (unix seconds)."""
     lines = [file.last_time for file in scan.files if file.last_time is not None and not file.kernel]
     return max(lines or [file.mtime for file in scan.files], default=0.0)
-
-
-def plain_judgement(judgement: Judgement, job: str, share: float = 1.0) -> Judgement:
-    """The same for the screens: texts without control characters, of the job, and as of what is read."""
-    so_far = "" if share >= 1.0 else f"so far ({share:.0%} read): "
-    jobs = tuple(each._replace(tracks=()) for each in judgement.jobs)  # long, and no screen shows them
-    plain = harmless_value(msgspec.to_builtins(replace(judgement, jobs=jobs)))
-    found = msgspec.convert(plain, Judgement)
-    incidents = tuple(
-        structs.replace(
-            each,
-            job=each.job or job,
-            headline=f"{so_far}{each.headline}",
-            cause=None if each.cause is None else _of_job(each.cause, job),
-            alerts=tuple(_of_job(alert, job) for alert in each.alerts),
-        )
-        for each in found.incidents
-    )
-    outside = tuple(_of_job(alert, job) for alert in found.outside)
-    return replace(found, incidents=incidents, outside=outside)
-
-
-def _of_job(alert: Alert, job: str) -> Alert:
-    return alert if alert.job is not None else structs.replace(alert, job=job)
 
 
 def serve_judgement(pipe: Connection, parent: int, task: FolderTask, found: Gathered) -> None:

@@ -28,7 +28,7 @@ def folder_title(folder: LogFolder, source: str, look: StyleSet, width: int) -> 
 
 def folder_counts(fleet: Fleet, look: StyleSet) -> list[Segment]:
     """How many nodes, ranks and files the logs name."""
-    ranks = len({each.rank for node in fleet.nodes.values() for each in node.processes})
+    ranks = len(set().union(*(node.ranks_of_logs for node in fleet.nodes.values())))
     files = sum(len(node.logs) for node in fleet.nodes.values())
     out: list[Segment] = []
     for word, number in (("nodes", len(fleet.nodes)), ("ranks", ranks), ("files", files)):

@@ -100,7 +100,7 @@ def _users(view: NodeView, _now: float) -> Cell:
 
 
 def _ranks(view: NodeView, _now: float) -> Cell:
-    return ranges((each.rank for each in view.node.processes if each.rank is not None), 3) or UNKNOWN, None
+    return ranges(view.node.ranks_of_logs, 3) or UNKNOWN, None
 
 
 def _bytes(view: NodeView) -> int:
@@ -113,7 +113,7 @@ def _size(view: NodeView, _now: float) -> Cell:
 
 def _silent_s(view: NodeView, now: float) -> float:
     """Seconds since a file of the node last grew; of logs `now` is unix time, too."""
-    return now - max((file.grown_at or 0.0 for file in view.node.logs), default=0.0)
+    return max(0.0, now - max((file.grown_at or 0.0 for file in view.node.logs), default=0.0))
 
 
 def _last_line(view: NodeView, now: float) -> Cell:
@@ -175,7 +175,7 @@ COLUMNS: tuple[NodeColumn, ...] = (
         14,
         95,
         _ranks,
-        lambda v, _n: float(len(v.node.processes)),
+        lambda v, _n: float(len(v.node.ranks_of_logs)),
         right=False,
         optional=True,
     ),

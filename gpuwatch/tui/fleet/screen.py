@@ -195,6 +195,8 @@ class FleetScreen(LiveScreen):
         """One node needs no order, and a fleet that is well has nothing unhealthy."""
         totals = self.cockpit.totals
         idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
+        if self.cockpit.view_state.folder is not None:
+            idle |= {"next_mode(1)"}
         return frozenset(idle if totals.worst or self.shown.unhealthy else idle | {"unhealthy"})
 
     # ---- gestures

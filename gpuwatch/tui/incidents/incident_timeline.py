@@ -24,6 +24,9 @@ PARTS: dict[Part, tuple[Severity, str]] = {
     "quiet": ("ok", "no error so far"),
 }
 """What a rank had to do with it, the gravest first."""
+FIRST_DATE_S = 1e8
+"""Unix seconds; a smaller number is no date, as the seconds since boot before a kernel's line."""
+UNDATED = f"{'undated':16}  "
 STRIP_LINES = 4
 STRIP_STEP = 8
 """Signs between two gaps: a node has eight GPUs as a rule."""
@@ -38,7 +41,8 @@ def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Ro
         cause = incident.cause is not None and moment.alert == incident.cause.id
         severity: Severity = "critical" if cause else "warning" if moment.role != "hint" else "info"
         times = f" x{moment.count}" if moment.count > 1 else ""
-        head = f"{clock(moment.at)} {offset_text(moment.at - incident.first):>7}  "
+        dated = moment.at >= FIRST_DATE_S
+        head = f"{clock(moment.at)} {offset_text(moment.at - incident.first):>7}  " if dated else UNDATED
         style = look.severity[severity] if cause else look.text
         start = (Segment(" "), look.mark(severity), Segment(f" {head}", look.dim))
         lines = hanging(start, moment.what + times, width, style)

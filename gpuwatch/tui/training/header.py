@@ -163,7 +163,7 @@ class TrainingHead(RebuiltPage, can_focus=False):
                 *bar(done, min(BAR, max(8, width // 6)), look, style),
                 Segment(f" {100 * done:.1f} % "),
             ]
-        eta = facts.facts.get("eta_s")
+        eta = facts.facts.get("eta_s") if self.view_state.folder is None else None  # it goes on no more
         row += sheet.number("ETA", eta, "" if eta is None else span_text(eta.value))
         last = self.view_state.snapshot.checkpoints.get(facts.job)
         if last is not None and last.step is not None:

@@ -1,0 +1,53 @@
+"""The judgement of a scan as the screens take it: harmless texts, one job, and lines that can be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+from msgspec import structs
+
+from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.past_jobs.judgement import Judgement
+from gpuwatch.runs.scan.result import Scan
+from gpuwatch.session.log_folder.report import UNNAMED_NODE
+from gpuwatch.wire.codec import harmless_value
+
+
+def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) -> Judgement:
+    """Class, rank and node of every incident are those of the judgement.
+
+    Args:
+        judgement: Of the files that are read.
+        scan: Lists the files, under whose nodes the screens show them.
+        job: What the job is called.
+        share: Of the files that is read, 0 to 1; below 1 every sentence states it.
+    """
+    so_far = "" if share >= 1.0 else f"so far ({share:.0%} read): "
+    homes = {file.name: file.node or UNNAMED_NODE for file in scan.files}
+    jobs = tuple(each._replace(tracks=()) for each in judgement.jobs)  # long, and no screen shows them
+    found = msgspec.convert(harmless_value(msgspec.to_builtins(replace(judgement, jobs=jobs))), Judgement)
+    incidents = tuple(
+        structs.replace(
+            each,
+            job=each.job or job,
+            headline=f"{so_far}{each.headline}",
+            cause=None if each.cause is None else _shown(each.cause, job, homes),
+            alerts=tuple(_shown(alert, job, homes) for alert in each.alerts),
+        )
+        for each in found.incidents
+    )
+    outside = tuple(_shown(alert, job, homes) for alert in found.outside)
+    return replace(found, incidents=incidents, outside=outside)
+
+
+def _shown(alert: Alert, job: str, homes: Mapping[str, str]) -> Alert:
+    """The alert of the job; its lines stand in files of the nodes that list them."""
+    proofs = tuple(_placed(proof, homes) for proof in alert.proof)
+    return structs.replace(alert, job=alert.job or job, proof=proofs)
+
+
+def _placed(proof: Proof, homes: Mapping[str, str]) -> Proof:
+    home = homes.get(proof.file or "")
+    return proof if home is None or home == proof.node else structs.replace(proof, node=home)
