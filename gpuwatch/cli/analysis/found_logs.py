@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from gpuwatch.runs.files.files import Gathered
 
 
-def gathered(paths: tuple[Path, ...], packs: tuple[Path, ...] = ()) -> tuple[Gathered, Packs]:
+def gathered(
+    paths: tuple[Path, ...], packs: tuple[Path, ...] = (), *, whole_files: bool = True
+) -> tuple[Gathered, Packs]:
     """The logs under the paths, and the rules; what is left out although it may be one is reported.
+
+    `whole_files`: as of `gather`.
 
     Raises:
         Refusal: a path is not there, a pack has problems, or no log can be read.
@@ -30,7 +34,7 @@ def gathered(paths: tuple[Path, ...], packs: tuple[Path, ...] = ()) -> tuple[Gat
     rules = load_rules(packs)
     from gpuwatch.runs.files.files import gather
 
-    found = gather(paths, rules.column_words)
+    found = gather(paths, rules.column_words, whole_files=whole_files)
     for skipped in found.skipped:
         if skipped.unreadable:
             click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)

@@ -12,7 +12,7 @@ from gpuwatch.cli.analysis.found_logs import gathered
 from gpuwatch.cli.analysis.open_logs import open_logs
 from gpuwatch.cli.analysis.scan import scan_and_print
 from gpuwatch.cli.monitor.watch import show
-from gpuwatch.cli.shared.screens import screen_options
+from gpuwatch.cli.shared.screens import can_draw, screen_options
 from gpuwatch.cli.shared.source import Refusal, is_file_of_recording, recorded_source
 from gpuwatch.cli.shared.source_flags import at_option
 
@@ -49,6 +49,6 @@ def open_folders(paths: tuple[Path, ...], look: dict[str, Any]) -> int:
     Raises:
         Refusal: there is none that can be read.
     """
-    found, rules = gathered(paths)
+    found, rules = gathered(paths, whole_files=not can_draw())
     report = partial(scan_and_print, found, rules, None, verbose=False)
     return open_logs(paths, found, rules, report, look)

@@ -50,13 +50,17 @@ class Gathered:
     """Words for the columns of a table of metrics, with their quantities."""
 
 
-def gather(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> Gathered:
+def gather(
+    paths: Sequence[Path], columns: Mapping[str, str] | None = None, *, whole_files: bool = True
+) -> Gathered:
     """Walk the paths. Symlinks are followed, each file and folder is taken once, and loops end.
 
     Args:
         paths: Files and folders.
         columns: Words for the columns of a table of metrics, with their quantities; without them a table
             in a folder is data.
+        whole_files: Look through all of a file for several logs that were pasted into it; without, only
+            the ends of each file are read, and such a file is one log.
     """
     gathered = Gathered(columns=columns or {})
     links: list[tuple[Path, Path]] = []
@@ -69,7 +73,8 @@ def gather(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> G
     for path, root in links:
         take(path, root, gathered, seen)
     leave_out_older_states(gathered)
-    gathered.files = [part for log in gathered.files for part in sections_of(log)]
+    if whole_files:
+        gathered.files = [part for log in gathered.files for part in sections_of(log)]
     job = max((log.dated for log in gathered.files if log.dated is not None), default=None)
     gathered.files = [replace(log, until=until(log, job)) for log in gathered.files]
     return gathered

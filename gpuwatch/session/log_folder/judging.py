@@ -62,11 +62,12 @@ def end_of(scan: Scan) -> float:
     return max(lines or [file.mtime for file in scan.files], default=0.0)
 
 
-def serve_judgement(pipe: Connection, parent: int, task: FolderTask, found: Gathered) -> None:
+def serve_judgement(pipe: Connection, parent: int, task: FolderTask) -> None:
     """Send `ReadSoFar` and `FolderReport`; read again when files have grown."""
     become_child(parent)
     begin = Begin.of(task.packs.all, default_engine())
     try:
+        found = gather(task.paths, task.packs.column_words)  # the first listing reads no whole files
         while True:
             began = time.monotonic()
             _read_once(pipe, task, found, begin)

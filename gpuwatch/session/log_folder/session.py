@@ -43,7 +43,7 @@ class FolderSession:
 
         Args:
             paths: What the person named.
-            found: The logs there.
+            found: The logs there, for the first listing: only their ends need be read.
             packs: The rules.
         """
         self.packs = packs
@@ -62,7 +62,7 @@ class FolderSession:
         self._reports = 0
         self._lines = FolderProcess(serve_lines)
         self._searches = FolderProcess(serve_searches)
-        self._judge = FolderProcess(serve_judgement, FolderTask(tuple(paths), packs, self.job), found)
+        self._judge = FolderProcess(serve_judgement, FolderTask(tuple(paths), packs, self.job))
         self._take(self.report)
 
     def now(self) -> float:
