@@ -83,3 +83,17 @@ def test_no_word_of_a_log_becomes_a_mention_or_a_link(word: str) -> None:
     for line in as_markdown(made).splitlines():
         outside = "".join(line.split("`")[::2])
         assert bare not in outside
+
+
+async def test_a_note_is_written_from_the_palette_and_stands_on_the_screen() -> None:
+    app = still_app(demo_session(95, book=demo_book()), 95)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4", "colon", *"note on this")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.press(*"4711", "enter")
+        await pilot.pause(0.3)
+        (incident,) = app.view_state.snapshot.incidents
+        assert [note.text for note in incident.notes] == ["4711"]
+        assert "alice@login-1" in "".join(strip.text for strip in app.screen._compositor.render_strips())
