@@ -61,6 +61,8 @@ class RandomKeys:
         self._pilot = pilot
         self._rng = random.Random(seed)
         self._keys = bound_keys(without)
+        self._unclicked_rows = 1 if without else 0
+        """The line of key hints: a click there would press a key that is left out."""
 
     async def gesture(self) -> None:
         """Do one thing."""
@@ -97,6 +99,6 @@ class RandomKeys:
 
     async def _mouse(self) -> None:
         width, height = self._app.size
-        at = self._rng.randrange(width), self._rng.randrange(height)
+        at = self._rng.randrange(width), self._rng.randrange(height - self._unclicked_rows)
         self.history.append(f"click {at}")
         await self._pilot.click(offset=at, times=self._rng.choice((1, 1, 2)))
