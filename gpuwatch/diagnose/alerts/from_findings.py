@@ -14,13 +14,15 @@ from gpuwatch.diagnose.alerts.unexplained import quoted
 from gpuwatch.diagnose.error_outcome.repeated import outlived_repeats
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert, Proof
+from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device
 from gpuwatch.diagnose.model.failure_classes import KERNEL_RULES, UNEXPLAINED, RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import what
 from gpuwatch.diagnose.sources.kernel_claims import anybody_may_have_written, kernel_claim
 from gpuwatch.fleet.jobs.places import Places, RankPlace
-from gpuwatch.wire import KERNEL_LOG, Finding, Role
+from gpuwatch.rules.model.rule import Rule
+from gpuwatch.wire import KERNEL_LOG, Finding, Role, Severity
 
 UNKNOWN_FINDING = "unknown_finding"
 """The code of what a node reports by a rule that this program does not have."""
@@ -71,7 +73,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
     return Alert(
         id=f"{finding.rule}@{found.node or ''}:{finding.file}:{finding.offset}:{_mark(key_line + subject)}",
         code=finding.rule,
-        severity=finding.severity if claim is None else claim.severity,
+        severity=_severity(finding, rule) if claim is None else claim.severity,
         title=title,
         text=_text(finding, title, key_line, "" if claim is None else claim.doubt),
         proof=(_proof(found, key_line, at if timed or finding.bound != "undated" else None, timed=timed),),
@@ -96,6 +98,14 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
         refuted=claim is not None and claim.refuted,
         writer_unknown=kernel and claim is None and anybody_may_have_written(finding.file, where.places),
     )
+
+
+def _severity(finding: Finding, rule: Rule | None) -> Severity:
+    """As the agent states it, no graver than its rule can be."""
+    if rule is None:
+        return finding.severity
+    able = {rule.severity, *(each for by in rule.severity_by.values() for each in by.values())}
+    return max(finding.severity, min(able, key=ORDER.index), key=ORDER.index)
 
 
 def _proof(found: LocatedFinding, key_line: str, at: float | None, *, timed: bool) -> Proof:

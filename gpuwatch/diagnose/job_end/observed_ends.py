@@ -12,6 +12,8 @@ from gpuwatch.diagnose.model.alert import Alert
 
 TEARDOWN_S = 120.0
 """So long after the line that a training finished its processes may end, with an error or without."""
+CRASHES = ("rank.abort", "rank.segfault", "rank.bus_error", "rank.exit_error")
+"""How processes end whose libraries fail as they are taken down."""
 KILL_S = 5.0, 120.0
 """A launcher kills what has not ended so long after it asked for that (torchrun, Slurm: 30 s)."""
 
@@ -20,16 +22,23 @@ def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
     """The alerts; ends of ranks are notes after a training finished, echoes where it was being stopped."""
     if not any(map(is_observed, alerts)):
         return list(alerts)
-    finished = [(alert.job, alert.first) for alert in alerts if alert.code == FINISHED]
+    finished = [alert for alert in alerts if alert.code == FINISHED and not alert.doubt]
     asked = [(alert.job, alert.first) for alert in alerts if alert.code == TERMINATED]
     return [
         structs.replace(alert, severity="info", role="hint")
-        if _came_after(alert, finished, 0.0, TEARDOWN_S)
+        if any(_tore_down(alert, each) for each in finished)
         else structs.replace(alert, severity="info", role="echo")
         if alert.code == "rank.killed" and _came_after(alert, asked, *KILL_S)
         else alert
         for alert in alerts
     ]
+
+
+def _tore_down(alert: Alert, finished: Alert) -> bool:
+    """Whether an end followed a line that its job finished; a kill is excused by its own node alone."""
+    own = any(proof.node == alert.node for proof in finished.proof)
+    after = is_observed(alert) and 0.0 <= alert.first - finished.first <= TEARDOWN_S
+    return after and finished.job == alert.job and (own or alert.code in CRASHES)
 
 
 def _came_after(

@@ -87,7 +87,7 @@ class EndOrderWatch:
             for each in ranks:
                 del self._seen[job, each.rank]
             first = first_gone(ranks)
-            if first and not any(was_done(fleet.progress, job, each.rank, {each.node}) for each in ranks):
+            if first and not any(was_done(fleet, job, each.rank, {each.node}) for each in ranks):
                 alert = _alert(job, first, [each for each in ranks if each not in first], wall)
                 self.alerts[alert.id] = alert
                 changed = True

@@ -62,7 +62,7 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
             missing_rank(fleet.nodes[name], job, rank, world)
             for name, due in dues.items()
             for rank in sorted(due - present)
-            if rank < world and not was_done(fleet.progress, job, rank, {name, *dues})
+            if rank < world and not was_done(fleet, job, rank, {name, *dues})
         ]
     return found
 

@@ -22,7 +22,7 @@ def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRa
             job, rank = process.job, process.rank
             if job is None or rank is None or not is_unreaped(process) or (job, rank) in running:
                 continue
-            if not was_done(fleet.progress, job, rank, nodes_of(job, running) | {node.name}):
+            if not was_done(fleet, job, rank, nodes_of(job, running) | {node.name}):
                 found[job, rank] = missing_rank(node, job, rank, process.world_size or 0)
     return list(found.values())
 

@@ -14,7 +14,6 @@ from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.check_interval import CheckInterval
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.fleet import Fleet
-from gpuwatch.fleet.logs.progress import FleetProgress
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
@@ -101,7 +100,7 @@ class VanishedWatch:
                 for key, members in running.items()
                 if key[0] == job and any(_older(node, one, seen) for node, one in members.values())
             ]
-            if left and not was_done(fleet.progress, job, rank, nodes_of(job, running) | {seen.node}):
+            if left and not was_done(fleet, job, rank, nodes_of(job, running) | {seen.node}):
                 ended = how_ended(fleet.nodes.get(seen.node), job, rank)
                 self.alerts[name] = _alert(name, job, rank, seen, f"{ended}; {_others(len(left))}")
                 changed = True
@@ -140,13 +139,15 @@ def _older(node: Node, process: Process, seen: Seen) -> bool:
     return process.start is None or process.start - node.offset_s <= seen.at + STARTED_S
 
 
-def was_done(progress: FleetProgress, job: str, rank: int, nodes: Collection[str]) -> bool:
+def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
     """Whether the last step of the rank, or of its job where it reports none, is the announced last one.
 
-    Where one of `nodes`, which run the job, reports steps of it, no other one counts.
+    Where one of `nodes`, which run the job, reports steps of it, no other one counts; else those that run
+    a launcher of it, or read a log that several nodes see.
     """
-    writers = [each for each in progress.writers.values() if each.job == job]
-    writers = [each for each in writers if each.node in nodes] or writers
+    every = [each for each in fleet.progress.writers.values() if each.job == job]
+    writers = [each for each in every if each.node in nodes]
+    writers = writers or [each for each in every if _may_log(fleet.nodes.get(each.node), each.file, job)]
     own = [each for each in writers if each.rank == rank] or writers
     for each in own:
         step, total = each.value("step"), each.value("total_steps")
@@ -158,6 +159,14 @@ def was_done(progress: FleetProgress, job: str, rank: int, nodes: Collection[str
 def has_status(node: Node | None, process: Process) -> bool:
     """Whether the agent of its node read the exit status of a process when it ended."""
     return node is not None and status_of(node.events, process.pid, process.start) is not None
+
+
+def _may_log(node: Node | None, file: str, job: str) -> bool:
+    """Whether the steps of a job may come by way of a node that runs none of its ranks."""
+    if node is None:
+        return False
+    launches = any(each.job == job and each.rank is None for each in node.processes)
+    return launches or any(each.path == file and each.identity is not None for each in node.logs)
 
 
 def how_ended(node: Node | None, job: str, rank: int) -> str:

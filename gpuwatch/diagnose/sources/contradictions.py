@@ -7,7 +7,7 @@ states.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -22,6 +22,10 @@ NOTICED_S = 15.0
 """A process that ended is off its node's list so soon: processes are listed every few seconds."""
 NODE_FAILURES = frozenset(("slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"))
 """That a whole node is down or cannot be reached."""
+
+
+OwnErrors: TypeAlias = frozenset[tuple[str | None, int | None, str]]
+"""Job, rank and node."""
 
 
 class Doubt(NamedTuple):
@@ -40,9 +44,10 @@ def with_contradictions(
     alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> list[Alert]:
     """The alerts, those marked that the node of their rank contradicts or does not confirm."""
-    found = []
+    found, alerts = [], list(alerts)
+    confirmed = own_errors(alerts)
     for alert in alerts:
-        doubt = UNDISPUTED if alert.refuted else contradiction(alert, where, reports)
+        doubt = UNDISPUTED if alert.refuted else contradiction(alert, where, reports, confirmed)
         if doubt.text:
             text = f"{alert.text}; {doubt.text}"
             found.append(structs.replace(alert, doubt=doubt.text, refuted=doubt.refuted, text=text))
@@ -53,14 +58,31 @@ def with_contradictions(
 
 def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
     """Whether a contradiction came up, or fell, since the alerts were marked."""
+    alerts = list(alerts)
+    confirmed = own_errors(alerts)
     return any(
-        (alert.doubt, alert.refuted) != contradiction(alert, where, reports)
+        (alert.doubt, alert.refuted) != contradiction(alert, where, reports, confirmed)
         for alert in alerts
         if not alert.code.startswith(KERNEL_RULES)
     )
 
 
-def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
+def own_errors(alerts: Iterable[Alert]) -> OwnErrors:
+    """Job, rank and node of the errors of ranks that their own nodes report."""
+    return frozenset(
+        (alert.job, alert.rank, alert.node)
+        for alert in alerts
+        if alert.rank is not None
+        and alert.severity in ("error", "critical")
+        and alert.role in ("root", "first")
+        and alert.node is not None
+        and any(proof.node == alert.node for proof in alert.proof)
+    )
+
+
+def contradiction(
+    alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport], confirmed: OwnErrors = frozenset()
+) -> Doubt:
     """Evidence that contradicts a line about another node's rank, or one about a rank that still runs."""
     place = None if alert.rank is None else where.of(alert.rank, alert.job)
     if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
@@ -74,8 +96,10 @@ def contradiction(alert: Alert, where: RankIndex, reports: Mapping[str, NodeRepo
         doubt = _about_failed_node(alert, alert.node, where, reports)
         if doubt.text:
             return doubt
+    if place is not None and _came_later(alert, place):
+        place = None  # what the line is about ran elsewhere
     if place is not None and place.node not in senders:
-        return _about_rank(alert, place, senders, where, reports)
+        return _about_rank(alert, place, senders, where, reports, confirmed)
     if (twice := _claimed_twice(alert, senders, where)).text:
         return twice
     if place is None and alert.node is not None and alert.node not in senders:
@@ -148,13 +172,24 @@ def _about_rank(
     senders: set[str],
     where: RankIndex,
     reports: Mapping[str, NodeReport],
+    confirmed: OwnErrors,
 ) -> Doubt:
-    """A line about a rank of another node, confirmed by its end there, or as read from its own file."""
+    """A line about a rank of another node, confirmed by its end there, or as read from its own file.
+
+    That it ended proves no reason: all ranks of a job end when one fails.
+    """
     own = reports.get(place.node, NodeReport())
     seen = shared_files(alert, reports)
-    if _ended(alert, place) or seen & {own.shared.get(path) for path in place.logs}:
+    if seen & {own.shared.get(path) for path in place.logs}:
         return UNDISPUTED
     job_mates = _shares(place.job, place.node, senders, where, reports)
+    if _ended(alert, place):
+        if place.pid is None or seen & set(own.shared.values()):
+            return UNDISPUTED
+        if job_mates:
+            confirms = ended_first(place, where) or (alert.job, alert.rank, place.node) in confirmed
+            return UNDISPUTED if confirms else Doubt(f"only {_named(senders)} reports it")
+        return Doubt(f"{_named(senders)}, which logged it, runs nothing of that job", refuted=True)
     is_read = any(path in own.read for path in place.logs)
     log = "its own log there does not have it" if is_read else "nothing there confirms it"
     refuted = not job_mates or (is_read and alert.code not in EXITS)
@@ -250,6 +285,19 @@ def _ended(alert: Alert, place: RankPlace) -> bool:
     if place.until is not None:
         return alert.first <= place.until + NOTICED_S
     return started_anew(place, alert.first)
+
+
+def ended_first(place: RankPlace, where: RankIndex) -> bool:
+    """Whether a rank ended before the others of its node: it is the one that something happened to."""
+    others = [each.until for each in where.on(place.node, place.job) if each.rank != place.rank]
+    return place.until is None or (
+        bool(others) and all(each is None or each > place.until for each in others)
+    )
+
+
+def _came_later(alert: Alert, place: RankPlace) -> bool:
+    """Whether a rank was started after a line about it: the line is about the process before."""
+    return place.started is not None and place.started > alert.first
 
 
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:

@@ -27,7 +27,27 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
     """
     believed = [alert for alert in alerts if not alert.refuted] or list(alerts)
     own = [alert for alert in believed if _is_own_error(alert)]
-    return [alert for alert in believed if not any(_yields(alert, each) for each in own)]
+    believed = [alert for alert in believed if not any(_yields(alert, each) for each in own)]
+    told = [alert for alert in believed if _is_told_by_its_node(alert)]
+    return [alert for alert in believed if not any(_is_less_than(alert, each) for each in told)]
+
+
+def _is_told_by_its_node(alert: Alert) -> bool:
+    """Whether a node reports of its own rank or GPU how it failed, undisputed."""
+    grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
+    mild = NO_OWN_ERROR.difference(EXITS)
+    return grave and not alert.doubt and alert.code not in mild and alert.node in _senders(alert)
+
+
+def _is_less_than(claim: Alert, error: Alert) -> bool:
+    """Whether a claim about a rank that its node does not confirm yields to what another node reports."""
+    senders = _senders(claim)
+    about_another = claim.rank is not None and claim.node is not None and claim.node not in senders
+    return bool(claim.doubt) and about_another and not senders & _senders(error)
+
+
+def _senders(alert: Alert) -> set[str | None]:
+    return {proof.node for proof in alert.proof}
 
 
 def _is_own_error(alert: Alert) -> bool:

@@ -9,6 +9,7 @@ from msgspec import structs
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.rank_index import RankIndex, started_anew
+from gpuwatch.diagnose.sources.contradictions import ended_first
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 
 AGREEING_NODES = 2
@@ -36,7 +37,7 @@ def with_unconfirmed_node(
     sees_the_file = bool(shared_files(cause, reports) & set(own.shared.values()))
     if not own.is_live or booted or sees_the_file or not _runs_on(incident, cause, node, where):
         return incident
-    who = "its ranks run" if incident.rank is None else f"rank {incident.rank} runs there"
+    who = "its ranks ran on" if incident.rank is None else f"rank {incident.rank} ran on there"
     because = (
         f"{incident.because}; but only {min(filter(None, senders))} reports it: {node} answers, and {who}"
     )
@@ -57,9 +58,10 @@ def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
 
 
 def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> bool:
-    """Whether the culprit, or every rank of its node, runs and was not started anew since the cause."""
+    """Whether the culprit, or every rank of its node, ran on: none ended first or was started anew."""
     there = where.on(node, incident.job)
     named = [place for place in there if incident.rank in (None, place.rank)]
     return bool(named) and not any(
-        place.until is not None or started_anew(place, cause.first) for place in named
+        (place.until is not None and ended_first(place, where)) or started_anew(place, cause.first)
+        for place in named
     )

@@ -23,6 +23,8 @@ Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
 """By job and rank."""
 Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
 """Job -> task -> the host that `srun` names for it."""
+MOVED_S = 60.0
+"""The end of a process is noticed so late at most, the lists and clocks of two nodes taken together."""
 KEPT_ENDED = 2_048
 """Of one node, the ranks that ended last: jobs on CPUs come and go without an end."""
 
@@ -42,8 +44,7 @@ def places_of(
     `tasks`: of jobs whose Slurm tasks are the ranks, by their logs.
     """
     earlier = () if before is None else before.ranks
-    known = {(place.job, place.rank): place for place in reversed(earlier)}
-    ranks, rivals = _claims(nodes, known, logged or {})
+    ranks, rivals = _claims(nodes, earlier, logged or {}, wall)
     contested = contested_ranks(nodes) | still_contested(before, ranks)
     addresses = _addresses(nodes, ranks)
     for ended in _task_places(nodes, tasks or {}, addresses):
@@ -73,13 +74,18 @@ def places_of(
 
 
 def _claims(
-    nodes: Collection[Node], known: Ranks, logged: Mapping[tuple[str, str], Collection[int]]
+    nodes: Collection[Node],
+    before: Collection[RankPlace],
+    logged: Mapping[tuple[str, str], Collection[int]],
+    wall: float | None,
 ) -> tuple[Ranks, list[RankPlace]]:
     """Every rank's place, and the places that other nodes claim for it.
 
     Of several nodes the one goes first that had it before, else the first of the plan. A node that is gone,
     or has not stated what it is (hello), has no claim to a rank of one that answers.
     """
+    known = {(place.job, place.rank): place for place in reversed(list(before))}
+    listed = {(place.job, place.rank, place.node) for place in before}
     ranks: Ranks = {}
     claimed: dict[tuple[str | None, int], list[RankPlace]] = {}
     standing = {
@@ -97,11 +103,28 @@ def _claims(
         best = min(standing[place.node] for place in places)
         able = [place for place in places if standing[place.node] == best]
         first = next((each for each in able if earlier is not None and each.node == earlier.node), able[0])
+        is_new = (*key, first.node) not in listed
+        if is_new and earlier is not None and not _may_follow(first, earlier, standing, wall):
+            continue
         ranks[key] = first if earlier is None else replace(first, since=earlier.since)
         rivals += [place for place in able if place.node != first.node]
     for key, ended in _ended_ranks(nodes, logged).items():
         ranks.setdefault(key, ended)
     return ranks, rivals
+
+
+def _may_follow(
+    claim: RankPlace, earlier: RankPlace, standing: Mapping[str, tuple[bool, bool]], wall: float | None
+) -> bool:
+    """Whether a rank can have moved to another node: its process there was started when it had ended here.
+
+    A process that ran before would have been listed beside that of the node which lists it no longer.
+    """
+    if earlier.pid is None:
+        return True
+    answers = not any(standing.get(earlier.node, (True, True)))
+    ended = earlier.until if earlier.until is not None else wall if answers else None
+    return ended is None or (claim.started is not None and claim.started >= ended - MOVED_S)
 
 
 def _ended_ranks(nodes: Collection[Node], logged: Mapping[tuple[str, str], Collection[int]]) -> Ranks:
