@@ -48,6 +48,7 @@ SUMMARY_EVERY_S = 30.0
 SNAPSHOT_EVERY_S = 10.0
 """Of the GPUs into the performance log (document 002: gpu_snapshot_interval)."""
 PROCESSES_EVERY_S = 2.0
+MAX_PAUSE_S = 20.0
 MAX_SHARE_OF_CORE = 0.002
 """Spent on listing processes: a node with thousands of them is asked less often."""
 MAX_STEP_TIMES = 100_000
@@ -89,9 +90,10 @@ class Monitor:
             self._take(row)
         readings = list(self.samples.new_readings(node))
         if self.child is not None and now >= self._due["processes"]:
+            began = time.thread_time()
             self.samples.take_processes(node, self.child)
-            took = time.monotonic() - now
-            self._due["processes"] = now + max(PROCESSES_EVERY_S, took / MAX_SHARE_OF_CORE)
+            pause_s = (time.thread_time() - began) / MAX_SHARE_OF_CORE
+            self._due["processes"] = now + min(max(PROCESSES_EVERY_S, pause_s), MAX_PAUSE_S)
         if readings and self.logs.is_owner and self._is_due("snapshot", now, SNAPSHOT_EVERY_S):
             for gpu, fast in readings:
                 sample = {
