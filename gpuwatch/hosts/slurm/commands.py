@@ -1,14 +1,11 @@
-"""Slurm's commands on this machine, within a time and a size."""
+"""Jobs and nodes by Slurm's commands on this machine."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.external_command import RunCommand, run_external
 from gpuwatch.hosts.slurm.reports import (
     ACCOUNT_FIELDS,
     JOB_ID,
@@ -22,36 +19,8 @@ from gpuwatch.hosts.slurm.reports import (
     read_queue,
 )
 
-ANSWER_S = 20.0
-MAX_BYTES = 8 << 20
-Run: TypeAlias = Callable[[Sequence[str]], str]
-"""The output of a command; raises `HostsError` where it fails."""
 
-
-def run_slurm(argv: Sequence[str]) -> str:
-    """The output of one of Slurm's commands.
-
-    Raises:
-        HostsError: it is not installed, fails, or does not answer in time.
-    """
-    if shutil.which(argv[0]) is None:
-        raise HostsError([f"{argv[0]} is not installed here: run gpuwatch where Slurm's commands work"])
-    try:
-        done = subprocess.run(
-            argv, capture_output=True, timeout=ANSWER_S, check=False, stdin=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise HostsError([f"{argv[0]} did not answer within {ANSWER_S:g} s"]) from None
-    except OSError as error:
-        raise HostsError([f"{argv[0]}: {error.strerror}"]) from None
-    if done.returncode != 0:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise HostsError([f"{argv[0]}: {lines[-1] if lines else f'exit status {done.returncode}'}"])
-    return done.stdout[:MAX_BYTES].decode("utf-8", "replace")
-
-
-def known_job(job: str, run: Run = run_slurm) -> SlurmJob:
+def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
     """A job that Slurm's controller still knows, else one of its accounting.
 
     Raises:
@@ -69,7 +38,7 @@ def known_job(job: str, run: Run = run_slurm) -> SlurmJob:
     return (running or jobs)[0]
 
 
-def _accounted(job: str, refused: HostsError, run: Run) -> SlurmJob:
+def _accounted(job: str, refused: HostsError, run: RunCommand) -> SlurmJob:
     """The job by `sacct`, which a cluster without accounting refuses."""
     try:
         fields = ",".join(ACCOUNT_FIELDS)
@@ -81,7 +50,7 @@ def _accounted(job: str, refused: HostsError, run: Run) -> SlurmJob:
     return found
 
 
-def own_jobs(run: Run = run_slurm) -> list[QueuedJob]:
+def own_jobs(run: RunCommand = run_external) -> list[QueuedJob]:
     """The jobs of this user that run, then those that wait.
 
     Raises:
@@ -91,7 +60,7 @@ def own_jobs(run: Run = run_slurm) -> list[QueuedJob]:
     return sorted(jobs, key=lambda job: job.state != "RUNNING")
 
 
-def node_reports(nodes: Sequence[str], run: Run = run_slurm) -> dict[str, SlurmNode]:
+def node_reports(nodes: Sequence[str], run: RunCommand = run_external) -> dict[str, SlurmNode]:
     """The states of nodes; none where Slurm does not report them."""
     try:
         return read_nodes(run(["scontrol", "show", "node", "-o", ",".join(nodes)]))

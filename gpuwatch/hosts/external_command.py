@@ -1,0 +1,41 @@
+"""Commands of schedulers on this machine (scontrol, kubectl), within a time and a size."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from gpuwatch.hosts.errors import HostsError
+
+ANSWER_S = 20.0
+MAX_BYTES = 64 << 20
+RunCommand: TypeAlias = Callable[[Sequence[str]], str]
+"""The output of a command; raises `HostsError` where it fails."""
+
+
+def run_external(argv: Sequence[str]) -> str:
+    """What a command prints.
+
+    Raises:
+        HostsError: it is not installed, fails, prints too much, or does not answer in time.
+    """
+    if shutil.which(argv[0]) is None:
+        raise HostsError([f"{argv[0]} is not installed here: run gpuwatch where it works"])
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, timeout=ANSWER_S, check=False, stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise HostsError([f"{argv[0]} did not answer within {ANSWER_S:g} s"]) from None
+    except OSError as error:
+        raise HostsError([f"{argv[0]}: {error.strerror}"]) from None
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise HostsError([f"{argv[0]}: {lines[-1] if lines else f'exit status {done.returncode}'}"])
+    if len(done.stdout) > MAX_BYTES:
+        raise HostsError([f"{argv[0]}: printed more than {MAX_BYTES >> 20} MB"])
+    return done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,81 @@
+"""The plan of the pods that a selector names: each pod is a node, reached by `kubectl exec`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.external_command import RunCommand, run_external
+from gpuwatch.hosts.kube.pods import NAME, Pod, read_pods
+from gpuwatch.hosts.plan import NodeSpec, Plan
+
+JOB_LABELS = {
+    "job": "batch.kubernetes.io/job-name",
+    "jobset": "jobset.sigs.k8s.io/jobset-name",
+    "mpijob": "training.kubeflow.org/job-name",
+    "pytorchjob": "training.kubeflow.org/job-name",
+    "raycluster": "ray.io/cluster",
+    "rayjob": "ray.io/originated-from-cr-name",
+}
+"""Kind of job -> the label that its operator puts on its pods (their API references)."""
+_SELECTOR = re.compile(r"[\w./()!=, -]{1,500}")
+
+
+def label_selector(selector: str) -> str:
+    """The labels of `pytorchjob/NAME` and the like; a label selector is its own.
+
+    Raises:
+        HostsError: it is neither.
+    """
+    kind, slash, name = selector.partition("/")
+    if slash and kind.lower() in JOB_LABELS and NAME.fullmatch(name):
+        return f"{JOB_LABELS[kind.lower()]}={name}"
+    if not _SELECTOR.fullmatch(selector) or selector.startswith("-") or "=" not in selector:
+        kinds = ", ".join(f"{kind}/NAME" for kind in JOB_LABELS)
+        raise HostsError([f"--kube {selector}: not a label selector such as app=train, nor one of {kinds}"])
+    return selector
+
+
+def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_external) -> Plan:
+    """The plan of the pods that kubectl finds, in its current context.
+
+    Raises:
+        HostsError: kubectl fails, or finds no pod.
+    """
+    if namespace is not None and not NAME.fullmatch(namespace):
+        raise HostsError([f"--namespace {namespace}: not the name of a namespace"])
+    where = [] if namespace is None else ["--namespace", namespace]
+    pods = read_pods(
+        run(["kubectl", "get", "pods", *where, "--selector", label_selector(selector), "-o", "json"])
+    )
+    if not pods:
+        among = "the current namespace" if namespace is None else f"namespace {namespace}"
+        raise HostsError([f"--kube {selector}: no pod in {among} has these labels"])
+    present = [pod for pod in pods if pod.phase not in ("Succeeded", "Failed")] or pods
+    return Plan(nodes=tuple(pod_node(pod) for pod in present), source=f"--kube {selector}")
+
+
+def pod_node(pod: Pod) -> NodeSpec:
+    """A pod as a node."""
+    labels = {
+        "kube_node": pod.node,
+        "kube_phase": pod.phase,
+        "kube_reason": pod.reason,
+        "kube_restarts": str(pod.restarts),
+        "kube_role": pod.role,
+        "kube_index": pod.index,
+    }
+    return NodeSpec(
+        name=pod.name,
+        link="command",
+        command=exec_command(pod),
+        slots=pod.gpus,
+        labels={name: value for name, value in labels.items() if value},
+    )
+
+
+def exec_command(pod: Pod) -> tuple[str, ...]:
+    """What runs a command in the pod's container."""
+    argv: Sequence[str] = ["kubectl", "exec", "-i", "--namespace", pod.namespace, pod.name]
+    return (*argv, "--container", pod.container, "--")

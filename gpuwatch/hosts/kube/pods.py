@@ -1,0 +1,114 @@
+"""The pods that `kubectl get pods -o json` reports, as far as they matter here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gpuwatch.hosts.errors import HostsError
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+"""A DNS subdomain (RFC 1123), as names of pods, containers and namespaces are."""
+GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""The annotation that names the container kubectl takes."""
+REPLICA_LABELS = (
+    "training.kubeflow.org/replica-index",
+    "jobset.sigs.k8s.io/job-index",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+)
+ROLE_LABELS = (
+    "training.kubeflow.org/replica-type",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "ray.io/node-type",
+)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod of a job."""
+
+    name: str
+    namespace: str
+    container: str
+    """The one that holds the GPUs, else the default of kubectl, else the first."""
+    gpus: int | None
+    """Of that container; None: it asks for none."""
+    node: str
+    """Where it runs; empty while it waits."""
+    phase: str
+    """Running, Pending, Failed, ..."""
+    reason: str
+    """Why its container does not run: CrashLoopBackOff, OOMKilled, Unschedulable, ...; else empty."""
+    restarts: int
+    role: str
+    index: str
+    """Among the pods of its role, as the operator numbers them; empty where it does not."""
+
+
+def read_pods(text: str) -> list[Pod]:
+    """The pods of a list, by role and index.
+
+    Raises:
+        HostsError: it is no list of pods.
+    """
+    try:
+        items = msgspec.json.decode(text)["items"]
+        pods = [_pod(item) for item in items]
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
+        raise HostsError([f"kubectl: an answer that is no list of pods ({type(error).__name__})"]) from error
+    return sorted(pods, key=lambda pod: (pod.role, not pod.index.isdecimal(), _number(pod.index), pod.name))
+
+
+def _pod(item: Mapping[str, Any]) -> Pod:
+    about, spec, status = item["metadata"], item["spec"], item.get("status", {})
+    containers = spec["containers"]
+    usual = (about.get("annotations") or {}).get(DEFAULT_CONTAINER)
+    named = [each for each in containers if each["name"] == usual]
+    chosen = next((each for each in containers if _gpus(each)), (named or containers)[0])
+    labels = about.get("labels") or {}
+    states = [each for each in status.get("containerStatuses") or () if each.get("name") == chosen["name"]]
+    for name in (about["name"], about["namespace"], chosen["name"]):
+        if not NAME.fullmatch(name):
+            raise ValueError(f"not a name: {name!r}")
+    return Pod(
+        name=about["name"],
+        namespace=about["namespace"],
+        container=chosen["name"],
+        gpus=_gpus(chosen) or None,
+        node=spec.get("nodeName") or "",
+        phase=status.get("phase") or "Unknown",
+        reason=_reason(status, states[0] if states else {}),
+        restarts=int(states[0].get("restartCount") or 0) if states else 0,
+        role=next((str(labels[name]) for name in ROLE_LABELS if name in labels), ""),
+        index=next((str(labels[name]) for name in REPLICA_LABELS if name in labels), ""),
+    )
+
+
+def _gpus(container: Mapping[str, Any]) -> int:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return sum(int(limits[name]) for name in GPU_RESOURCES if str(limits.get(name, "")).isdecimal())
+
+
+def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+    """Why the container does not run: its own state, else that of the pod, else why it cannot be placed."""
+    state = container.get("state") or {}
+    for kind in ("waiting", "terminated"):
+        if kind in state:
+            last = ((container.get("lastState") or {}).get("terminated") or {}).get("reason")
+            now = state[kind].get("reason") or kind
+            return f"{now}, after {last}" if last and last != now else str(now)
+    if status.get("reason"):
+        return str(status["reason"])
+    unmet = [each for each in status.get("conditions") or () if each.get("status") == "False"]
+    placed = [each for each in unmet if each.get("type") == "PodScheduled"]
+    return str(placed[0].get("reason") or "") if placed else ""
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,1 @@
+"""Tests of Kubernetes pods as sources."""
