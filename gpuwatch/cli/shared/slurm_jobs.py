@@ -12,9 +12,23 @@ import click
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
+    from gpuwatch.hosts.plan import Plan
     from gpuwatch.hosts.slurm.reports import QueuedJob
 
 HEAD = ("", "JOB", "STATE", "NODES", "ELAPSED", "LEFT", "GPUS", "NAME", "WHERE")
+
+
+def slurm_plan(job: str) -> Plan:
+    """The plan of a Slurm job, or of the one that the person chooses (`me`).
+
+    Raises:
+        HostsError: there is no such job, it has no nodes, or Slurm does not answer.
+    """
+    from gpuwatch.hosts.slurm.commands import known_job, node_reports
+    from gpuwatch.hosts.slurm.plan import job_plan
+
+    found = known_job(chosen_job() if job == "me" else job)
+    return job_plan(found, node_reports(found.nodes))
 
 
 def chosen_job() -> str:

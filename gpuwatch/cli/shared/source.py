@@ -114,6 +114,8 @@ SOURCE_PARAMETERS = (
     "local",
     "demo",
     "slurm",
+    "kube",
+    "namespace",
     "accept_new_host_keys",
     "ask_password",
     "interval",
@@ -146,6 +148,8 @@ def read_source(  # noqa: PLR0913 - the options of the command line
     local: bool,
     demo: bool,
     slurm: str | None,
+    kube: str | None,
+    namespace: str | None,
     accept_new_host_keys: bool,
     ask_password: bool,
     ssh_config: Path | None,
@@ -161,25 +165,27 @@ def read_source(  # noqa: PLR0913 - the options of the command line
         click.UsageError: none or several were named.
         Refusal: the source has problems.
     """
-    if sum((named is not None, local, demo, slurm is not None, prometheus is not None)) != 1:
+    given = (named, local or None, demo or None, slurm, kube, prometheus)
+    if sum(each is not None for each in given) != 1:
         raise click.UsageError(
-            "give exactly one of SOURCE (a hosts file or node range), --local, --demo, --slurm, --prometheus."
+            "give exactly one of SOURCE (a hosts file or node range), --local, --demo, --slurm, --kube, "
+            "--prometheus."
         )
     if prometheus is not None:
         return prometheus_source(prometheus, selector or "", interval, past=at is not None or bool(logs))
-    if selector is not None:
-        raise click.UsageError("--selector needs --prometheus.")
+    if selector is not None or (namespace is not None and kube is None):
+        raise click.UsageError("--selector needs --prometheus, --namespace needs --kube.")
     if named is not None and is_file_of_recording(named):
         return recorded_source(Path(named), at, live=interval is not None or bool(logs))
     if at is not None:
         raise click.UsageError("--at needs a recording as SOURCE.")
     check_login(ssh_config, ask_password=ask_password)
-    plan = load_plan(named, local=local) if slurm is None else slurm_plan(slurm)
+    scheduled = slurm is not None or kube is not None
+    plan = scheduled_plan(slurm, kube, namespace) if scheduled else load_plan(named, local=local)
     if interval is not None:
         plan = dataclasses.replace(plan, interval_s=interval)
     if logs:
-        given = tuple(log_glob(each, local) for each in logs)
-        plan = dataclasses.replace(plan, log_options=given)
+        plan = dataclasses.replace(plan, log_options=tuple(log_glob(each, local) for each in logs))
     if plan.rules:
         check_rules(plan.rules)
     from gpuwatch.link.stream.options import LinkOptions
@@ -268,20 +274,18 @@ def program(path: Path | None) -> Program | None:
         raise Refusal([f"--upload-py-spy {path}: {error}; install it with pip install py-spy"]) from error
 
 
-def slurm_plan(job: str) -> Plan:
-    """The plan of a Slurm job, or of the one that the person chooses (`me`).
+def scheduled_plan(slurm: str | None, kube: str | None, namespace: str | None) -> Plan:
+    """The plan of a Slurm job, or of the pods that a selector names.
 
     Raises:
-        Refusal: there is no such job, it has no nodes, or Slurm does not answer.
+        Refusal: there is none, it has no nodes, or the scheduler does not answer.
     """
-    from gpuwatch.cli.shared.slurm_jobs import chosen_job
+    from gpuwatch.cli.shared.slurm_jobs import slurm_plan
     from gpuwatch.hosts.errors import HostsError
-    from gpuwatch.hosts.slurm.commands import known_job, node_reports
-    from gpuwatch.hosts.slurm.plan import job_plan
+    from gpuwatch.hosts.kube.plan import kube_plan
 
     try:
-        found = known_job(chosen_job() if job == "me" else job)
-        return job_plan(found, node_reports(found.nodes))
+        return kube_plan(kube or "", namespace) if slurm is None else slurm_plan(slurm)
     except HostsError as error:
         raise Refusal(list(error.problems)) from error
 

@@ -23,6 +23,13 @@ NODES: tuple[Decorator, ...] = (
         metavar="JOB|me",
         help="Monitor the nodes of a Slurm job and its log files; me: choose among your jobs.",
     ),
+    click.option(
+        "--kube",
+        metavar="SELECTOR",
+        help="Monitor Kubernetes pods by kubectl: labels such as app=train, or job/NAME, jobset/NAME, "
+        "pytorchjob/NAME, mpijob/NAME, rayjob/NAME, raycluster/NAME.",
+    ),
+    click.option("--namespace", metavar="NAME", help="The namespace of --kube (default: kubectl's own)."),
 )
 WATCHING: tuple[Decorator, ...] = (
     click.option(

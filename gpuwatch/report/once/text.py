@@ -101,14 +101,19 @@ def title(fleet: Fleet, time: float) -> ReportLine:
 
 
 def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
-    """The scheduler's job, and the nodes that the scheduler gives no new jobs, with the reason."""
-    if fleet.plan.allocation is None:
-        return []
-    lines = [ReportLine(allocation_text(fleet.plan.allocation, time), "plain")]
+    """The scheduler's job; nodes that it gives no new jobs and pods that do not run, with the reason."""
+    job = fleet.plan.allocation
+    lines = [] if job is None else [ReportLine(allocation_text(job, time), "plain")]
     for spec in fleet.plan.nodes:
+        if "kube_reason" in spec.labels:
+            phase, reason = spec.labels["kube_phase"], plain(spec.labels["kube_reason"])
+            restarts = plural(int(spec.labels["kube_restarts"]), "restart")
+            lines.append(
+                ReportLine(f"warning   {spec.name}: pod is {phase}: {reason}, {restarts}", "warning")
+            )
         if "slurm_reason" in spec.labels:
             state, reason = spec.labels["slurm_state"], plain(spec.labels["slurm_reason"])
-            lines.append(ReportLine(f"{spec.name}: Slurm state {state}: {reason}", "warning"))
+            lines.append(ReportLine(f"warning   {spec.name}: Slurm state {state}: {reason}", "warning"))
     return lines
 
 

@@ -43,7 +43,7 @@ def write_kubectl(folder: Path, pods: list[dict[str, Any]]) -> Path:
         "if sys.argv[1] == 'get':\n"
         f"    sys.stdout.write(open({str(folder / 'pods.json')!r}).read())\n"
         "elif 'worker-9' in ' '.join(sys.argv):\n"
-        "    sys.exit('error: unable to upgrade connection: container not found (\"trainer\")')\n"
+        "    sys.exit('error: no-such-container')\n"
         "else:\n"
         "    argv = sys.argv[sys.argv.index('--') + 1:]\n"
         "    os.execvp(argv[0], argv)\n"
