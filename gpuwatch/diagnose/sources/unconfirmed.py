@@ -50,6 +50,7 @@ def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
         alert.severity in ("error", "critical")
         and alert.role in ("root", "first")
         and not alert.refuted
+        and incident.rank in (None, alert.rank)
         and any(proof.node == node for proof in alert.proof)
         for alert in incident.alerts
     )

@@ -47,9 +47,13 @@ class HostNames:
         if not nodes:
             return
         planned = self._planned.get(host)
-        owner = self._nodes[planned[-1]] if planned else min(nodes, key=lambda node: self._order[node.name])
+        owner = self._nodes[planned[-1]] if planned else min(nodes, key=self._place)
         for node in nodes:
             node.own_host = host if _one_machine(owner, node) else None
+
+    def _place(self, node: Node) -> int:
+        """Its place in the plan; nodes that came later go last."""
+        return self._order.get(node.name, len(self._order))
 
     def _taken(self, node: Node, host: str) -> str | None:
         """The node of the plan whose name this one reports as its own; None: it takes nobody's."""
