@@ -28,18 +28,28 @@ MAX_CONSOLE_BYTES = 4 << 30
 """Of the console log; what the command writes beyond goes to the terminal only."""
 
 
+class NamedPath(click.Path):
+    """A path that is not empty: an unset variable of a shell script is no folder of its own."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - as in click
+        """Refuse the empty name, with the usage status."""
+        if not os.fspath(value):
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
     "--output",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=NamedPath(dir_okay=False, path_type=Path),
     help="Also write GPU samples, steps and alerts to FILE, one JSON object per line.",
 )
 @click.option(
     "--logs",
     default="logs",
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=NamedPath(file_okay=False, path_type=Path),
     help="Folder for the session.",
 )
 @click.argument(
@@ -62,13 +72,19 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
         raise Refusal([f"{DIRECTORY_VARIABLE} is set: this is inside of a run already"])
     start = time.time()
     place = identify_run(command, os.environ)
+    made: list[Path] = []
+    had_logs = logs.exists()
     try:
         folder, place = open_folder(place, logs, start)
+        made += [folder.path, folder.ranks]
         folder.ranks.mkdir(mode=0o700, exist_ok=True)
-        console = (folder.ranks / console_name(place)).open("xb", buffering=0)
+        path = folder.ranks / console_name(place)
+        console = open(path, "xb", buffering=0, opener=private_opener)  # noqa: SIM115 - held for the run
+        made.append(path)
         if output is not None:
-            output.touch(mode=0o600)
+            os.close(private_opener(str(output), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC))
     except OSError as error:
+        remove_empty(made if had_logs else [logs, *made])
         raise Refusal([f"{plain(str(error.filename or logs))}: {error.strerror}"]) from error
     config = {
         "folder": str(folder.path),
@@ -80,6 +96,21 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
     }
     with console:
         return run_child(command, run_environment(folder, place), config, console.write)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """Open a file that, where it is made, only its owner reads: what a command prints can hold secrets."""
+    return os.open(path, flags, 0o600)
+
+
+def remove_empty(paths: list[Path]) -> None:
+    """Remove what a refused run has made, the newest first; a folder that holds anything else stays."""
+    for path in reversed(paths):
+        with contextlib.suppress(OSError):
+            if path.is_dir():
+                path.rmdir()
+            elif not path.stat().st_size:
+                path.unlink()
 
 
 def console_name(place: RunPlace) -> str:

@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import msgspec
 
+from gpuwatch.cli.run.own_rows import OwnRows
 from gpuwatch.cli.run.samples import NodeSamples, memory_pct
 from gpuwatch.cli.run.summary import (
     facts_at_start,
@@ -71,6 +72,7 @@ class Monitor:
         self.step_times: deque[float] = deque(maxlen=MAX_STEP_TIMES)
         """Seconds, of the writer that leads."""
         self._stream = JsonStream()
+        self._own = OwnRows(self.folder.path, self.samples, config["start"])
         self._output = output
         self._last: Row = {}
         self._leading: tuple[str, int | None] | None = None
@@ -87,7 +89,8 @@ class Monitor:
         now, wall = time.monotonic(), time.time()
         node = self.session.fleet.nodes[self.node]
         for row in self._stream.rows(self.session.fleet, self.session.book, now, wall):
-            self._take(row)
+            if self._own.takes(row, self.session.book.alerts):
+                self._take(row)
         readings = list(self.samples.new_readings(node))
         if self.child is not None and now >= self._due["processes"]:
             began = time.thread_time()
@@ -163,8 +166,7 @@ class Monitor:
     def alerts(self) -> list[Alert]:
         """Alerts about the run that are no remarks."""
         found = self.session.book.alerts.values()
-        folder = str(self.folder.path)
-        return [alert for alert in found if not alert.is_remark and self.samples.is_of_run(alert, folder)]
+        return [alert for alert in found if not alert.is_remark and self._own.has_alert(alert)]
 
     def title(self) -> str:
         """The status for the terminal's title."""

@@ -140,11 +140,14 @@ class NodeSamples:
         if self.interpreter is None:
             self.interpreter = next(filter(None, map(python_of, [*self.ranks, *sorted(ours)])), None)
 
-    def is_of_run(self, alert: Alert, folder: str) -> bool:
+    def is_of_run(self, alert: Alert, folder: str, start: float = 0.0) -> bool:
         """Whether an alert is about the run: its logs, its job, its GPUs, or the node that it runs on.
 
-        Other jobs of the machine have alerts of their own.
+        Other jobs of the machine have alerts of their own, and what was over at `start` (unix seconds)
+        is of an earlier run.
         """
+        if alert.last + alert.error_s < start:
+            return False
         if any(proof.file and proof.file.startswith(f"{folder}/") for proof in alert.proof):
             return True
         if alert.job is not None:

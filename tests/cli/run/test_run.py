@@ -88,6 +88,7 @@ def test_a_run_leaves_the_five_files_and_nothing_on_its_pipes(tmp_path: Path) ->
     assert (session / "ranks").stat().st_mode & 0o777 == 0o700
     console = next((session / "ranks").glob("console_*.log"))
     assert console.read_text() == done.stdout
+    assert console.stat().st_mode & 0o777 == 0o600
     rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert {row["kind"] for row in rows} <= {"gpu", "step", "alert"}
     assert "step" in {row["kind"] for row in rows}
@@ -220,3 +221,16 @@ def test_a_run_inside_of_a_run_is_refused(tmp_path: Path) -> None:
         tmp_path, *COMMAND, "run", "--", "true", PYTHONPATH=os.environ.get("PYTHONPATH", str(Path.cwd()))
     )
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize("options", [("--output", "."), ("--output", ""), ("--logs", "")])
+def test_a_name_that_is_no_file_is_refused_before_the_start(tmp_path: Path, options: tuple[str, ...]) -> None:
+    done = run_in(tmp_path, "touch", "started", options=options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_run_leaves_no_session(tmp_path: Path) -> None:
+    done = run_in(tmp_path, "touch", "started", options=("--output", "no/such/folder/file"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert list(tmp_path.iterdir()) == []
