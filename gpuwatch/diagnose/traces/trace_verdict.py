@@ -17,6 +17,12 @@ MAX_IMBALANCE = 0.1
 MAX_IDLE_SHARE = 0.3
 """Above it a GPU waits for its program: launches, data or synchronisation."""
 MIN_RANKS_COMPARED = 2
+MIN_DIFFERENCE_SHARE = 0.01
+"""Of the span: a smaller difference in computation names nobody, however small the computation is."""
+MIN_DIFFERENCE_MS = 0.5
+"""Over the whole trace, for the same reason: launches alone vary by as much."""
+WAITING_MARGIN = 0.1
+"""Of the difference in computation: a smaller difference in waiting is no sign for or against a rank."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ class TraceVerdict:
     straggler: RankProfile | None
     confidence: Confidence | None
     """`high`: the straggler also waits least in the collectives; the others wait for it there."""
+    doubt: str | None = None
+    """Why no rank is named although their computation lies apart."""
 
 
 def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
@@ -78,22 +86,44 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
     compute = _spread(peers, lambda each: each.compute_per_step_ms)
     communication = _spread(peers, lambda each: each.waiting_per_step_ms)
     imbalance = compute.imbalance if compute is not None else None
-    if compute is None or imbalance is None or imbalance <= MAX_IMBALANCE:
-        flags = [flag for each in profiles for flag in _of_one(each, None)]
-        return TraceVerdict(tuple(flags), compute, communication, None, None)
-    straggler = max(peers, key=lambda each: each.compute_per_step_ms)
-    waits_least = communication is not None and bool(communication.mean)
-    waits_least = waits_least and communication is not None and communication.least_label == straggler.label
+    most = max(peers, key=lambda each: each.compute_per_step_ms, default=None)
+    if compute is None or imbalance is None or most is None or not _lies_apart(compute, most):
+        return TraceVerdict(_of_each(profiles, None), compute, communication, None, None)
+    others = [each for each in peers if each is not most]
+    ahead_ms = most.compute_per_step_ms - mean(each.compute_per_step_ms for each in others)
+    waits_less_ms = mean(each.waiting_per_step_ms for each in others) - most.waiting_per_step_ms
+    waits_least = waits_less_ms > WAITING_MARGIN * ahead_ms and all(
+        each.waiting_per_step_ms > most.waiting_per_step_ms for each in others
+    )
+    is_contrary = waits_less_ms < -WAITING_MARGIN * ahead_ms
     waiting = "; it waits least in the collectives" if waits_least else ""
+    doubt = (
+        f"{most.label} computes longest, but also spends {-waits_less_ms:.1f} ms a step more in collectives"
+        " than the others, so they do not wait for it"
+        if is_contrary
+        else None
+    )
     text = (
-        f"{straggler.label} computes {compute.most:.1f} ms a step, the mean is {compute.mean:.1f} ms"
+        f"{most.label} computes {compute.most:.1f} ms a step, the mean is {compute.mean:.1f} ms"
         f" (imbalance {100 * imbalance:.0f} %){waiting}"
     )
-    flag = _flag(straggler, "trace.imbalance", text, imbalance, MAX_IMBALANCE, steps_of("load-imbalance"))
-    flags = [flag for each in profiles for flag in _of_one(each, straggler if waits_least else None)]
-    return TraceVerdict(
-        (flag, *flags), compute, communication, straggler, "high" if waits_least else "medium"
-    )
+    flag = _flag(most, "trace.imbalance", text, imbalance, MAX_IMBALANCE, steps_of("load-imbalance"))
+    flags = (flag, *_of_each(profiles, most if waits_least else None))
+    if is_contrary:
+        return TraceVerdict(flags, compute, communication, None, None, doubt)
+    return TraceVerdict(flags, compute, communication, most, "high" if waits_least else "medium")
+
+
+def _lies_apart(compute: RankSpread, most: RankProfile) -> bool:
+    """Whether the computation of the ranks differs by more than the limit, and by more than noise."""
+    apart_ms = (compute.most - compute.least) * max(1, len(most.steps_ms))
+    if apart_ms < max(MIN_DIFFERENCE_MS, MIN_DIFFERENCE_SHARE * most.breakdown.span_ms):
+        return False
+    return (compute.imbalance or 0.0) > MAX_IMBALANCE
+
+
+def _of_each(profiles: Sequence[RankProfile], awaited: RankProfile | None) -> tuple[TraceFlag, ...]:
+    return tuple(flag for each in profiles for flag in _of_one(each, awaited))
 
 
 def _of_one(profile: RankProfile, awaited: RankProfile | None) -> list[TraceFlag]:

@@ -28,6 +28,16 @@ def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:
     return {
         "gpuwatch": __version__,
         "ranks": [rank_facts(each) for each in found.profiles],
+        "older_traces": [
+            {
+                "rank": each.trace.rank,
+                "device": each.trace.device,
+                "file": each.trace.file,
+                "steps": len(each.steps_ms),
+                **breakdown_facts(each.breakdown),
+            }
+            for each in found.older
+        ],
         "comparison": {
             "compute_ms": spread_facts(verdict.compute),
             "communication_ms": spread_facts(verdict.communication),

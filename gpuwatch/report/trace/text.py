@@ -30,6 +30,7 @@ MAX_SHOWN_RANKS = 64
 MAX_SHOWN_FLAGS = 4
 """Of one kind."""
 MAX_SHOWN_SECTIONS = 12
+MAX_SHOWN_OLDER = 8
 NAME_COLUMNS = 48
 SECTIONS_ONLY = "Sections only: the trace has no operators and no kernels (torch.profiler records them)."
 CPU_ONLY = (
@@ -131,6 +132,7 @@ def rank_table(profiles: Sequence[RankProfile]) -> Table:
 
 def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[ReportLine]:
     """How far the ranks lie apart."""
+    yield from older_lines(found)
     if len(found.profiles) > MAX_SHOWN_RANKS:
         yield ReportLine(f"{len(found.profiles) - MAX_SHOWN_RANKS} more ranks: --json has all", "old")
     if any(each.breakdown.basis == "cpu" and each.has_operators for each in found.profiles):
@@ -138,10 +140,26 @@ def comparison_lines(found: FoundTraces, verdict: TraceVerdict) -> Iterator[Repo
     for name, spread in (("computation", verdict.compute), ("communication", verdict.communication)):
         if spread is not None and spread.most > 0:
             yield ReportLine(f"{name} a step: {spread_text(spread)}")
+    if verdict.doubt is not None:
+        yield ReportLine(plain(f"no straggler is named: {verdict.doubt}"))
     if verdict.straggler is not None:
         yield ReportLine(
             f"straggler: {plain(verdict.straggler.label)}, confidence {verdict.confidence}", "warning"
         )
+
+
+def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
+    """Earlier cycles of the same ranks: their times are shown, and compared with nothing."""
+    if not found.older:
+        return
+    yield ReportLine("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
+    for each in found.older[:MAX_SHOWN_OLDER]:
+        parts = each.breakdown
+        times = f"span {parts.span_ms:,.2f} ms, compute {parts.compute_ms:,.2f}"
+        times += f", communication {parts.communication_ms:,.2f}"
+        yield ReportLine(plain(f"  {each.label}: {each.trace.file}: {times}"), "old", hang=4)
+    if len(found.older) > MAX_SHOWN_OLDER:
+        yield ReportLine(f"  {len(found.older) - MAX_SHOWN_OLDER} more: --json has all", "old")
 
 
 def section_table(profiles: Sequence[RankProfile]) -> Table:
@@ -208,7 +226,7 @@ def note_lines(found: FoundTraces, chosen: RankProfile) -> Iterator[ReportLine]:
         yield ReportLine(
             f"peak memory of {plain(chosen.label)} on {device}: {size / 1e9:.2f} GB allocated{more}"
         )
-    for each in found.profiles:
+    for each in (*found.profiles, *found.older):
         trace = each.trace
         for note in (*trace.notes, *(("it ends in the middle",) if trace.cut_off else ())):
             yield ReportLine(plain(f"{trace.file}: {note}"), "warning")

@@ -41,6 +41,8 @@ class RankProfile:
     steps_ms: tuple[float, ...]
     """Length of each step, where the profiler was told of them (`prof.step()`)."""
     sections: tuple[Section, ...]
+    begin_us: float = 0.0
+    """Of the first event, by the clock of the trace."""
 
     @property
     def label(self) -> str:
@@ -69,9 +71,9 @@ class RankProfile:
 def measure(trace: RankTrace, listed: int = MAX_LISTED_OPERATORS) -> RankProfile:
     """Measure one trace, and let go of its events."""
     steps, sections = _sections(trace)
-    profile = RankProfile(
-        trace, len(trace.events), breakdown_of(trace), operator_tables(trace, listed), steps, sections
-    )
+    begin = float(trace.events.starts.min()) if len(trace.events) else 0.0
+    tables = operator_tables(trace, listed)
+    profile = RankProfile(trace, len(trace.events), breakdown_of(trace), tables, steps, sections, begin)
     trace.events = trace.events.where(np.zeros(0, dtype=np.int64))
     trace.names, trace.details = [], []
     return profile

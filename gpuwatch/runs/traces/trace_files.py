@@ -13,6 +13,7 @@ from gpuwatch.runs.files.files import Skipped, reason, walked
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents, packing_of
 from gpuwatch.runs.traces.chrome_trace import read_chrome_trace
+from gpuwatch.runs.traces.cycles import newest_cycles
 from gpuwatch.runs.traces.event_stream import NoTraceError
 from gpuwatch.runs.traces.nccl_dump import MAX_XML_BYTES, NcclDump, read_nccl_dump
 from gpuwatch.runs.traces.nsight_export import SQLITE_BEGINS, read_nsight
@@ -36,6 +37,9 @@ class FoundTraces:
     """The ranks that were measured, NCCL's dumps, and the files that are neither."""
 
     profiles: list[RankProfile] = field(default_factory=list)
+    """One a rank: of several cycles the newest."""
+    older: list[RankProfile] = field(default_factory=list)
+    """Earlier cycles of ranks in `profiles`, which nothing is compared with."""
     dumps: list[NcclDump] = field(default_factory=list)
     """NCCL's topologies and graphs."""
     skipped: list[Skipped] = field(default_factory=list)
@@ -74,7 +78,7 @@ def gather_traces(
             found.skipped.append(Skipped(name, str(error), unreadable=root is None))
         except OSError as error:
             found.skipped.append(Skipped(name, reason(error), unreadable=True))
-    found.profiles.sort(key=_by_rank)
+    found.profiles, found.older = newest_cycles(sorted(found.profiles, key=_by_rank))
     return found
 
 

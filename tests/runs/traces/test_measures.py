@@ -15,7 +15,7 @@ from gpuwatch.diagnose.traces.trace_verdict import compare_sections, judge_trace
 from gpuwatch.runs.traces.intervals import merged, union, without
 from gpuwatch.runs.traces.rank_profile import RankProfile
 from gpuwatch.runs.traces.trace_files import gather_traces
-from tests.runs.traces.gpu_traces import GEMM, training
+from tests.runs.traces.gpu_traces import ALL_REDUCE, GEMM, training
 
 RECORDED = Path(__file__).parent / "recorded"
 """Two gloo ranks under the profiler of torch 2.13 on a CPU, by `profiled_job.py`."""
@@ -72,6 +72,50 @@ def test_the_rank_that_computes_longest_is_the_straggler(tmp_path: Path) -> None
         ("trace.communication_high", 1),
         ("trace.communication_high", 3),
     ]
+
+
+def test_cycles_of_one_rank_are_not_compared(tmp_path: Path) -> None:
+    for rank in range(2):
+        for cycle, slow in ((1, 3.0), (2, 1.0)):
+            name = f"host_{40 + rank}.17600000{cycle}0.pt.trace.json"
+            training(rank, slow=slow).write(tmp_path / name)
+    found = gather_traces([tmp_path])
+    assert [(each.trace.rank, Path(each.trace.file).name) for each in found.profiles] == [
+        (0, "host_40.1760000020.pt.trace.json"),
+        (1, "host_41.1760000020.pt.trace.json"),
+    ]
+    assert len(found.older) == 2
+    verdict = judge_traces(found.profiles)
+    assert (verdict.straggler, "trace.imbalance" in {flag.code for flag in verdict.flags}) == (None, False)
+
+
+def test_cycles_of_a_process_without_a_rank_are_one_process(tmp_path: Path) -> None:
+    for cycle, slow in ((1, 1.0), (2, 3.0)):
+        text = training(0, slow=slow).text().replace("distributedInfo", "other")
+        (tmp_path / f"host_7.17600000{cycle}0.pt.trace.json").write_text(text)
+    found = gather_traces([tmp_path])
+    assert (len(found.profiles), len(found.older)) == (1, 1)
+    assert judge_traces(found.profiles).compute is None
+
+
+def test_a_rank_that_also_waits_longest_is_no_straggler(tmp_path: Path) -> None:
+    training(0).write(tmp_path / "rank_0.json")
+    slow = training(1, slow=1.5)
+    for step in range(3):
+        slow.launch("c10d::allreduce_", ALL_REDUCE, step * 1000.0 + 900, step * 1000.0 + 905, 90.0, stream=20)
+    slow.write(tmp_path / "rank_1.json")
+    verdict = judge_traces(gather_traces([tmp_path]).profiles)
+    assert (verdict.straggler, verdict.confidence) == (None, None)
+    assert verdict.doubt is not None
+
+
+def test_a_difference_within_noise_names_nobody(tmp_path: Path) -> None:
+    for rank, slow in ((0, 0.1), (1, 0.2)):
+        training(rank, slow=slow, hidden=0.0).write(tmp_path / f"rank_{rank}.json")
+    verdict = judge_traces(gather_traces([tmp_path]).profiles)
+    assert verdict.compute is not None
+    assert (verdict.compute.imbalance or 0) > 0.1
+    assert (verdict.straggler, verdict.doubt) == (None, None)
 
 
 def test_equal_ranks_with_little_communication_are_not_flagged(tmp_path: Path) -> None:
