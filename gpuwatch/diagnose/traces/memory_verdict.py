@@ -81,6 +81,8 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
         found.append(
             MemoryFlag("memory.out_of_memory", memory.rank, text, memory.out_of_memory, 0, steps_of("oom"))
         )
+    if memory.is_incomplete:
+        found.append(MemoryFlag("memory.incomplete", memory.rank, _missing_text(memory), 1, None, ()))
     share = memory.fragmentation
     if share is not None and share > MAX_FRAGMENTATION:
         text = (
@@ -98,3 +100,14 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
             MemoryFlag("memory.retries", memory.rank, text, memory.retries, 0, steps_of("fragmentation"))
         )
     return found
+
+
+def _missing_text(memory: RankMemory) -> str:
+    """What an incomplete report leaves open: unknown is never healthy."""
+    sizes = {"allocated": memory.allocated, "reserved": memory.reserved, "peak": memory.peak}
+    missing = [name for name, size in sizes.items() if size is None] or ["fragmentation"]
+    what = (
+        "the memory_summary() table is cut off" if memory.source == "memory_summary" else "no size is stated"
+    )
+    file = "" if memory.rank is None else f" ({memory.file})"
+    return f"{label_of(memory)}: {what}; not known: {', '.join(missing)}{file}"

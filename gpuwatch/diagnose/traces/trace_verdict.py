@@ -98,7 +98,7 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
     is_contrary = waits_less_ms < -WAITING_MARGIN * ahead_ms
     waiting = "; it waits least in the collectives" if waits_least else ""
     doubt = (
-        f"{most.label} computes longest, but also spends {-waits_less_ms:.1f} ms a step more in collectives"
+        f"{most.label} computes longest, but also spends {-waits_less_ms:.2f} ms a step more in collectives"
         " than the others, so they do not wait for it"
         if is_contrary
         else None

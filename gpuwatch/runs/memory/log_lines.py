@@ -108,7 +108,8 @@ class MemoryLines:
     def _take(memory: RankMemory, sizes: list[int | None], message: str) -> None:
         memory.allocated, most, memory.reserved, most_reserved = sizes
         if most is not None and most > (memory.peak or -1):
-            memory.peak, memory.peak_at = most, plain(message.strip())[:120] or None
+            memory.peak = most
+            memory.peak_at = plain(RANK_PREFIX.sub("", message).strip())[:120] or None
         memory.peak_reserved = max(memory.peak_reserved or 0, most_reserved or 0)
 
     def _of_summary(self, line: str) -> None:

@@ -51,6 +51,14 @@ class RankMemory:
     """What the log states of ZeRO: stage, partitions, optimizer states, offload."""
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether the report breaks off before its sizes, or states none."""
+        if self.source == "memory_summary":
+            return self.peak is None or self.reserved is None or self.unusable is None
+        sizes = (self.allocated, self.reserved, self.peak, self.peak_reserved)
+        return all(size is None for size in sizes)
+
+    @property
     def fragmentation(self) -> float | None:
         """Unusable memory as a share of what is reserved."""
         if self.unusable is None or not self.reserved:

@@ -115,3 +115,23 @@ def test_a_log_without_memory_is_told_and_long_lines_cost_little(tmp_path: Path)
     path.write_bytes(b"loss 2.3\n" * 10 + b"MA memory | " * 500_000)
     found = gather_memory([path])
     assert (found.ranks, len(found.skipped)) == ([], 1)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 5])
+def test_a_summary_that_is_cut_off_is_unknown_and_not_healthy(lines: int) -> None:
+    text = SUMMARY.replace("OOMs: 1 ", "OOMs: 0 ").replace("retries: 4", "retries: 0")
+    found = read("\n".join(text.splitlines()[:lines]), 2)
+    assert [(flag.code, flag.rank) for flag in judge_memory(found).flags] == [("memory.incomplete", 2)]
+
+
+def test_a_log_that_states_zero_alone_tells_of_no_size() -> None:
+    found = read("DeepSpeed ZeRO stage 3 initialized", 0)
+    assert [flag.code for flag in judge_memory(found).flags] == ["memory.incomplete"]
+
+
+def test_the_rank_in_front_of_a_line_is_no_place_of_the_peak() -> None:
+    line = MEGATRON.format(rank=3, peak=5000)
+    (with_step,) = read(line)
+    (without,) = read(line[: line.index("]") + 1] + line[line.index(" memory (MB)") :])
+    assert (with_step.rank, without.rank, without.peak_at) == (3, 3, None)
+    assert "Rank" not in (with_step.peak_at or "")

@@ -260,8 +260,12 @@ def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # no
 
 
 def _type_words(wanted: Any) -> str:  # noqa: ANN401 - a type
+    """What is expected, in words that need no Python."""
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    return names.get(wanted) or str(typing.get_origin(wanted) or wanted).replace("<class ", "").strip(">'")
+    origin = typing.get_origin(wanted)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(wanted)))
+    return names.get(wanted) or ("a list" if origin is list else "an object")
 
 
 def harmless(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - decoded JSON

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from gpuwatch.report.sessions.details import detail_facts
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.model.summary import Status
 from tests.runs.sessions.written import (
     MAIN,
     MULTI,
@@ -176,3 +178,20 @@ def test_an_id_a_folder_and_a_renamed_folder_lead_to_a_session(tmp_path: Path) -
     found = find_sessions(("training_20241206_140000", str(tmp_path / "kept"), "nothing"), logs)
     assert [each.name for each in found.sessions] == ["training_20241206_140000", MULTI]
     assert len(found.unknown) == 1
+
+
+def test_wrong_types_in_a_summary_are_told_without_python(tmp_path: Path) -> None:
+    wrong = {
+        "status": "odd",
+        "model": 3,
+        "gpus": 4,
+        "ranks": [5],
+        "timers": 6,
+        "configuration": 7,
+        "steps": "x",
+    }
+    write_session(tmp_path, MULTI, wrong)
+    problems = [each for each in only(tmp_path).problems if "not " in each]
+    assert len(problems) == len(wrong)
+    assert not [each for each in problems if "typing" in each or "gpuwatch." in each or "class" in each]
+    assert any(all(status in each for status in get_args(Status)) for each in problems)
