@@ -19,6 +19,7 @@ from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.report.output.report_line import ReportLine
+    from gpuwatch.runs.sessions.find import FoundSessions
     from gpuwatch.runs.sessions.model.session import TrainingSession
 
 NO_SESSION = "no training session in {logs}; name a folder, or --logs DIR (gpuwatch run makes sessions)"
@@ -61,13 +62,20 @@ def session_options(*, as_json: bool = True) -> Callable[[Callable[..., int]], C
 @runs.command("list")
 @session_options()
 def list_sessions(names: tuple[str, ...], logs: Path, as_json: bool) -> int:
-    """List sessions: mode, GPUs, steps, duration, steps/s, final loss."""
+    """List sessions: mode, GPUs, steps, duration, steps/s, final loss.
+
+    Exit status: 0 done; 1 a folder below DIR cannot be read; 2 no session was found.
+    """
     from gpuwatch.report.sessions.comparison import list_lines, session_facts
 
-    sessions = read_sessions(names, logs)
+    found = find(names, logs)
     if as_json:
-        return print_json({"sessions": [session_facts(each) for each in sessions]})
-    return print_lines(list_lines(sessions))
+        unreadable = [{"name": plain(each.name), "why": plain(each.why)} for each in found.unreadable]
+        facts = [session_facts(each) for each in found.sessions]
+        print_json({"sessions": facts, "unreadable": unreadable})
+    elif found.sessions:
+        print_lines(list_lines(found.sessions))
+    return exit_codes.UNHEALTHY if found.unreadable else exit_codes.HEALTHY
 
 
 @runs.command()
@@ -128,14 +136,27 @@ def read_sessions(names: tuple[str, ...], logs: Path) -> list[TrainingSession]:
     Raises:
         Refusal: there is none.
     """
+    found = find(names, logs)
+    if not found.sessions:
+        raise Refusal([NO_SESSION.format(logs=plain(str(logs)))])
+    return found.sessions
+
+
+def find(names: tuple[str, ...], logs: Path) -> FoundSessions:
+    """The sessions that were named; what leads to none or cannot be read is a line on stderr.
+
+    Raises:
+        Refusal: there is none, and a name is wrong or nothing stood in the way.
+    """
     from gpuwatch.runs.sessions.find import find_sessions
 
     found = find_sessions(names, logs)
-    if not found.sessions:
-        raise Refusal([plain(text) for text in found.unknown] or [NO_SESSION.format(logs=plain(str(logs)))])
-    for text in found.unknown:
+    problems = [*found.unknown, *(f"{each.name}: {each.why}" for each in found.unreadable)]
+    if not found.sessions and (names or not problems):
+        raise Refusal([plain(text) for text in problems] or [NO_SESSION.format(logs=plain(str(logs)))])
+    for text in problems:
         click.echo(f"gpuwatch: {plain(text)}", err=True)
-    return found.sessions
+    return found
 
 
 def print_json(facts: dict[str, Any]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpuwatch.runs.files.files import Skipped, reason
 from gpuwatch.runs.sessions.folders.session_folder import read_session_folder, session_id
 from gpuwatch.runs.sessions.model.session import TrainingSession
 
@@ -22,30 +23,51 @@ class FoundSessions:
     sessions: list[TrainingSession] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """A sentence each."""
+    unreadable: list[Skipped] = field(default_factory=list)
+    """Folders that could hold sessions, and could not be looked into."""
 
 
 def find_sessions(names: Sequence[str], logs: Path) -> FoundSessions:
     """Read the sessions of paths and ids; without names all below `logs`, the oldest first."""
     found = FoundSessions()
     if not names:
-        found.sessions = [session for folder in session_folders(logs) if (session := read_path(folder))]
+        folders = session_folders(logs, found.unreadable)
+        found.sessions = [session for folder in folders if (session := read_path(folder))]
         found.sessions.sort(key=_begin)
         return found
-    known = {path.name: path for path in session_folders(logs)}
+    below_logs: list[Skipped] = []
+    known = {path.name: path for path in session_folders(logs, below_logs)}
     for name in names:
         path = Path(name)
-        if not path.exists() and name in known:
+        if not os.path.exists(path) and name in known:  # noqa: PTH110 - Path raises
             path = known[name]
-        if not os.path.lexists(path):
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
             found.unknown.append(f"{name}: no such folder, and no session of this id below {logs}")
+            found.unreadable += [each for each in below_logs if each not in found.unreadable]
             continue
-        one = read_path(path)
-        here = [one] if one else [each for folder in session_folders(path) if (each := read_path(folder))]
-        here = sorted(here, key=_begin) or read_others(path)
-        if not here:
+        except OSError as error:
+            found.unreadable.append(Skipped(name, reason(error), unreadable=True))
+            continue
+        before = len(found.unreadable)
+        here = _sessions_at(path, found.unreadable)
+        if not here and len(found.unreadable) == before:
             found.unknown.append(f"{name}: no training session found in it")
         found.sessions += here
     return found
+
+
+def _sessions_at(path: Path, unreadable: list[Skipped]) -> list[TrainingSession]:
+    """The session of a path, those below it, or what another tool wrote there."""
+    one = read_path(path)
+    if one:
+        return [one]
+    before = len(unreadable)
+    folders = session_folders(path, unreadable) if path.is_dir() else ()
+    here = sorted((each for folder in folders if (each := read_path(folder))), key=_begin)
+    is_closed = any(each.name == str(path) for each in unreadable[before:])
+    return here if here or is_closed else read_others(path)
 
 
 def read_path(path: Path) -> TrainingSession | None:
@@ -61,8 +83,11 @@ def read_others(path: Path) -> list[TrainingSession]:
     return read_outputs(path)
 
 
-def session_folders(top: Path) -> Iterator[Path]:
-    """Folders at and below `top` that hold the files of a session; links are not followed."""
+def session_folders(top: Path, unreadable: list[Skipped]) -> Iterator[Path]:
+    """Folders at and below `top` that hold the files of a session; links are not followed.
+
+    Those that cannot be looked into are added to `unreadable`.
+    """
     looked = 0
     waiting: list[tuple[Path, int]] = [(top, 0)]
     while waiting and looked < MAX_FOLDERS:
@@ -70,15 +95,20 @@ def session_folders(top: Path) -> Iterator[Path]:
         looked += 1
         if session_id(folder):
             yield folder
-        elif depth < MAX_DEPTH:
-            waiting += [(each, depth + 1) for each in _folders_in(folder)]
+            continue
+        folders = _folders_in(folder, unreadable)
+        if depth < MAX_DEPTH:
+            waiting += [(each, depth + 1) for each in folders]
 
 
-def _folders_in(folder: Path) -> Iterable[Path]:
+def _folders_in(folder: Path, unreadable: list[Skipped]) -> Iterable[Path]:
     try:
         with os.scandir(folder) as entries:
             names = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        unreadable.append(Skipped(str(folder), reason(error), unreadable=True))
         return []
     return [Path(name) for name in sorted(names, reverse=True)]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.running import gpuwatch
+from tests.cli.running import environment, gpuwatch
 from tests.runs.sessions.written import MAIN, MULTI, SINGLE, write_documented_pair, write_session
 from tests.sentences import Sentences, line_of
 
@@ -96,3 +100,34 @@ def test_without_a_session_the_usage_status_and_a_remedy(tmp_path: Path, argumen
     assert (done.returncode, done.stdout) == (2, "")
     assert arguments[-1].removeprefix("list") in done.stderr
     assert done.stderr.strip()
+
+
+WITHOUT_OVERRIDE = (
+    "import ctypes, os, sys\n"
+    "for capability in (1, 2):\n"  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    "    ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)\n"  # PR_CAPBSET_DROP
+    "os.execv(sys.executable, [sys.executable, '-m', 'gpuwatch', 'runs', *sys.argv[1:]])"
+)
+"""Root reads any folder; permissions count again without these capabilities."""
+
+
+def test_a_folder_that_cannot_be_read_is_named(folder: Path) -> None:
+    closed = folder / "logs" / "training_20250101_000000"
+    closed.mkdir()
+    closed.chmod(0)
+
+    def runs(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", WITHOUT_OVERRIDE, *words]
+        return subprocess.run(
+            command, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=60
+        )
+
+    listed, shown = runs("list", "--json"), runs("show", str(closed))
+    closed.chmod(0o700)
+    assert (listed.returncode, shown.returncode) == (1, 2)
+    found = json.loads(listed.stdout)
+    assert len(found["sessions"]) == 2
+    denied = os.strerror(errno.EACCES).lower()
+    assert [(Path(each["name"]).name, each["why"]) for each in found["unreadable"]] == [(closed.name, denied)]
+    assert closed.name in listed.stderr
+    assert denied in shown.stderr
