@@ -205,6 +205,8 @@ class Monitor:
                 for step in steps:
                     self._take({**EMPTY_STEP, **step})
             own["warnings"] = joined_warnings(own["warnings"], told.pop("warnings", []))
+            if facts["status"] == "completed":
+                told.pop("error", None)  # the script went on after it
         else:
             told = {}
         duration = facts.get("duration_s") or time.monotonic() - self.began
@@ -217,6 +219,10 @@ class Monitor:
             return own
         parts = read_parts(self.folder.path, [])
         summary = merge_parts(own, list(parts.values()))
+        if summary["non_finite_loss_step"] is not None:
+            told.pop("final_loss", None)
+        elif summary["final_loss"] is not None:
+            told.pop("non_finite_loss_step", None)
         summary.update({name: value for name, value in told.items() if not summary.get(name)})
         summary["parts"] = sorted(parts)
         scale_rates(summary, own, parts.get("rank_0000.json", {}), duration)
@@ -252,7 +258,9 @@ def final_text(summary: dict[str, Any], end: dict[str, Any]) -> str:
     parts = [f"{how} after {summary['duration_s']:.1f} s"]
     if summary.get("steps"):
         parts.append(f"{summary['steps']} steps, {summary.get('steps_per_s') or 0:.4g} steps/s")
-    if isinstance(summary.get("final_loss"), float):
+    if summary.get("non_finite_loss_step") is not None:
+        parts.append(f"the loss is NaN or Inf since step {summary['non_finite_loss_step']}")
+    elif isinstance(summary.get("final_loss"), float):
         parts.append(f"final loss {summary['final_loss']:.4g}")
     if summary.get("warnings"):
         parts.append(f"{len(summary['warnings'])} kinds of warnings")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.report.output.report_line import ReportLine
-from gpuwatch.report.sessions.numbers import DASH, duration, fixed, significant, whole
+from gpuwatch.report.sessions.numbers import DASH, duration, fixed, loss_cell, loss_words, significant, whole
 from gpuwatch.runs.comparison.compare import (
     ScalingPoint,
     SessionComparison,
@@ -60,7 +60,7 @@ def session_lines(session: TrainingSession) -> Iterator[ReportLine]:
     )
     yield ReportLine(f"  GPUs: {whole(one.gpu_count)}{ranks}")
     yield ReportLine(f"  Steps: {whole(one.steps)}")
-    yield ReportLine(f"  Final Loss: {fixed(one.final_loss, 4)}")
+    yield ReportLine(f"  Final Loss: {loss_words(one)}")
     yield ReportLine(f"  Steps/sec: {rate_of_steps(steps_per_s(one))}")
     if one.steady_steps_per_s is not None:
         samples = steady_samples_per_s(one)
@@ -181,6 +181,7 @@ def session_facts(session: TrainingSession) -> dict[str, Any]:
         "samples_per_s": one.samples_per_s,
         "tokens_per_s": one.tokens_per_s,
         "final_loss": one.final_loss,
+        "non_finite_loss_step": one.non_finite_loss_step,
         "gpus": [
             {
                 "node": gpu.node,
@@ -222,6 +223,6 @@ def list_lines(sessions: Sequence[TrainingSession]) -> Iterator[ReportLine]:
         yield ReportLine(
             f"{each.name:<{width}}  {mode_of(one) or DASH:<6}  {whole(one.gpu_count):>4}  "
             f"{whole(one.steps):>8}  {fixed(one.duration_s, 1, 's'):>9}  {rate:>7}  "
-            f"{fixed(one.final_loss, 4):>10}  {one.status or DASH}"
+            f"{loss_cell(one):>10}  {one.status or DASH}"
             + (f"  ({len(each.problems)} incomplete)" if each.problems else "")
         )

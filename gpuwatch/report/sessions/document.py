@@ -15,6 +15,7 @@ from gpuwatch.report.sessions.numbers import (
     DASH,
     duration,
     fixed,
+    loss_cell,
     moment,
     percent,
     rate,
@@ -88,7 +89,7 @@ def overview(found: SessionComparison) -> ReportSection:
                 duration(one.duration_s),
                 whole(one.steps),
                 rate_of_steps(steps_per_s(one)),
-                fixed(one.final_loss, 4),
+                loss_cell(one),
                 one.status or DASH,
             )
         )

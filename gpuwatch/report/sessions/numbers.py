@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from gpuwatch.runs.sessions.model.summary import SessionSummary
+
 DASH = "-"
 HALF_UP = 1 + 1e-12
 """Averages such as 81.95 are a little less as binary fractions; they are rounded up all the same."""
@@ -14,6 +16,19 @@ UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 def fixed(value: float | None, digits: int, unit: str = "") -> str:
     """`1.2345`; with its unit where there is one."""
     return DASH if value is None else f"{value * HALF_UP:.{digits}f}{unit}"
+
+
+def loss_cell(summary: SessionSummary) -> str:
+    """The last loss in a column."""
+    return "NaN/Inf" if summary.has_non_finite_loss else fixed(summary.final_loss, 4)
+
+
+def loss_words(summary: SessionSummary) -> str:
+    """The last loss, and since when it is no number."""
+    since = summary.non_finite_loss_step
+    if summary.has_non_finite_loss:
+        return "NaN or Inf" if since is None else f"NaN or Inf since step {since}"
+    return fixed(summary.final_loss, 4)
 
 
 def significant(value: float | None, digits: int = 4) -> str:

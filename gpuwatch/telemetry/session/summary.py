@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ SCALARS = (
     "command", "mode", "forced_single_gpu", "world_size", "gpu_count", "node_count", "backend",
     "mixed_precision", "start", "end", "duration_s", "steps", "last_step", "total_steps", "epochs",
     "steps_per_s", "steady_steps_per_s", "samples_per_s", "tokens_per_s", "mfu_step", "mfu_overall",
-    "final_loss", "best_loss", "final_learning_rate", "final_grad_norm",
+    "final_loss", "non_finite_loss_step", "best_loss", "final_learning_rate", "final_grad_norm",
 )  # fmt: skip
 OBJECTS: Mapping[str, tuple[str, ...]] = {
     "model": ("name", "parameters", "trainable_parameters", "dtype", "memory_bytes"),
@@ -40,6 +42,14 @@ LISTS: Mapping[str, tuple[str, ...]] = {
 """Lists, with the keys that name one entry."""
 
 
+OF_A_PEER = re.compile(
+    r"closed by peer|connection (?:was )?(?:closed|reset|refused|lost)"
+    r"|broken pipe|\bgloo\b|nccl|time[d ]?-?out|Dist(?:Backend|Network|Store)Error|ChildFailedError",
+    re.IGNORECASE,
+)
+"""An error of this form follows from the end of another rank, or of a rank that the launcher started."""
+LOSS = ("final_loss", "non_finite_loss_step")
+"""One rank states one of them: a loss that is NaN is not replaced by that of another rank."""
 COMMUNICATION_SUMS = ("count", "bytes_total", "time_total_s")
 
 
@@ -76,9 +86,9 @@ def write_part(path: Path, part: Mapping[str, Any]) -> None:
 def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A summary with what ranks and nodes add to it.
 
-    Of scalars and objects the summary's own value counts, else that of the lowest rank; entries of lists are
-    joined by what names them; communication is summed by operation and warnings by class. Values of a wrong
-    type are left out: parts come from other machines.
+    Of scalars and objects the summary's own value counts, else that of the lowest rank, but the error is the
+    first that is not about a peer; entries of lists are joined by what names them; communication is summed by
+    operation and warnings by class. Values of a wrong type are left out: parts come from other machines.
     """
     ordered = sorted((part for part in parts if isinstance(part, Mapping)), key=_rank_of)
     merged = {**empty_summary(), **summary}
@@ -86,6 +96,9 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
         found = [part[name] for part in ordered if part.get(name) is not None]
         if merged[name] is None and found:
             merged[name] = found[0]
+    tells = [each for each in (summary, *ordered) if any(each.get(name) is not None for name in LOSS)]
+    merged.update({name: tells[0].get(name) if tells else None for name in LOSS})
+    merged["error"] = first_error([summary, *ordered])
     for name, keys in OBJECTS.items():
         sources = [source for source in (summary, *ordered) if isinstance(source.get(name), Mapping)]
         merged[name] = dict.fromkeys(keys)
@@ -98,6 +111,20 @@ def merge_parts(summary: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) 
     if not merged["evaluations"]:
         merged["evaluations"] = [each for part in ordered[:1] for each in _entries("evaluations", part)]
     return merged
+
+
+def first_error(sources: Sequence[Mapping[str, Any]]) -> str | None:
+    """The error that ended a run: the earliest; one about a peer only where there is no other."""
+    found = [source for source in sources if isinstance(source.get("error"), str) and source["error"]]
+    return min(found, key=_error_order)["error"] if found else None
+
+
+def _error_order(source: Mapping[str, Any]) -> tuple[bool, float]:
+    end = source.get("end")
+    return (
+        bool(OF_A_PEER.search(source["error"])),
+        float(end) if isinstance(end, (int, float)) else math.inf,
+    )
 
 
 def _rank_of(part: Mapping[str, Any]) -> tuple[bool, int]:

@@ -59,6 +59,7 @@ def _facts(summary: Mapping[str, Any]) -> list[str]:
         ("Step time", times_text),
         ("MFU", mfu_text),
         ("Final loss", shown(summary.get("final_loss"), "{:.4f}")),
+        ("Loss", shown(summary.get("non_finite_loss_step"), "NaN or Inf since step {}")),
         ("Best loss", shown(summary.get("best_loss"), "{:.4f}")),
     )  # fmt: skip
     return [f"{name + ':':<14}{value}" for name, value in rows if value is not None]

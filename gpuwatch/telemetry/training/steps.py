@@ -78,6 +78,8 @@ class StepTotals:
         self.since_line = StepWindow()
         self.since_performance = StepWindow()
         self.final_loss: float | None = None
+        self.non_finite_loss_step: int | None = None
+        """The step since which every loss that was read is NaN or Inf."""
         self.best_loss: float | None = None
         self.final_grad_norm: float | None = None
 
@@ -93,8 +95,14 @@ class StepTotals:
 
     def take_loss(self, loss: float | None) -> None:
         """A loss that was read; NaN and Inf are no final and no best loss."""
-        if loss is not None and math.isfinite(loss):
-            self.final_loss = loss
+        if loss is None:
+            return
+        if not math.isfinite(loss):
+            self.final_loss = None
+            if self.non_finite_loss_step is None and self.last is not None:
+                self.non_finite_loss_step = self.last.step
+        else:
+            self.final_loss, self.non_finite_loss_step = loss, None
             self.best_loss = loss if self.best_loss is None else min(loss, self.best_loss)
 
     def job_rate(self, window: StepWindow, amount: float) -> float | None:
@@ -134,6 +142,7 @@ class StepTotals:
             "mfu_step": flops.mfu(self.job_rate(self.all, self.all.tokens)),
             "mfu_overall": flops.mfu(overall(self.all.tokens)),
             "final_loss": self.final_loss,
+            "non_finite_loss_step": self.non_finite_loss_step,
             "best_loss": self.best_loss,
             "final_learning_rate": last.learning_rate if last else None,
             "final_grad_norm": self.final_grad_norm,

@@ -234,3 +234,14 @@ def test_a_refused_run_leaves_no_session(tmp_path: Path) -> None:
     done = run_in(tmp_path, "touch", "started", options=("--output", "no/such/folder/file"))
     assert (done.returncode, done.stdout) == (2, "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_nan_loss_and_the_exception_are_in_the_summary(tmp_path: Path) -> None:
+    script = (
+        "print('step 1/9 loss: 2.5'); print('step 2/9 loss: nan', flush=True); raise RuntimeError('boom')"
+    )
+    assert run_in(tmp_path, sys.executable, "-c", script).returncode == 1
+    _, summary = only_session(tmp_path)
+    assert (summary["final_loss"], summary["non_finite_loss_step"]) == (None, 2)
+    assert summary["error"] == "RuntimeError: boom"
+    assert "NaN/Inf" in gpuwatch("runs", "list", cwd=tmp_path).stdout

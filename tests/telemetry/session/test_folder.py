@@ -183,3 +183,29 @@ def test_a_pointer_leads_nowhere_else(tmp_path: Path) -> None:
         pointer.write_text(name)
         found.append(SessionPlace(logs, one, env).find())
     assert found == [folder, None, None, None, None, None]
+
+
+PEER = "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:3456"
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([(PEER, 10.0), ("RuntimeError: boom on rank 1", 11.0)], "RuntimeError: boom on rank 1"),
+        ([("ValueError: late", 12.0), ("ValueError: early", 11.0)], "ValueError: early"),
+        ([(None, 9.0), (PEER, 10.0)], PEER),
+        ([(None, 9.0), (None, 10.0)], None),
+    ],
+)
+def test_the_error_is_the_first_that_is_not_about_a_peer(
+    errors: list[tuple[str | None, float]], expected: str | None
+) -> None:
+    parts = [{"rank": rank, "error": error, "end": end} for rank, (error, end) in enumerate(errors)]
+    assert merge_parts({}, parts)["error"] == expected
+    assert merge_parts(parts[0], parts[1:])["error"] == expected
+
+
+def test_a_loss_that_is_nan_is_not_replaced_by_another_rank() -> None:
+    parts: list[dict[str, Any]] = [{"rank": 0, "non_finite_loss_step": 7}, {"rank": 1, "final_loss": 2.5}]
+    merged = merge_parts({}, parts)
+    assert (merged["final_loss"], merged["non_finite_loss_step"]) == (None, 7)

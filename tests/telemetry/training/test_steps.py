@@ -43,8 +43,11 @@ def test_the_arithmetic_of_a_token() -> None:
 def test_a_loss_that_is_no_number_is_neither_final_nor_best() -> None:
     totals = StepTotals()
     for loss in (3.0, 2.0, 2.5, math.nan, None, math.inf):
+        totals.add(StepValues(0 if totals.last is None else totals.last.step + 1, 0.5))
         totals.take_loss(loss)
-    assert (totals.final_loss, totals.best_loss) == (2.5, 2.0)
+    assert (totals.final_loss, totals.best_loss, totals.non_finite_loss_step) == (None, 2.0, 3)
+    totals.take_loss(4.0)
+    assert (totals.final_loss, totals.best_loss, totals.non_finite_loss_step) == (4.0, 2.0, None)
 
 
 def test_the_eta_follows_the_newest_steps() -> None:

@@ -165,13 +165,19 @@ def complete_rates(summary: SessionSummary, step_times: Sequence[float]) -> None
 def complete_losses(session: TrainingSession) -> None:
     """Last values of the curves, where the summary states none."""
     summary = session.summary
+    told = [
+        each for each in session.curves.by_name.get("loss", {}).values() if each.seen or not each.is_finite
+    ]
+    if told and not told[0].is_finite and summary.final_loss is None and summary.non_finite_loss_step is None:
+        summary.non_finite_loss_step = told[0].non_finite_step
+    is_lost = summary.non_finite_loss_step is not None or (bool(told) and not told[0].is_finite)
     for name, field in (
         ("loss", "final_loss"),
         ("learning_rate", "final_learning_rate"),
         ("grad_norm", "final_grad_norm"),
     ):
         curves = session.curves.named(name)
-        if getattr(summary, field) is None and curves:
+        if getattr(summary, field) is None and curves and not (name == "loss" and is_lost):
             setattr(summary, field, curves[0].points[-1].value)
     for name in ("samples_per_s", "tokens_per_s"):
         if getattr(summary, name) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,9 +44,20 @@ class SessionCurve:
     points: list[CurvePoint] = field(default_factory=list)
     stride: int = 1
     seen: int = 0
+    is_finite: bool = True
+    """Whether the newest value was neither NaN nor Inf."""
+    non_finite_step: int | None = None
+    """The first of the steps since which the values are NaN or Inf, where it is known."""
 
     def add(self, step: int | None, time: float | None, value: float | None) -> None:
         """Append a value; what is no number is no point."""
+        if value is not None:
+            is_first = self.is_finite
+            self.is_finite = math.isfinite(value)
+            if self.is_finite:
+                self.non_finite_step = None
+            elif is_first:
+                self.non_finite_step = step
         if value is None or not abs(value) < MAX_NUMBER:
             return
         if self.seen % self.stride == 0:

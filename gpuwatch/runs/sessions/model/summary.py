@@ -194,6 +194,8 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     mfu_step: float | None = None
     mfu_overall: float | None = None
     final_loss: float | None = None
+    non_finite_loss_step: int | None = None
+    """The step since which the loss is NaN or Inf, until the end."""
     best_loss: float | None = None
     final_learning_rate: float | None = None
     final_grad_norm: float | None = None
@@ -210,6 +212,12 @@ class SessionSummary(msgspec.Struct, kw_only=True):
     system: SessionSystem | None = None
     warnings: list[SessionWarning] | None = None
     parts: list[str] | None = None
+
+    @property
+    def has_non_finite_loss(self) -> bool:
+        """Whether the last loss is NaN or Inf, since a known step or not."""
+        named = any(each.class_id == "num.nan_loss" for each in self.warnings or ())
+        return self.final_loss is None and (self.non_finite_loss_step is not None or named)
 
     @property
     def workers(self) -> int | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.rules.load import load_packs
 from gpuwatch.runs.files.files import gather
 from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
@@ -14,10 +17,13 @@ from gpuwatch.runs.sessions.folders.process_logs import add_warning
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionRank, SessionSummary, SessionWarning
+from gpuwatch.telemetry.session.summary import OF_A_PEER
 
 SOURCE = "rank logs"
 NO_STEPS = "no line of the logs reports a step of training"
-MAX_EXAMPLE_CHARS = 500
+MAX_EXAMPLE_CHARS, MAX_ERROR_CHARS = 500, 2_000
+EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Failure|Exit)\b")
+"""At the beginning of a message: the last line of a traceback."""
 QUANTITIES = (
     ("loss", "loss"),
     ("grad_norm", "grad_norm"),
@@ -44,6 +50,7 @@ def read_rank_logs(paths: Sequence[Path], folder: Path) -> TrainingSession:
     take_steps(summary, [one for _, one in series])
     take_ranks(summary, result, folder)
     take_warnings(summary, result)
+    summary.error = first_exception(result)
     complete_rates(summary, step_times)
     complete_losses(session)
     return session
@@ -121,6 +128,22 @@ def take_ranks(summary: SessionSummary, result: Scan, folder: Path) -> None:
     if found:
         summary.ranks = [found[rank] for rank in sorted(found)]
         summary.world_size = max(found) + 1
+
+
+def first_exception(result: Scan) -> str | None:
+    """The line of the earliest exception; of one about a peer only where there is no other."""
+    found: list[tuple[bool, float, str]] = []
+    for located in result.located:
+        finding = located.finding
+        if finding.severity not in {"error", "critical"} or finding.key >= len(finding.lines):
+            continue
+        line = finding.lines[finding.key]
+        told = messages(line.encode())[0]
+        text = told[-1][0].strip() if told else line
+        if EXCEPTION.match(text):
+            is_of_peer = finding.role == "echo" or bool(OF_A_PEER.search(text))
+            found.append((is_of_peer, finding.at if finding.timed else math.inf, text[:MAX_ERROR_CHARS]))
+    return min(found, key=lambda each: each[:2])[2] if found else None
 
 
 def take_warnings(summary: SessionSummary, result: Scan) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
+from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
 from tests.cli.running import environment
 
 TIMER = {
@@ -213,3 +214,18 @@ def test_a_folder_without_a_training_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\0")
     found = find_sessions((str(tmp_path),), tmp_path)
     assert (found.sessions, len(found.unknown)) == ([], 1)
+
+
+def test_a_nan_loss_and_the_error_that_came_first_are_told(tmp_path: Path) -> None:
+    (tmp_path / "console_a.log").write_text(
+        "step 1/5 loss: 2.5\nstep 2/5 loss: nan\nstep 3/5 loss: nan\n"
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/x/t.py", line 7, in <module>\n'
+        "[rank0]: RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:3456\n"
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/x/t.py", line 9, in <module>\n'
+        "[rank1]: RuntimeError: boom\n"
+    )
+    summary = read_rank_logs([tmp_path], tmp_path).summary
+    assert (summary.final_loss, summary.non_finite_loss_step, summary.best_loss) == (None, 2, 2.5)
+    assert summary.error == "RuntimeError: boom"
