@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual import events
+from textual.binding import Binding
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -130,7 +131,7 @@ class KeysLine(Widget):
                 first_of[binding.action] = KeyHint(
                     binding.key,
                     self.app.get_key_display(binding),
-                    binding.description,
+                    self._does(binding),
                     tooltip,
                     binding.action,
                     enabled,
@@ -139,6 +140,11 @@ class KeysLine(Widget):
         if hints != self.hints:
             self.hints = hints
             self.refresh()
+
+    def _does(self, binding: Binding) -> str:
+        """What a key does here in a word or two: what freezes live screens plays and pauses a recording."""
+        replayed = isinstance(self.screen, LiveScreen) and self.screen.cockpit.view_state.replay is not None
+        return "Play/pause" if replayed and binding.action == "freeze" else binding.description
 
     def _is_idle(self, hint: KeyHint) -> bool:
         """Whether it leads nowhere from here."""

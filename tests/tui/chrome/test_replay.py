@@ -12,6 +12,7 @@ from gpuwatch.link.recording.replay_link import ABSENT
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.session.session_recording import SessionRecording
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.time_screen import TimeScreen
 from tests.recordings import PlayedSession, demo_story, recorded_demo
 from tests.tui.screen_text import text_on
@@ -32,11 +33,13 @@ async def test_the_keys_of_a_recording(replay: ReplaySession) -> None:
     app = app_over(replay)
     first, last = replay.extent
     incident = replay.incident_moments()[0][0]
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with app.run_test(size=(160, 30)) as pilot:
         await pilot.press("}")
         assert replay.position == incident
         assert app.view_state.snapshot.leading is not None
         assert "Xid 79" in text_on(app)
+        hints = {hint.action: hint.description for hint in app.screen.query_one(KeysLine).hints}
+        assert hints["freeze"].lower().startswith("play")
         await pilot.press(",")
         assert replay.position == pytest.approx(incident - 1, abs=1e-3)
         assert app.view_state.snapshot.leading is None
