@@ -14,6 +14,7 @@ from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
+from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.report.delivery.delivery import Delivery
@@ -125,7 +126,7 @@ def open_server(listen: str, web_config: Path | None) -> MetricsServer:
 
 def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: Delivery | None) -> None:
     """Poll a started session, make pages and deliver incidents, until interrupted."""
-    told, trouble = 0, ""
+    told, trouble, fault = 0, "", ""
 
     def make() -> MetricsPage:
         receivers = () if delivery is None else delivery.status()
@@ -135,6 +136,9 @@ def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: D
     while True:
         session.poll()
         server.answer(make)
+        if server.fault != fault:
+            fault = server.fault
+            click.echo(f"gpuwatch: internal error in a page, please report it: {plain(fault)}", err=True)
         if delivery is not None:
             delivery.update(session.book.incidents)
             before, trouble = trouble, delivery.trouble

@@ -18,6 +18,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
+from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.link.recording.retention import Retention
@@ -167,6 +168,8 @@ class Service:
 
     def _report(self) -> None:
         found = [self.recording.trouble, "" if self._delivery is None else self._delivery.trouble]
+        if self._server is not None and self._server.fault:
+            found.append(f"metrics: internal error, please report it: {plain(self._server.fault)}")
         trouble = "; ".join(filter(None, found))
         if trouble != self._trouble:
             self._trouble = trouble

@@ -61,6 +61,8 @@ class MetricsServer:
         self._page: MetricsPage | None = None
         self._made_at = -SAME_PAGE_S
         self._turn = 0
+        self.fault = ""
+        """The newest exception while a page was made; a scrape gets status 503 then."""
         self.refused = 0
         """Connections over the bound."""
         host, port = parse_listen(listen)
@@ -93,7 +95,11 @@ class MetricsServer:
         """Make a page if a scrape waits for one; called by the thread that owns the session."""
         if self._asked.is_set():
             self._asked.clear()
-            page = make()
+            page = None
+            try:
+                page = make()
+            except Exception as error:  # what one node reports must not end the metrics of the others
+                self.fault = f"{type(error).__name__}: {error}"
             with self._made:
                 self._page, self._made_at = page, time.monotonic()
                 self._turn += 1
@@ -182,7 +188,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _metrics(self) -> None:
         page = self.server.metrics.page()
         if page is None:
-            self._send(503, b"the session did not answer in time\n", **{"Retry-After": "5"})
+            self._send(
+                503, b"no page: the session did not answer in time, or had a fault\n", **{"Retry-After": "5"}
+            )
             return
         openmetrics = "application/openmetrics-text" in self.headers.get("Accept", "")
         body, headers = page.text(openmetrics=openmetrics), {}

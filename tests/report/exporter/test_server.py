@@ -32,13 +32,17 @@ WAIT_S = 0.05
 
 
 @contextlib.contextmanager
-def serving(config: WebConfig | None = None, *, answers: bool = True) -> Iterator[MetricsServer]:
-    """A server whose owner answers, in a thread."""
+def serving(
+    config: WebConfig | None = None, *, answers: bool = True, faults: int = 0
+) -> Iterator[MetricsServer]:
+    """A server whose owner answers, in a thread; the first pages raise an exception."""
     server, stop, made = MetricsServer("127.0.0.1:0", config), threading.Event(), 0
 
     def make() -> MetricsPage:
         nonlocal made
         made += 1
+        if made <= faults:
+            raise KeyError("gpu-003")
         page = MetricsPage()
         page.put(FAMILY, "", made)
         return page
@@ -204,3 +208,10 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_addresses() -> None:
     assert parse_listen("[::1]:9480") == ("::1", 9480)
     assert parse_listen(":9480") == ("", 9480)
+
+
+def test_a_fault_in_a_page_ends_neither_the_server_nor_its_owner() -> None:
+    with serving(faults=1) as server:
+        assert get(server)[0] == 503
+        assert "gpu-003" in server.fault
+        assert get(server)[0] == 200
