@@ -24,9 +24,12 @@ OWN_MODE = 0o600
 def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
     """Replace a file of an existing folder; only its owner may read it, unless `mode` gives others rights.
 
+    A link stays, and what it leads to is replaced.
+
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written, or a device or pipe is there; what was there stays.
     """
+    path = replaceable(path)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
@@ -45,6 +48,18 @@ def _give(number: int, folder: Path, mode: int) -> None:
         with contextlib.suppress(OSError):
             os.fchown(number, -1, folder.stat().st_gid)
         os.fchmod(number, mode)
+
+
+def replaceable(path: Path) -> Path:
+    """The file that takes the place of `path`: itself, or where its links lead.
+
+    Raises:
+        OSError: something else than a file is there, such as /dev/null, which root could replace.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a file but a folder, device or pipe", str(path))
+    return path
 
 
 @contextlib.contextmanager

@@ -75,6 +75,8 @@ def check(
     if (against is None and save_to is not None) or (against is not None and deep):
         raise click.UsageError("--save-profile needs --against; --against and --deep exclude each other.")
     wait_s = default_wait_s(source.plan.interval_s) + 5.0 if wait_s is None else wait_s
+    if against is not None and source.recording is not None:
+        raise click.UsageError("--against needs living nodes: settings of machines are not in a recording.")
     saved = None if against is None else read_reference(source.plan, against)
     with leaving_politely(), source.session() as session:
         with waiting_line() as progress:
@@ -129,7 +131,7 @@ def compare(
         Refusal: the reference node does not answer, or the profile cannot be written.
     """
     from gpuwatch.diagnose.preflight.checklist import answers, why
-    from gpuwatch.diagnose.preflight.reference_node import compared, profile, silent_nodes
+    from gpuwatch.diagnose.preflight.reference_node import compared, profile, silent_nodes, unanswered
     from gpuwatch.report.preflight import print_checklist, profiles_json
     from gpuwatch.session.rank_settings import ask_all_systems
     from gpuwatch.whole_file import write_whole
@@ -151,7 +153,8 @@ def compare(
             write_whole(save_to, json.dumps({"profile": reference}, indent=1, sort_keys=True).encode())
         except OSError as error:
             raise Refusal([f"--save-profile {save_to}: {error.strerror}"]) from error
-    checks = silent_nodes(silent) + compared(profiles, reference, against)
+    checks = silent_nodes(silent) + unanswered(name for name in profiles if name not in systems)
+    checks += compared(profiles, reference, against)
     with writing():
         if as_json:
             click.echo(profiles_json(checks, reference, profiles))

@@ -117,6 +117,15 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
     return checks
 
 
+def unanswered(nodes: Iterable[str]) -> list[Check]:
+    """A failed check where nodes did not report the settings of their machines."""
+    names = tuple(nodes)
+    if not names:
+        return []
+    detail = f"{fold(names)} did not report firmware, kernel, network and driver options: not compared"
+    return [Check("same.settings", "FAIL", detail, names)]
+
+
 def silent_nodes(silent: Mapping[str, str]) -> list[Check]:
     """A failed check where nodes do not answer: nothing shows that they are equal."""
     if not silent:

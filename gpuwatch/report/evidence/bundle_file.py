@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.plain import plain
+from gpuwatch.whole_file import replaceable
 
 MAX_NAME_CHARS = 180
 CHUNK_BYTES = 1 << 20
@@ -59,7 +60,7 @@ class BundleFile:
         Raises:
             OSError: nothing can be written there.
         """
-        self.path = path
+        path = self.path = replaceable(path)
         number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(number)
         self._made = Path(name)

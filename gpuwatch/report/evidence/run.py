@@ -27,6 +27,7 @@ from gpuwatch.session.evidence.subject import EvidenceSubject, of_incident, of_j
 from gpuwatch.session.rank_settings import ANSWER_S, SettingsQuery, SettingsRequests
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.session.session import Session
+from gpuwatch.whole_file import replaceable
 
 NAME = "gpuwatch-evidence"
 RECORDING = "recording.gpuwatch"
@@ -95,7 +96,7 @@ class EvidenceRun:
             OSError: nothing can be written beside `out`.
         """
         self.subject = subject
-        self.out = out
+        out = self.out = replaceable(out)
         self._session = session
         self._clock, self._wall = clock, wall
         self._hang, self._cut = hang, cut

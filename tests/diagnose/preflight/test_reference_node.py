@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuwatch.diagnose.preflight.reference_node import compared, silent_nodes
+from gpuwatch.diagnose.preflight.reference_node import compared, silent_nodes, unanswered
 
 GOOD = {"driver": "580.95", "gpu.vbios": "96.00", "ib.firmware": "28.39 (mlx5_[0-7])"}
 
@@ -30,6 +30,9 @@ def test_a_setting_that_only_another_node_reports_is_unknown() -> None:
 
 
 def test_nodes_that_do_not_answer_fail() -> None:
+    (unread,) = unanswered(["n2", "n3"])
+    assert (unread.status, unread.nodes) == ("FAIL", ("n2", "n3"))
+    assert unanswered([]) == []
     (check,) = silent_nodes({"n4": "connection refused"})
     assert (check.status, check.nodes) == ("FAIL", ("n4",))
     assert compared({}, GOOD, "file") == []
