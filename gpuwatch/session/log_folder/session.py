@@ -18,7 +18,7 @@ from gpuwatch.session.log_folder.book import FolderBook
 from gpuwatch.session.log_folder.judging import FolderTask, report_of, serve_judgement
 from gpuwatch.session.log_folder.listing import listing
 from gpuwatch.session.log_folder.processes import FolderProcess, serve_lines, serve_searches
-from gpuwatch.session.log_folder.report import FolderReport, ReadSoFar
+from gpuwatch.session.log_folder.report import UNNAMED_NODE, FolderReport, ReadSoFar
 from gpuwatch.wire import AnyRequest, Cancel, Lines, ReadLines, Search, Tail, decode
 
 if TYPE_CHECKING:
@@ -89,6 +89,11 @@ class FolderSession:
                 moved = True
                 self._deliver(data)
         return moved
+
+    @property
+    def unnamed_node(self) -> str:
+        """Where files, ranks and alerts are listed whose node is not known."""
+        return UNNAMED_NODE
 
     @property
     def read_share(self) -> float:

@@ -18,6 +18,8 @@ FIRST_TO_GO = ("command_palette", "freeze", "sort", "unhealthy", "silence")
 LAST_TO_GO = ("help", "back_or_quit", "choose", "incidents", "waiting", "filter")
 ASKED_FROM = ("fleet", "incidents", "training")
 """Screens that can start a hang query."""
+NEED_A_NODE = ("waiting", "links", "retry")
+"""Actions that logs alone refuse."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,10 @@ class KeysLine(Widget):
         name = hint.action.partition("(")[0]
         if name == self._kind or (name == "waiting" and self._kind not in ASKED_FROM):
             return True
-        return isinstance(self.screen, LiveScreen) and name in self.screen.idle()
+        if not isinstance(self.screen, LiveScreen):
+            return False
+        of_logs = self.screen.cockpit.view_state.folder is not None
+        return (of_logs and name in NEED_A_NODE) or name in self.screen.idle()
 
     def _at(self, column: int) -> KeyHint | None:
         """The key that is shown there."""

@@ -79,7 +79,9 @@ class ActiveProblems(MultiLinePage):
     def incidents(self) -> Iterator[ProblemItem]:
         """Those whose cause is not gone, the newest first."""
         wall = self.view_state.wall()
-        ways = f"{self.cockpit.key_of('move.open')} or {self.cockpit.key_of('app.incidents')}: details"
+        ways = f"{self.cockpit.key_of('app.incidents')}: details"
+        if self.has_focus:
+            ways = f"{self.cockpit.key_of('move.open')} or {ways}"
         for incident in self.view_state.snapshot.incidents:
             if not incident.over:
                 age = age_text(max(0.0, wall - incident.first))

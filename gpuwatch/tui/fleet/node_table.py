@@ -9,10 +9,9 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.condition import ORDER
 from gpuwatch.tui.fleet.node_columns import COLUMNS, OF_LOGS, SORTS, NodeColumn, choose
 from gpuwatch.tui.fleet.node_filter import Shown
-from gpuwatch.tui.model.alert_snapshot import ROLES, AlertSnapshot, standing
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
 from gpuwatch.tui.model.node_summary import NodeView
 from gpuwatch.tui.toolkit.rows import Row, highlighted, text_of
 from gpuwatch.tui.toolkit.selectable_lines import SortableTable
@@ -49,7 +48,7 @@ class NodeTable(SortableTable):
         wanted = OF_LOGS if of_logs else self.cockpit.preferences.columns.get("nodes", ())
         if of_logs and self._worst_for is not self.view_state.snapshot:
             self._worst_for = self.view_state.snapshot
-            self._worst = worst_by_node(self._worst_for)
+            self._worst = self._worst_for.worst_by_node()
         if (self.shown.names, self.columns, wanted) != self._chosen_for:
             self._chosen_for = self.shown.names, self.columns, wanted
             names = max((cell_len(clean(name)) for name in self.shown.names), default=4)
@@ -147,21 +146,6 @@ class NodeTable(SortableTable):
     def copy_text(self) -> str:
         """The node's line."""
         return text_of(self.row(self.at + 1, self.columns)) if self.views else ""
-
-
-def worst_by_node(reported: AlertSnapshot) -> dict[str, Alert]:
-    """Node -> the alert that fires there and is worst; of equals what names a cause, then the first."""
-    found: dict[str, Alert] = {}
-    for alert in reported.alerts.values():
-        if alert.node is not None and standing(alert) == "firing" and alert.severity != "info":
-            known = found.get(alert.node)
-            if known is None or _gravity(alert) < _gravity(known):
-                found[alert.node] = alert
-    return found
-
-
-def _gravity(alert: Alert) -> tuple[int, int, float]:
-    return ORDER.index(alert.severity), ROLES.index(alert.role), alert.first
 
 
 def alert_words(alert: Alert) -> str:

@@ -196,7 +196,7 @@ class FleetScreen(LiveScreen):
         totals = self.cockpit.totals
         idle = set() if len(self.cockpit.overview.views) > 1 else {"sort"}
         if self.cockpit.view_state.folder is not None:
-            idle |= {"next_mode(1)"}
+            idle |= {"next_mode"}
         return frozenset(idle if totals.worst or self.shown.unhealthy else idle | {"unhealthy"})
 
     # ---- gestures

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER
@@ -18,6 +18,7 @@ from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.wire import Role
 
+Place = TypeVar("Place", str, int)
 Standing: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
 STANDINGS: tuple[Standing, ...] = ("firing", "acknowledged", "resolved", "silenced")
 """In the order in which they want to be looked at."""
@@ -77,6 +78,8 @@ class AlertSnapshot:
     """Jobs that ended before their nodes were connected, the last one first."""
     checkpoints: Mapping[str | None, Checkpoint] = field(default_factory=dict)
     """Job -> its last checkpoint."""
+    unnamed_node: str | None = None
+    """Where alerts are listed whose node is not known; None: nowhere."""
 
     @property
     def leading(self) -> Incident | None:
@@ -110,17 +113,43 @@ class AlertSnapshot:
 
     def at(self, node: str, gpu: int | None = None) -> list[Alert]:
         """What was reported about a node, or about one of its GPUs: what fires first, then the newest."""
-        own = [a for a in self.alerts.values() if a.node == node and (gpu is None or a.gpu == gpu)]
+        own = [a for a in self.alerts.values() if self.listed_at(a) == node and (gpu is None or a.gpu == gpu)]
         return sorted(own, key=lambda each: (standing(each) != "firing", -each.last))
 
+    def listed_at(self, alert: Alert) -> str | None:
+        """The node under which an alert is listed."""
+        return self.unnamed_node if alert.node is None else alert.node
 
-def take_snapshot(book: Book, conditions: Mapping[str, Alert] = MappingProxyType({})) -> AlertSnapshot:
+    def worst_by_node(self) -> dict[str, Alert]:
+        """Node -> the alert that fires there and is worst."""
+        return self._worst(self.listed_at)
+
+    def worst_by_rank(self) -> dict[int, Alert]:
+        """Rank -> the alert that fires there and is worst."""
+        return self._worst(lambda alert: alert.rank)
+
+    def _worst(self, place: Callable[[Alert], Place | None]) -> dict[Place, Alert]:
+        """Of warnings and worse; of equals what names a cause, then the first."""
+        found: dict[Place, Alert] = {}
+        for alert in self.alerts.values():
+            if standing(alert) == "firing" and alert.severity != "info" and (at := place(alert)) is not None:
+                found[at] = min(found.get(at, alert), alert, key=_gravity)
+        return found
+
+
+def _gravity(alert: Alert) -> tuple[int, int, float]:
+    return ORDER.index(alert.severity), ROLES.index(alert.role), alert.first
+
+
+def take_snapshot(
+    book: Book, conditions: Mapping[str, Alert] = MappingProxyType({}), unnamed_node: str | None = None
+) -> AlertSnapshot:
     """What the book states now, and the conditions that no alert reports of."""
     alerts = {**book.alerts, **conditions}
     firing = sum(standing(each) in ACTIVE for each in alerts.values())
     ended = tuple(book.ended_jobs)
     counts = firing, *kinds(alerts.values())
-    return AlertSnapshot(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints))
+    return AlertSnapshot(alerts, tuple(book.incidents), *counts, ended, dict(book.checkpoints), unnamed_node)
 
 
 def kinds(alerts: Iterable[Alert]) -> tuple[int, int]:

@@ -12,6 +12,11 @@ class LogFolder(Protocol):
     """The logs that were opened, and how far they are read."""
 
     @property
+    def unnamed_node(self) -> str:
+        """Where files, ranks and alerts are listed whose node is not known."""
+        ...
+
+    @property
     def read_share(self) -> float:
         """How much of the files is read and judged, 0 to 1."""
         ...

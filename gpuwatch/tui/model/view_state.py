@@ -94,7 +94,11 @@ class ViewState:
         version = self.session.book.version, self.unalerted.version
         if not self.frozen and version != self._snapshot_version:
             self._reported, self._snapshot_version = (
-                take_snapshot(self.session.book, self.unalerted.alerts),
+                take_snapshot(
+                    self.session.book,
+                    self.unalerted.alerts,
+                    None if self.folder is None else self.folder.unnamed_node,
+                ),
                 version,
             )
         return self.scope.reported(self._reported)

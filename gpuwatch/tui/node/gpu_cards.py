@@ -8,6 +8,7 @@ from typing import ClassVar
 from rich.segment import Segment
 
 from gpuwatch.fleet.nodes.node import Gpu
+from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.node.gpu_card import (
     LINES,
     Shape,
@@ -80,6 +81,8 @@ class GpuPanels(RebuiltPage):
         if node is None or node.hello is None:
             words = (link_words(node, self.view_state.now) if node else "") or "waiting for the first message"
             return wrapped(words, width, self.look.severity["unknown"])
+        if self.view_state.folder is not None:
+            return wrapped(f"GPU and host values: {NOT_IN_LOGS}.", width, self.look.dim)
         words = "No NVIDIA GPU on this node; host metrics only."
         if node.spec.link == "local":
             words += " For a cluster: gpuwatch hosts.yaml. For a simulated one: gpuwatch --demo."

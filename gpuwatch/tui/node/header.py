@@ -7,11 +7,14 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from gpuwatch.diagnose.model.text import plural, ranks_text
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.units import MEMORY, seconds_text
 from gpuwatch.tui.chrome.status_bar import spread
+from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.model.node_summary import STATE_SEVERITY, NodeView
+from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -83,6 +86,16 @@ def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
     return spread(left, right, width)
 
 
+def header_of_logs(view: NodeView, severity: Severity, width: int, look: StyleSet) -> Row:
+    """Of logs alone: whose they are; the state of the node is not known."""
+    files = plural(len(view.node.logs), "file")
+    ranks = sorted(view.node.ranks_of_logs)
+    parts = (ranks_text(ranks) if ranks else "", files, f"node state: {NOT_IN_LOGS}")
+    text = ", ".join(part for part in parts if part)
+    left = [Segment(f" {clean(view.name)} ", look.brand), Segment(" "), look.mark(severity), Segment(" ")]
+    return (*left, Segment(fit(text, max(0, width - sum(each.cell_length for each in left)))))
+
+
 class NodeHeader(RebuiltPage, can_focus=False):
     """One line."""
 
@@ -95,4 +108,9 @@ class NodeHeader(RebuiltPage, can_focus=False):
     def build(self, width: int) -> list[Row]:
         """The line."""
         view = self.cockpit.overview.views.get(self.node_name)
-        return [header(view, width, self.look, self.view_state.now)] if view else []
+        if view is None:
+            return []
+        if self.view_state.folder is not None:
+            alert = self.view_state.snapshot.worst_by_node().get(view.name)
+            return [header_of_logs(view, alert.severity if alert else "ok", width, self.look)]
+        return [header(view, width, self.look, self.view_state.now)]

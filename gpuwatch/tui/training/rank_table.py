@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
+from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.training.job_view.facts import JobFacts, RankRow, Spread
 from gpuwatch.fleet.nodes.metrics import METRICS
 from gpuwatch.fleet.nodes.units import UNKNOWN
@@ -56,12 +57,15 @@ class RankTable(SortableTable):
         self._columns: list[RankColumn] = []
         self._width, self._place, self._trend = 0, PLACE, 0
         self._made_for: Hashable = None
+        self._worst: dict[int, Alert] = {}
+        """Of ranks that are known from logs alone: rank -> its worst alert."""
         self._on: object = None
         """Rank and node under the cursor."""
 
     def prepare(self) -> None:
         """Order the ranks and choose the columns."""
-        made_for = (self.view.version, self.sort_name, self.falling, self.only_flagged)
+        reported = None if self.view_state.folder is None else self.view_state.snapshot
+        made_for = (self.view.version, id(reported), self.sort_name, self.falling, self.only_flagged)
         self.pinned = 1 + self.statistics
         self._width = self.columns
         self._place = PLACE + max(0, min(9, (self._width - WIDE_COLUMNS) // 8))
@@ -71,11 +75,12 @@ class RankTable(SortableTable):
         if made_for == self._made_for:
             return
         self._made_for = made_for
+        self._worst = {} if reported is None else reported.worst_by_rank()
         rows = list(self.view.facts.rows) if self.view.facts else []
         if self.only_flagged:
-            rows = [row for row in rows if severity_of(row) != "ok"]
+            rows = [row for row in rows if self._severity(row) != "ok"]
         if self.sort_name == WORST:
-            rows.sort(key=lambda row: -SEVERITIES.index(severity_of(row)), reverse=self.falling)
+            rows.sort(key=lambda row: -SEVERITIES.index(self._severity(row)), reverse=self.falling)
         elif self.sort_name != "rank":
             column, now = next(c for c in COLUMNS if c.name == self.sort_name), self.view_state.now
             rows.sort(key=lambda row: column.order(row, now, self.falling), reverse=self.falling)
@@ -108,7 +113,7 @@ class RankTable(SortableTable):
         if line < self.pinned:
             return self._statistic(STATISTICS[line - 1])
         rank, look, now = self.rows[line - self.pinned], self.look, self.view_state.now
-        severity = severity_of(rank)
+        severity = self._severity(rank)
         name = UNKNOWN if rank.rank is None else f"{'~' * rank.inferred}{rank.rank}"
         place = rank.node if rank.gpu is None else f"{rank.node}:{rank.gpu}"
         trouble = trouble_of(rank)
@@ -131,6 +136,11 @@ class RankTable(SortableTable):
         if self.has_focus:
             return highlighted(row, width, look.cursor)
         return (Segment(look.glyphs.cursor, look.title), *row[1:])
+
+    def _severity(self, row: RankRow) -> Severity:
+        """How the rank stands, or its worst alert where logs alone are known."""
+        alert = None if row.rank is None else self._worst.get(row.rank)
+        return severity_of(row) if alert is None else alert.severity
 
     @staticmethod
     def _cell(rank: RankRow, column: RankColumn, look: StyleSet, now: float) -> tuple[Cell, ...]:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
+from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.toolkit.rows import text_of
 from gpuwatch.tui.training.screen import TrainingScreen
 from tests.corpus.score import CORPUS
 from tests.session.log_folder.folders import judged_folder
 
 FOLDER = CORPUS / "failures" / "cuda-oom-rank5"
+ECC_TIME = "2026-08-16 17:40:11"
+ECC_LINE = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 
 
 def shown(app: GpuwatchApp) -> str:
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text for strip in strips)
+
+
+def offered(app: GpuwatchApp) -> set[str]:
+    """The actions in the line of key hints."""
+    return {hint.action.partition("(")[0] for hint in app.screen.query_one(KeysLine).hints}
 
 
 async def test_from_the_incident_to_its_line() -> None:
@@ -59,3 +69,38 @@ async def test_what_needs_a_node_is_refused(tmp_path: Path) -> None:
                 await pilot.press(key)
                 assert isinstance(app.screen, FleetScreen)
                 assert app._notifications
+
+
+async def test_a_finding_without_a_node_marks_the_unknown_node_and_its_rank(tmp_path: Path) -> None:
+    text = f"{ECC_TIME} step 1 loss 2.0\n{ECC_TIME} [rank12]: {ECC_LINE}\n"
+    (tmp_path / "rank12.log.gz").write_bytes(gzip.compress(text.encode()))
+    with judged_folder(tmp_path) as session:
+        (incident,) = session.book.incidents
+        assert (incident.rank, incident.node) == (12, None)
+        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        sign = app.look.glyph(incident.severity)
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.pause()
+            app.pump()
+            assert isinstance(app.screen, FleetScreen)
+            row = text_of(app.screen.table.row(1, 140))
+            assert row.startswith(sign) and "rank 12" in row.partition("unknown node 12 ")[2]
+            assert not {"waiting", "links", "next_mode"} & offered(app)
+            key = app.key_of("move.open")
+            assert key not in app.screen.situation.entries[0].detail
+            await pilot.press("tab")
+            app.pump()
+            assert app.screen.situation.has_focus
+            assert key in app.screen.situation.entries[0].detail
+            await pilot.press("2")
+            app.pump()
+            await pilot.pause()
+            header = shown(app).splitlines()[2]
+            assert sign in header and not {"live", "age", "clock"} & set(header.split())
+            assert "NVIDIA" not in shown(app) and NOT_IN_LOGS in header
+            await pilot.press("6")
+            app.pump()
+            await pilot.pause()
+            assert isinstance(app.screen, TrainingScreen)
+            ranks = app.screen.ranks
+            assert text_of(ranks.row(ranks.pinned, 140)).split()[:2] == [sign, "12"]
