@@ -32,6 +32,7 @@ def trace(paths: tuple[Path, ...], as_json: bool, rank: int | None, top: int) ->
 
     PATH is a trace of torch.profiler (Chrome trace, .json or .json.gz), a report of Nsight Systems that was
     exported to SQLite, or a folder of them, one for each rank. The rank is read from the trace or its name.
+    Of several traces of one rank (cycles of the profiler) the newest is judged, the others are listed.
     Traces of any size are read in pieces. NCCL's dumps (NCCL_TOPO_DUMP_FILE, NCCL_GRAPH_DUMP_FILE) are
     read, too: rings, trees, which NIC serves which GPU, and what is slower than its neighbours.
 

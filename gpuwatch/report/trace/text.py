@@ -155,9 +155,10 @@ def older_lines(found: FoundTraces) -> Iterator[ReportLine]:
     yield ReportLine("Each rank is shown by its newest trace; older traces of the same ranks:", hang=2)
     for each in found.older[:MAX_SHOWN_OLDER]:
         parts = each.breakdown
+        who = "" if each.trace.rank is None else f"{each.label}: "
         times = f"span {parts.span_ms:,.2f} ms, compute {parts.compute_ms:,.2f}"
         times += f", communication {parts.communication_ms:,.2f}"
-        yield ReportLine(plain(f"  {each.label}: {each.trace.file}: {times}"), "old", hang=4)
+        yield ReportLine(plain(f"  {who}{each.trace.file}: {times}"), "old", hang=4)
     if len(found.older) > MAX_SHOWN_OLDER:
         yield ReportLine(f"  {len(found.older) - MAX_SHOWN_OLDER} more: --json has all", "old")
 
