@@ -18,6 +18,7 @@ from gpuwatch.wire.codec import (
 from gpuwatch.wire.dumps import DumpFile, DumpPiece, DumpPipe, DumpPlace, DumpPlaces, DumpResult, DumpResults
 from gpuwatch.wire.frames import (
     NO_PYTHON,
+    NOT_RECORDED,
     AnyFrame,
     Bye,
     Event,
@@ -97,6 +98,7 @@ from gpuwatch.wire.stacks import (
 __all__ = [
     "KERNEL_LOG",
     "MAX_LINE_BYTES",
+    "NOT_RECORDED",
     "NO_PYTHON",
     "SLURM_TASK",
     "UNLIMITED",

@@ -14,6 +14,8 @@ from gpuwatch.wire.progress import Progress
 
 NO_PYTHON = "none"
 """`Hello.python` of a node that is watched through nvidia-smi alone."""
+NOT_RECORDED = "not in this recording"
+"""The error of an answer where a recording stands for the node, and the node was not asked then."""
 
 
 class Hello(Frame, tag="hello", frozen=True):

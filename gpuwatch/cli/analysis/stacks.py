@@ -103,10 +103,12 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
     --dumps also analyzes the flight-recorder dumps of the running job, as `gpuwatch flight` does;
     --trigger-dumps needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE in the environment of the ranks.
 
-    Exit status: 0 no rank stands out, 1 a rank does, 2 wrong usage or no node could be queried.
+    Exit status: 0 no rank stands out, 1 a rank does, 2 wrong usage, no node could be queried,
+    or the recording holds no answer.
     """
     from gpuwatch.report.hang.stacks import print_stacks, stacks_json
     from gpuwatch.session.hang.hang_query import MAX_QUERY_S, HangQuery
+    from gpuwatch.wire import NOT_RECORDED
 
     chosen = chosen_nodes(source, nodes)
     with leaving_politely(), source.session() as session:
@@ -130,6 +132,8 @@ def stacks(  # noqa: PLR0913, PLR0917 - click hands over every option
         hang_report = query.hang_report(session.fleet)
     if len(unasked) == len(chosen):
         raise Refusal([f"{name}: {why}" for name, why in unasked.items()])
+    if session.recorded and not hang_report.answered and not any(each.stack for each in seen):
+        raise Refusal([f"{source.recording}: {NOT_RECORDED}: the ranks' stacks"])
     with writing():
         if as_json:
             sys.stdout.write(f"{stacks_json(hang_report, unasked, seen)}\n")

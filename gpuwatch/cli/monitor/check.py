@@ -74,6 +74,8 @@ def check(
 
     if (against is None and save_to is not None) or (against is not None and deep):
         raise click.UsageError("--save-profile needs --against; --against and --deep exclude each other.")
+    if deep and source.recording is not None:
+        raise Refusal([f"{source.recording}: not in this recording: --deep needs the nodes"])
     wait_s = default_wait_s(source.plan.interval_s) + 5.0 if wait_s is None else wait_s
     if against is not None and source.recording is not None:
         raise click.UsageError("--against needs living nodes: settings of machines are not in a recording.")
@@ -86,7 +88,15 @@ def check(
         reported = ask_all(session)
         book = session.book
         now, wall = session.clock.monotonic(), session.clock.wall()
-        checks = checklist(session.fleet, reported, book.alerts.values(), book.incidents, now, wall)
+        checks = checklist(
+            session.fleet,
+            reported,
+            book.alerts.values(),
+            book.incidents,
+            now,
+            wall,
+            recorded=session.recorded,
+        )
         stopped = False
         if deep:
             results, stopped = probed(session)

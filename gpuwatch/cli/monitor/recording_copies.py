@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.source import Refusal, Source
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ def print_status(source: Source) -> int:
     with opened(source, "--status") as recording:
         writer = recording.writer
     if writer is None:
-        click.echo(f"{source.recording}: not being recorded")
+        with writing():
+            click.echo(f"{source.recording}: not being recorded")
         return exit_codes.UNHEALTHY
     age_s = max(0.0, time.time() - writer.beat)
     fresh = age_s < LATE_S and writer.alive(time.time())
     state = "recording" if fresh else "NOT recording"
-    click.echo(f"{source.recording}: {state}; {writer.words}, last commit {duration(age_s)} ago")
+    who = f"{writer.words} is gone" if writer.gone else writer.words
+    with writing():
+        click.echo(f"{source.recording}: {state}; {who}, last commit {duration(age_s)} ago")
     return exit_codes.HEALTHY if fresh else exit_codes.UNHEALTHY
 
 
@@ -91,6 +95,9 @@ def opened(source: Source, option: str) -> Iterator[Recording]:
     from gpuwatch.link.recording.reader import Recording
 
     if source.recording is None:
+        named = source.plan.source
+        if named.endswith(".gpw") and not Path(named).exists():
+            raise Refusal([f"{named}: no such file"])
         raise Refusal([f"{option} needs a recording as SOURCE"])
     with contextlib.closing(Recording(source.recording)) as recording:
         yield recording

@@ -106,6 +106,12 @@ class HangReport:
     """What to do: what it does, and the command to copy; the gentlest first."""
 
     @property
+    def answered(self) -> bool:
+        """Whether a rank, NCCL or a flight recorder stated anything."""
+        dumped = self.dumps is not None and any(job.read for job in self.dumps.jobs)
+        return dumped or bool(self.ras) or any(job.spots for job in self.jobs)
+
+    @property
     def accused(self) -> tuple[str | None, tuple[int, ...]] | None:
         """The job whose ranks the verdict names, and those; None: none, or it may be one of several jobs."""
         stated = self.verdict

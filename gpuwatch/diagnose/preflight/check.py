@@ -73,6 +73,8 @@ class PreflightData:
     now: float
     wall: float
     """Unix seconds of that moment."""
+    recorded: bool = False
+    """Whether the nodes are those of a recording: they answer only what they were asked then."""
 
 
 def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:

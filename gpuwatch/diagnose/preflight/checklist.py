@@ -9,14 +9,17 @@ from gpuwatch.diagnose.health.peer_comparison import peer_conditions
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition, duration
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRank
+from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRank, skipped
 from gpuwatch.diagnose.preflight.hardware import hardware
 from gpuwatch.diagnose.preflight.job import job
 from gpuwatch.diagnose.preflight.software import software
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STARTING, Node
 from gpuwatch.hosts.plan import Thresholds
-from gpuwatch.wire import NodeSettings
+from gpuwatch.wire import NOT_RECORDED, NodeSettings
+
+FROM_SETTINGS = ("net.", "versions.", "host.shm", "limits.", "env.", "gpu.fabric")
+"""Checks of what nodes state when they are asked for their settings; without it they are skipped."""
 
 
 def checklist(
@@ -26,6 +29,8 @@ def checklist(
     incidents: Iterable[Incident],
     now: float,
     wall: float,
+    *,
+    recorded: bool = False,
 ) -> list[Check]:
     """Every check, the job's first.
 
@@ -36,6 +41,7 @@ def checklist(
         incidents: Of the session.
         now: Monotonic seconds, the fleet's own clock.
         wall: Unix seconds of the same moment.
+        recorded: The nodes are those of a recording, and answer only what they were asked then.
     """
     live = [node for node in fleet.nodes.values() if answers(node, now)]
     silent = {node.name: why(node, now) for node in fleet.nodes.values() if not answers(node, now)}
@@ -57,8 +63,16 @@ def checklist(
         fleet.plan.thresholds.hang_s,
         now,
         wall,
+        recorded,
     )
-    return [*job(case), *software(case), *hardware(case)]
+    checks = [*job(case), *software(case), *hardware(case)]
+    return [_unanswered(check) for check in checks] if recorded and not reported else checks
+
+
+def _unanswered(check: Check) -> Check:
+    """The same; a check that is skipped for want of answers says that the recording has none."""
+    asks = check.status == "SKIP" and check.id.startswith(FROM_SETTINGS)
+    return skipped(check.id, NOT_RECORDED) if asks else check
 
 
 def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:

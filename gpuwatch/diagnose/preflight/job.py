@@ -21,7 +21,7 @@ from gpuwatch.diagnose.preflight.check import (
     skipped,
 )
 from gpuwatch.hosts.names import fold
-from gpuwatch.wire import NO_PYTHON
+from gpuwatch.wire import NO_PYTHON, NOT_RECORDED
 
 IMBALANCE_PCT = 20.0
 """(max - min) / mean of the ranks' GPU memory; over it the load is not balanced (DESIGN section 6)."""
@@ -89,6 +89,8 @@ def network(case: PreflightData) -> Check:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
         return Check(id_, "FAIL", detail, tuple(case.silent), "See gpuwatch hosts check SOURCE.")
     mute = tuple(node.name for node in case.nodes if node.name not in case.reported)
+    if mute and case.recorded:
+        return skipped(id_, f"settings and limits of {fold(mute)}: {NOT_RECORDED}")
     if mute:
         detail = f"settings and limits were not reported in time by {fold(mute)}: other checks leave them out"
         due = any(

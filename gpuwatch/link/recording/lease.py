@@ -34,11 +34,14 @@ class Holder(msgspec.Struct, frozen=True):
         """`process 4711 on gpu-login`."""
         return plain(f"process {self.pid} on {self.host}")
 
+    @property
+    def gone(self) -> bool:
+        """Whether its process ran on this machine and has ended; False: it runs, or is of another machine."""
+        return self.host == socket.gethostname() and process_start(self.pid) != self.started
+
     def alive(self, now: float) -> bool:
         """Whether it writes, as far as can be known."""
-        if self.host == socket.gethostname() and process_start(self.pid) != self.started:
-            return False
-        return now - self.beat < STALE_S
+        return not self.gone and now - self.beat < STALE_S
 
 
 class Lease:

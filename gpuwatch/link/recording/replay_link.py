@@ -11,10 +11,20 @@ from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.recording.player import Player
 from gpuwatch.link.recording.tee import MICRO
 from gpuwatch.link.stream.inbox import Arrival, Inbox
-from gpuwatch.wire import AnyFrame, AnyRequest, FrameError, Lines, ReadLines, Reply, Search, Tail, decode
+from gpuwatch.wire import (
+    NOT_RECORDED,
+    AnyFrame,
+    AnyRequest,
+    FrameError,
+    Lines,
+    ReadLines,
+    Reply,
+    Search,
+    Tail,
+    decode,
+)
 from gpuwatch.wire.codec import encode_request
 
-ABSENT = "not in this recording"
 SAME = {
     "stacks": ("pids",),
     "ras": (),
@@ -106,5 +116,5 @@ def decoded(answers: Iterable[tuple[int, bytes]], number: int) -> Iterable[AnyFr
 def refusal(request: AnyRequest) -> AnyFrame:
     """The answer to what was not asked when the recording was made."""
     if isinstance(request, Tail | ReadLines | Search):
-        return Lines(t=0.0, seq=0, id=request.id, done=True, error=ABSENT)
-    return Reply(t=0.0, seq=0, id=request.id, error=ABSENT)
+        return Lines(t=0.0, seq=0, id=request.id, done=True, error=NOT_RECORDED)
+    return Reply(t=0.0, seq=0, id=request.id, error=NOT_RECORDED)

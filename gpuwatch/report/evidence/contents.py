@@ -17,7 +17,7 @@ from gpuwatch.probe.judging.text.grade_symbols import Marks
 from gpuwatch.probe.results import Results
 from gpuwatch.report.evidence.bundle_file import BundleEntry, log_name, safe_name
 from gpuwatch.report.evidence.environment import environment_facts, environment_text, safe
-from gpuwatch.report.evidence.gpu_values import gpu_values
+from gpuwatch.report.evidence.gpu_values import GPU_VALUES, gpu_values
 from gpuwatch.report.evidence.index import cell
 from gpuwatch.report.hang.stacks import stacks_facts, stacks_lines
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
@@ -64,7 +64,7 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
     for number, results in enumerate(found.probes, 1):
         yield from _probe(found, results, number)
     yield BundleEntry(
-        "gpus/values.csv",
+        GPU_VALUES,
         gpu_values(fleet, subject.nodes, subject.at, now, wall),
         "values of the GPUs around the moment",
     )

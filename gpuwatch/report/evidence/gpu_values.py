@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import islice
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.history import GPU_SERIES
@@ -31,6 +32,15 @@ COLUMNS = {
     "pcie": "pcie_bytes_per_s",
     "nvlink": "nvlink_bytes_per_s",
 }
+
+GPU_VALUES = "gpus/values.csv"
+UNKNOWN = "not known; in a recording, play up to the moment: a jump skips values"
+
+
+def first_value(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> str | None:
+    """The time of the first row of the CSV; None: it has none. The arguments are those of `gpu_values`."""
+    texts = islice(gpu_values(fleet, nodes, at, now, wall), 1, None)
+    return min((row.partition(",")[0] for text in texts for row in text.splitlines()), default=None)
 
 
 def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: float) -> Iterator[str]:
@@ -62,9 +72,13 @@ def gpu_values(fleet: Fleet, nodes: Sequence[str], at: float, now: float, wall: 
                 values = [float(each[index]) for each in series]
                 if not all(map(math.isnan, values)):
                     moment = end - seconds + (index + 0.5) * seconds / points
-                    stamp = datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-                    rows.writerow([stamp, *place, *(_number(value) for value in values)])
+                    rows.writerow([stamp_text(moment), *place, *(_number(value) for value in values)])
         yield out.getvalue()
+
+
+def stamp_text(moment: float) -> str:
+    """A moment (unix seconds) as the CSV has it: `2026-03-01T12:03:11Z`; in order of time."""
+    return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _rank(node: Node, gpu: Gpu) -> int | str:

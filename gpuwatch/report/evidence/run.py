@@ -18,7 +18,14 @@ from gpuwatch.own_folders import make_own, state_folder
 from gpuwatch.probe.results import Results
 from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile
 from gpuwatch.report.evidence.contents import BundleFacts, entries
-from gpuwatch.report.evidence.gpu_values import AFTER_S, BEFORE_S
+from gpuwatch.report.evidence.gpu_values import (
+    AFTER_S,
+    BEFORE_S,
+    GPU_VALUES,
+    UNKNOWN,
+    first_value,
+    stamp_text,
+)
 from gpuwatch.report.evidence.index import IndexHead, index_text
 from gpuwatch.session.evidence.log_fetch import LogFetch, TextReads
 from gpuwatch.session.evidence.log_parts import select_logs
@@ -33,6 +40,8 @@ NAME = "gpuwatch-evidence"
 RECORDING = "recording.gpuwatch"
 Cut: TypeAlias = Callable[[float, float, Path], None]
 """Writes what was recorded between two moments (unix seconds) into a new file; RecordingError: it cannot."""
+UNSEEN_S = 5.0
+"""Values that begin so much later than they could are named as missing: the first samples take a moment."""
 SLICE_S = 0.02
 """An update writes for so long, or one step; the next one goes on."""
 
@@ -192,6 +201,17 @@ class EvidenceRun:
             return None
         return BundleEntry(RECORDING, path, f"{what}, for `gpuwatch open {RECORDING}`")
 
+    def _unknown_values(self) -> Iterator[tuple[str, str]]:
+        """What the values of GPUs lack: all, or, after a jump in a recording, those before it."""
+        subject, session = self.subject, self._session
+        first = first_value(session.fleet, subject.nodes, subject.at, self._clock(), self._wall())
+        if first is None:
+            yield GPU_VALUES, UNKNOWN
+        elif isinstance(session, ReplaySession):
+            since = max(subject.at - BEFORE_S, session.extent[0]) + UNSEEN_S
+            if first > stamp_text(since):
+                yield f"{GPU_VALUES} before {first}", UNKNOWN
+
     def _entries(self, file: BundleFile) -> Iterator[BundleEntry]:
         session = self._session
         probes = [each.results for each in session.probes]
@@ -211,6 +231,7 @@ class EvidenceRun:
             probes,
             missing,
         )
+        missing += self._unknown_values()
         held = []
         for entry in entries(found, self._clock(), self._wall()):
             held.append(entry)
@@ -272,4 +293,12 @@ def _begin(
     while (folder / f"{name}.zip").exists() or (folder / f"{name}.zip.part").exists():
         count += 1
         name = f"{stem}-{count}"
-    return EvidenceRun(session, subject, folder / f"{name}.zip", hang=lambda: hang, cut=cut)
+    return EvidenceRun(
+        session,
+        subject,
+        folder / f"{name}.zip",
+        hang=lambda: hang,
+        cut=cut,
+        clock=session.clock.monotonic,
+        wall=session.clock.wall,
+    )

@@ -54,7 +54,7 @@ class HangReportPage(ItemPage):
         if hang_check is None:
             return
         if hang_check.verdict is not None:
-            yield from self._verdict(hang_check.verdict, width)
+            yield from self._verdict(hang_check.verdict, width, answered=hang_check.answered)
             yield from self._commands(hang_check, width)
             yield from self._grounds(hang_check.verdict, width)
         if hang_check.dumps is not None:
@@ -67,7 +67,10 @@ class HangReportPage(ItemPage):
         asking, look = self.question.asking, self.look
         age = age_text(max(0.0, self.view_state.wall() - self.question.at))
         waiting = asking.waiting
-        reported = f"{plural(asking.asked, 'rank')} sampled {age} ago"
+        found = self.question.hang_report
+        unanswered = asking.over and found is not None and not found.answered
+        verb = "queried" if unanswered else "sampled"
+        reported = f"{plural(asking.asked, 'rank')} {verb} {age} ago"
         if not asking.asked and not waiting:
             reported = f"no process to query: no rank of a job runs on these nodes ({age} ago)"
         if waiting:
@@ -79,9 +82,9 @@ class HangReportPage(ItemPage):
             reported += f"; {self.cockpit.key_of('app.waiting')}: refresh"
         yield from wrapped(reported, width, look.dim, indent=3)
 
-    def _verdict(self, stated: SourceVerdict, width: int) -> Iterator[Row | PageItem]:
+    def _verdict(self, stated: SourceVerdict, width: int, *, answered: bool) -> Iterator[Row | PageItem]:
         look = self.look
-        severity: Severity = "critical" if stated.wrong else "ok"
+        severity: Severity = "critical" if stated.wrong else "ok" if answered else "unknown"
         head = (Segment(" "), look.mark(severity), Segment(" "))
         rows = hanging(head, stated.sentence, width, look.severity[severity] if stated.wrong else look.text)
         yield PageItem("sentence", rows, text=clean(stated.sentence))
@@ -128,6 +131,8 @@ class HangReportPage(ItemPage):
             places = ", ".join(f"{place}N" for place in dumps.places)
             where = f"no dumps found; expected at {places} (N: rank)"
             yield from wrapped(where, width, look.dim, indent=5)
+        if self.view_state.replay is not None:
+            return
         if dumps.may_write and self.question.asking.over:
             yield self._choice(dumps, width)
         elif not dumps.may_write:
@@ -151,7 +156,7 @@ class HangReportPage(ItemPage):
         title = f"{named}{plural(count, 'rank')} in {plural(len(job.spots), 'distinct stack')} ({by})"
         yield heading(title, width, look)
         if not alone:  # the sentence on top is of one job
-            severity: Severity = "critical" if stated.wrong else "ok"
+            severity: Severity = "critical" if stated.wrong else "ok" if job.spots else "unknown"
             head = (Segment(" "), look.mark(severity), Segment(" "))
             style = look.severity[severity] if stated.wrong else look.text
             yield PageItem(

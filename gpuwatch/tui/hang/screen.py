@@ -37,6 +37,12 @@ class WaitingScreen(LiveScreen):
         """The page has the keys."""
         self.page.focus()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The ranks of a recording write nothing."""
+        if action == "write_dumps" and self.cockpit.view_state.replay is not None:
+            return False
+        return super().check_action(action, parameters)
+
     def action_write_dumps(self) -> None:
         """The second key: ranks write files, so asking alone never does it."""
         why = self.page.question.write_dumps()

@@ -23,6 +23,7 @@ from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.live_screen import LiveScreen, set_height
 from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 from gpuwatch.tui.toolkit.styles import clean
+from gpuwatch.wire import NOT_RECORDED
 
 FRAME_LINES = 3
 """Status (2) and footer."""
@@ -149,6 +150,9 @@ class LinksScreen(LiveScreen):
         return next((at for at, each in enumerate(probes) if not each.results.over), None)
 
     def _begin(self, request: ProbeRequest) -> None:
+        if self.cockpit.view_state.replay is not None:
+            self.notify(f"{NOT_RECORDED}: a probe needs the nodes", timeout=4)
+            return
         running = self.running()
         if running is not None:
             self.view.show(running)

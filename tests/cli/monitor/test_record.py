@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuwatch.link.recording.replay_link import ABSENT
+from gpuwatch.wire import NOT_RECORDED
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.recordings import recorded_demo
 
@@ -62,6 +62,7 @@ def test_a_kill_loses_no_more_than_the_last_second(tmp_path: Path) -> None:
     assert killed_at - last_moment(path) < 3.5  # a second of records, and one until the commit
     status = gpuwatch("record", "--status", str(path))
     assert (status.returncode, path.name in status.stdout) == (1, True)
+    assert {str(process.pid), "gone,"} <= set(status.stdout.split())
     facts = json.loads(gpuwatch("once", str(path), "--json").stdout)
     assert len(facts["nodes"]) == 16
     with recording(path) as process:  # it goes on
@@ -79,10 +80,19 @@ def test_once_and_dmon_and_stacks_take_a_recording() -> None:
     lines = gpuwatch("dmon", path, "-c", "3").stdout.splitlines()
     assert sum(line.split()[0] == "gpu-001" for line in lines) == 3 * 8
     stacks = gpuwatch("stacks", path)
-    assert ABSENT in stacks.stdout + stacks.stderr
-    check = gpuwatch("check", path, "--json")
-    assert check.returncode in {0, 1}
-    assert json.loads(check.stdout)
+    assert (stacks.returncode, NOT_RECORDED in stacks.stderr) == (2, True)
+    check = gpuwatch("check", path, "--json", "--at", "+20s")
+    checks = {one["id"]: one for one in json.loads(check.stdout)["checks"]}
+    assert (check.returncode, checks["net.reachable"]["status"]) == (0, "SKIP")
+    assert gpuwatch("check", path, "--deep").returncode == 2
+
+
+def test_a_status_that_cannot_be_printed_or_found(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [*COMMAND, "record", "--status", str(recorded_demo().path)]
+        assert subprocess.run(command, cwd=ROOT, env=environment(), stdout=full, check=False).returncode == 74
+    missing = gpuwatch("record", "--status", str(tmp_path / "nope.gpw"))
+    assert (missing.returncode, "hosts" in missing.stderr, "SOURCE" in missing.stderr) == (2, False, False)
 
 
 def test_wrong_moments_and_files_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.report.evidence.bundle_file import log_name, safe_name
+from gpuwatch.report.evidence.gpu_values import GPU_VALUES
 from gpuwatch.report.evidence.run import RECORDING, EvidenceRun, begin_bundle, recording_cut
 from gpuwatch.session import Session
 from gpuwatch.session.evidence.spool import Spool
@@ -25,7 +26,9 @@ from gpuwatch.session.evidence.subject import (
     of_incident,
     of_job,
 )
+from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.tui.app import GpuwatchApp
+from tests.recordings import recorded_demo
 from tests.session.evidence.live import STEPS, TOKEN, Started, live_session, until
 
 
@@ -169,6 +172,20 @@ async def test_leaving_the_screens_leaves_no_half_bundle(
         app.action_evidence()
         assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bundle_after_a_jump_in_a_recording_names_the_values_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with ReplaySession(recorded_demo().path) as replay:
+        replay.go_to(replay.extent[1])
+        incident = replay.book.incidents[0]
+        files = written(replay, begin_bundle(replay, incident, None, None, recording_cut(replay)))
+        assert replay.book.incidents[0] is incident
+    missing = {each["what"] for each in json.loads(files["incident.json"])["missing"]}
+    first = min(row.partition(",")[0] for row in files[GPU_VALUES].splitlines()[1:])  # since the key frame
+    assert f"{GPU_VALUES} before {first}" in missing
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/a/../b", "C:\\x", "a\x1b[31mb", ".." * 200, ""])

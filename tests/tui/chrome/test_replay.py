@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from gpuwatch.hosts.builtin import demo_plan
-from gpuwatch.link.recording.replay_link import ABSENT
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.session.session_recording import SessionRecording
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.time_screen import TimeScreen
+from gpuwatch.tui.hang.screen import WaitingScreen
+from gpuwatch.wire import NOT_RECORDED
 from tests.recordings import PlayedSession, demo_story, recorded_demo
 from tests.tui.screen_text import text_on
 
@@ -81,10 +82,42 @@ async def test_what_needs_a_node_is_not_in_the_recording(replay: ReplaySession) 
     replay.go_to(replay.incident_moments()[0][0])
     asked = replay.ask_rank_settings("gpu-001")
     replay.poll()
-    assert asked.error == ABSENT
+    assert asked.error == NOT_RECORDED
     search = replay.search("gpu-001", "loss")
     replay.poll()
-    assert search.error == ABSENT
+    assert search.error == NOT_RECORDED
+
+
+async def test_the_screens_say_what_only_nodes_can_answer(replay: ReplaySession) -> None:
+    app = app_over(replay)
+    replay.go_to(replay.extent[1])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("5", "enter")
+        await pilot.pause()
+        assert any(NOT_RECORDED in each.message for each in app._notifications)
+        assert not replay.probes
+        app.clear_notifications()
+        await pilot.press("D")
+        for _ in range(3):
+            app.pump()
+            await pilot.pause()
+        assert isinstance(app.screen, WaitingScreen)
+        assert NOT_RECORDED in text_on(app)
+        assert app.screen.check_action("write_dumps", ()) is False
+
+
+async def test_a_search_that_was_not_recorded_is_no_search_without_matches(replay: ReplaySession) -> None:
+    app = app_over(replay)
+    replay.go_to(replay.incident_moments()[0][0])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("3")
+        await pilot.pause()
+        await pilot.press("/", *"qwertz", "enter")
+        await pilot.pause()
+        await pilot.press("n")
+        app.pump()
+        await pilot.pause()
+        assert NOT_RECORDED in text_on(app)
 
 
 async def test_r_records_what_the_session_still_remembers(

@@ -20,7 +20,7 @@ from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.rank_index import MAX_WORLD
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
-from gpuwatch.wire import KernelThread
+from gpuwatch.wire import NOT_RECORDED, KernelThread
 
 MAX_ODD_SHARE = 0.25
 """Share of a job up to which ranks are believed to be the odd ones out."""
@@ -69,7 +69,9 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
         evidence.append(f"{_named(unseen)}: {unseen[0].missing or 'no answer'}")
     settle = [] if by == "python" else [PYTHON_STACKS]
     if not spots:
-        return SourceVerdict("stacks", wrong=False, sentence="no rank answered", evidence=tuple(evidence))
+        unrecorded = {each.missing for each in unseen} == {NOT_RECORDED}
+        sentence = f"{NOT_RECORDED}: the ranks' stacks" if unrecorded else "no rank answered"
+        return SourceVerdict("stacks", wrong=False, sentence=sentence, evidence=tuple(evidence))
     usual = spots[-1]
     if len(spots) == 1:
         all_of = "the one rank that answered is" if total == 1 else f"all {total} ranks are"

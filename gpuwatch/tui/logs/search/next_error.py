@@ -100,7 +100,9 @@ def to_hit(view: View, step: int, search: LogSearch) -> str | bool:
     if not view.merged:
         offset = nearest(hit_offsets(search.hits, view.buffers[0]), view.buffers[0], step)
     if offset is None:
-        return none_left(step, "match") + " in this pane"
+        shown = {buffer.source.node for buffer in view.buffers}
+        refused = next((why for node, why in search.errors() if node in shown), "")
+        return refused or none_left(step, "match") + " in this pane"
     view.go(offset=offset)
     return False
 
