@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import msgspec
 
+from gpuwatch.cli.run.library_log import LibraryLog
 from gpuwatch.cli.run.own_rows import OwnRows
 from gpuwatch.cli.run.samples import NodeSamples, memory_pct
 from gpuwatch.cli.run.summary import (
@@ -73,6 +74,7 @@ class Monitor:
         """Seconds, of the writer that leads."""
         self._stream = JsonStream()
         self._own = OwnRows(self.folder.path, self.samples, config["start"])
+        self._library = LibraryLog(self.folder.main_log, self.node)
         self._output = output
         self._last: Row = {}
         self._leading: tuple[str, int | None] | None = None
@@ -88,6 +90,10 @@ class Monitor:
         self.session.poll()
         now, wall = time.monotonic(), time.time()
         node = self.session.fleet.nodes[self.node]
+        if not self.logs.is_owner and not self.config["part"]:
+            for row in self._library.new_steps(wall):
+                self._lead(row)
+                self._take(row)
         for row in self._stream.rows(self.session.fleet, self.session.book, now, wall):
             if self._own.takes(row, self.session.book.alerts):
                 self._take(row)
@@ -117,8 +123,15 @@ class Monitor:
         self._due[what] = now + every_s
         return True
 
+    def _lead(self, row: Row) -> None:
+        """The library's steps are exact: they take the place of those of the console."""
+        writer = (row["file"], row["rank"])
+        if self._leading != writer:
+            self._leading = writer
+            self.step_times.clear()
+
     def _take(self, row: Row) -> None:
-        if self._output is not None:
+        if self._output is not None and self._own.is_first(row):
             try:
                 self._output.write(json.dumps(row, allow_nan=False) + "\n")
                 self._output.flush()
@@ -190,8 +203,9 @@ class Monitor:
         if self.child is not None and not with_logs:
             self.samples.take_processes(self.session.fleet.nodes[self.node], self.child)
         own = {**self.known, **facts, **facts_of_samples(self.samples, self.node)}
+        parts = {} if self.config["part"] else read_parts(self.folder.path, [])
         times = step_time_statistics(list(self.step_times))
-        if times is not None:
+        if times is not None and not any(part.get("step_time_s") for part in parts.values()):
             own["step_time_s"] = msgspec.to_builtins(times)
             own["steady_steps_per_s"] = 1 / times.p50 if times.p50 else None
         own["warnings"] = facts_of_alerts(self.alerts())
@@ -217,7 +231,6 @@ class Monitor:
                 {**own, "node_rank": self.config["part"]},
             )
             return own
-        parts = read_parts(self.folder.path, [])
         summary = merge_parts(own, list(parts.values()))
         if summary["non_finite_loss_step"] is not None:
             told.pop("final_loss", None)

@@ -10,6 +10,8 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.plain import plain
 from gpuwatch.report.dmon.json_stream import Row
 
+MAX_STEPS_KEPT = 100_000
+
 
 class OwnRows:
     """Takes the rows of `JsonStream` one after the other."""
@@ -21,6 +23,21 @@ class OwnRows:
         self._start = start
         self._stepped: tuple[set[str | None], set[str | None]] = (set(), set())
         """The jobs of steps of others, and of our own."""
+
+        self._told: dict[tuple[int, int], str | None] = {}
+        """Rank and step -> the file that told of it; the newest."""
+
+    def is_first(self, row: Row) -> bool:
+        """Whether no other file has told of the step: the library's log and the console tell of the same.
+
+        One file may tell of a step again: after a restart from a checkpoint.
+        """
+        if row["kind"] != "step":
+            return True
+        key = (row["rank"] or 0, row["step"])
+        if len(self._told) >= MAX_STEPS_KEPT:
+            self._told.pop(next(iter(self._told)))
+        return bool(self._told.setdefault(key, row["file"]) == row["file"])
 
     def takes(self, row: Row, alerts: Mapping[str, Alert]) -> bool:
         """Whether a row is of the run; every GPU of the machine is, used or not."""
