@@ -288,6 +288,13 @@ class GpuwatchApp(FaultRecovery):
 
     def action_evidence(self) -> None:
         """Write the evidence bundle of the incident that is shown or in the banner, else of the job shown."""
+        if (folder := self.view_state.folder) is not None:
+            command = folder.evidence_command
+            if command:
+                self.copy_to_clipboard(command)
+            words = f"command copied: {command}" if command else "gpuwatch evidence takes one folder"
+            self._report_evidence(words, not command)
+            return
         incident, job = self.shown_incident(), self.view_state.scope.job
         question = None if incident is None else self.view_state.questions.get(incident.id)
         self.evidence.start(incident, job, None if question is None else question.hang_report)

@@ -45,6 +45,32 @@ def unlogged(nodes: Iterable[Node]) -> list[Unlogged]:
     ]
 
 
+def ranks_without_log(nodes: Iterable[Node], job: str | None, world: int) -> set[int]:
+    """Ranks below `world` of which no log is read; none where logs of no known rank may be theirs.
+
+    Args:
+        nodes: With their processes and log files.
+        job: Whose ranks; None: files and processes of every job count.
+        world: How many ranks the job has.
+    """
+    nodes = list(nodes)
+    missing = {rank for each in unlogged(nodes) if job in (None, each.job) for rank in each.ranks}
+    files = [
+        file
+        for node in nodes
+        for file in node.logs
+        if _is_log(file) and file.state != "unreadable" and (job is None or file.job in (job, None))
+    ]
+    running = {process.rank for node in nodes for process in node.processes if job in (None, process.job)}
+    named = {rank for file in files for rank in file.ranks}
+    unknown = set(range(world)) - named - running
+    shared = [file for file in files if not file.ranks or file.rank_from == "line"]
+    may_be_theirs = len(shared) >= len(unknown) or any(file.ranks for file in shared)
+    if files and (may_be_theirs or not named):
+        unknown = set()
+    return missing | unknown
+
+
 def _is_log(file: LogFile) -> bool:
     """One that may not be read is reported as such."""
     return file.source != "kernel"

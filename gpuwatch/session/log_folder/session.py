@@ -19,6 +19,7 @@ from gpuwatch.session.log_folder.judging import FolderTask, report_of, serve_jud
 from gpuwatch.session.log_folder.listing import listing
 from gpuwatch.session.log_folder.processes import FolderProcess, serve_lines, serve_searches
 from gpuwatch.session.log_folder.report import UNNAMED_NODE, FolderReport, ReadSoFar
+from gpuwatch.shell_command import command_line
 from gpuwatch.wire import AnyRequest, Cancel, Lines, ReadLines, Search, Tail, decode
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.hang_query import HangQuery
 
 NOT_KEPT = "these logs alone: silences of logs are not kept"
+BUNDLE = "evidence.zip"
 ORDER_S = 1e-3
 """Between the moments of two reports: what is listed anew is seen by its time."""
 
@@ -56,6 +58,7 @@ class FolderSession:
         self.report = report_of(found, listing(found), self.job)
         self.plan = Plan(())
         self.fleet = Fleet(self.plan)
+        self._paths = tuple(paths)
         self._source = ", ".join(str(path) for path in paths)
         self._streams: dict[int, LogStream] = {}
         self._asked = 0
@@ -94,6 +97,13 @@ class FolderSession:
     def unnamed_node(self) -> str:
         """Where files, ranks and alerts are listed whose node is not known."""
         return UNNAMED_NODE
+
+    @property
+    def evidence_command(self) -> str:
+        """The command that writes an evidence bundle of these logs; empty: they are not one folder."""
+        if len(self._paths) != 1 or not self._paths[0].is_dir():
+            return ""
+        return command_line(["gpuwatch", "evidence", str(self._paths[0].resolve()), "-o", BUNDLE])
 
     @property
     def read_share(self) -> float:

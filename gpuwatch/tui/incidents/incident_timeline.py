@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 from typing import Literal, TypeAlias
 
 from rich.segment import Segment
@@ -11,16 +11,18 @@ from gpuwatch.diagnose.incidents.markdown import offset_text, who
 from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import clock
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.tui.model.severity import Severity
 from gpuwatch.tui.toolkit.item_page import ItemPage, PageItem, hanging
 from gpuwatch.tui.toolkit.rows import Row, heading, text_of, wrapped
 from gpuwatch.tui.toolkit.styles import StyleSet, clean
 
-Part: TypeAlias = Literal["cause", "silent", "follower", "quiet"]
+Part: TypeAlias = Literal["cause", "silent", "follower", "unlogged", "quiet"]
 PARTS: dict[Part, tuple[Severity, str]] = {
     "cause": ("critical", "failed first"),
     "silent": ("unknown", "silent"),
     "follower": ("warning", "followed"),
+    "unlogged": ("unknown", "no log"),
     "quiet": ("ok", "no error so far"),
 }
 """What a rank had to do with it, the gravest first."""
@@ -53,19 +55,31 @@ def moment_things(incident: Incident, width: int, look: StyleSet) -> Iterator[Ro
         yield PageItem(("moment", number), (*lines, *whose), by_id.get(moment.alert), text)
 
 
-def parts_of(incident: Incident, world: int) -> list[Part]:
-    """What each rank had to do with it."""
+def parts_of(incident: Incident, world: int, unlogged: Container[int] = ()) -> list[Part]:
+    """What each rank had to do with it; `unlogged`: ranks of which no log is read."""
     followers = {
         rank for moment in incident.timeline if moment.until >= incident.first for rank in moment.ranks
     }
     silent = set(incident.silent)
     found: list[Part] = []
     for rank in range(world):
-        cause = rank == incident.rank
-        found.append(
-            "cause" if cause else "silent" if rank in silent else "follower" if rank in followers else "quiet"
-        )
+        part: Part = "unlogged" if rank in unlogged else "quiet"
+        if rank == incident.rank:
+            part = "cause"
+        elif rank in silent:
+            part = "silent"
+        elif rank in followers:
+            part = "follower"
+        found.append(part)
     return found
+
+
+def part_mark(part: Part, look: StyleSet) -> Segment:
+    """The sign of a rank."""
+    severity, _ = PARTS[part]
+    return (
+        Segment(look.glyphs.missing, look.severity[severity]) if part == "unlogged" else look.mark(severity)
+    )
 
 
 def world_of(incident: Incident, fleet: Fleet) -> int:
@@ -78,7 +92,8 @@ def world_of(incident: Incident, fleet: Fleet) -> int:
 
 def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> Iterator[Row]:
     """The ranks as a strip of signs, several a cell in a large job, the gravest of them."""
-    parts = parts_of(incident, world_of(incident, fleet))
+    world = world_of(incident, fleet)
+    parts = parts_of(incident, world, ranks_without_log(fleet.nodes.values(), incident.job, world))
     if len(parts) < 2:
         return
     label = len(str(len(parts))) + 2
@@ -89,14 +104,13 @@ def rank_rows(incident: Incident, fleet: Fleet, width: int, look: StyleSet) -> I
     for begin in range(0, len(parts), across * each):
         row = [Segment(f"{begin:>{label - 1}} ", look.dim)]
         for cell in range(begin, min(begin + across * each, len(parts)), each):
-            severity, _ = PARTS[min(parts[cell : cell + each], key=order.index)]
-            gap = " " if each == 1 and cell % STRIP_STEP == STRIP_STEP - 1 else ""
-            row.append(Segment(look.glyph(severity) + gap, look.severity[severity]))
+            row.append(part_mark(min(parts[cell : cell + each], key=order.index), look))
+            row += [Segment(" ")] if each == 1 and cell % STRIP_STEP == STRIP_STEP - 1 else []
         yield tuple(row)
     legend: list[Segment] = [Segment(" " * label)]
-    for part, (severity, words) in PARTS.items():
+    for part, (_, words) in PARTS.items():
         if number := parts.count(part):
-            legend += [look.mark(severity), Segment(f" {number} {words}   ", look.dim)]
+            legend += [part_mark(part, look), Segment(f" {number} {words}   ", look.dim)]
     yield tuple(legend)
 
 

@@ -17,6 +17,11 @@ class LogFolder(Protocol):
         ...
 
     @property
+    def evidence_command(self) -> str:
+        """The command that writes an evidence bundle of these logs; empty: they are not one folder."""
+        ...
+
+    @property
     def read_share(self) -> float:
         """How much of the files is read and judged, 0 to 1."""
         ...

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import shlex
+import zipfile
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from gpuwatch.cli.main import gpuwatch
+from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.fleet.screen import FleetScreen
+from gpuwatch.tui.incidents.incident_timeline import parts_of, world_of
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
@@ -104,3 +111,30 @@ async def test_a_finding_without_a_node_marks_the_unknown_node_and_its_rank(tmp_
             assert isinstance(app.screen, TrainingScreen)
             ranks = app.screen.ranks
             assert text_of(ranks.row(ranks.pinned, 140)).split()[:2] == [sign, "12"]
+
+
+async def test_a_rank_without_a_log_is_not_called_free_of_errors() -> None:
+    with judged_folder(FOLDER) as session:
+        (incident,) = session.book.incidents
+        world = world_of(incident, session.fleet)
+        unlogged = ranks_without_log(session.fleet.nodes.values(), incident.job, world)
+        parts = parts_of(incident, world, unlogged)
+        assert [rank for rank, part in enumerate(parts) if part == "unlogged"] == [1, 2, 3, 4, 6, 7]
+        assert (parts[0], parts[5]) == ("quiet", "cause")
+
+
+async def test_evidence_of_a_folder_names_the_command_that_writes_it(tmp_path: Path) -> None:
+    folder = tmp_path / "it's run 7"
+    folder.mkdir()
+    (folder / "rank_0.log").write_text(f"{ECC_TIME} {ECC_LINE}\n")
+    with judged_folder(folder) as session:
+        app = GpuwatchApp(session, clock=session.clock.monotonic, wall=session.clock.wall)
+        async with app.run_test(size=(200, 30)) as pilot:
+            await pilot.pause()
+            await pilot.press("ctrl+s")
+            (notice,) = app._notifications
+    command = notice.message[notice.message.index("gpuwatch evidence") :]
+    argv = shlex.split(command)
+    assert argv[:3] == ["gpuwatch", "evidence", str(folder)]
+    out = CliRunner().invoke(gpuwatch, [*argv[1:-1], str(tmp_path / argv[-1])])
+    assert out.exit_code == 0 and zipfile.is_zipfile(tmp_path / argv[-1])

@@ -11,11 +11,13 @@ from textual.pilot import Pilot
 
 from gpuwatch import wire
 from gpuwatch.diagnose.model.failure_classes import UNEXPLAINED
+from gpuwatch.fleet.logs.log_coverage import ranks_without_log
 from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.chrome.status_bar import StatusLine, quiet
 from gpuwatch.tui.fleet.screen import FleetScreen
 from gpuwatch.tui.incidents.evidence_location import location_after, location_of, ranks_of, spots_by_rank
+from gpuwatch.tui.incidents.incident_timeline import parts_of
 from gpuwatch.tui.incidents.screen import IncidentsScreen
 from gpuwatch.tui.logs.screen import LogsScreen
 from gpuwatch.tui.model.alert_snapshot import bundles, take_snapshot
@@ -368,3 +370,12 @@ def test_where_nodes_and_gpus_are_well_the_status_line_says_what_the_logs_tell()
     (counted,) = quiet(take_snapshot(StillBook(alerts=[taken, note])), look, 60)
     assert "nothing wrong" not in counted.text
     assert "3 error lines" in counted.text
+
+
+def test_a_live_rank_whose_log_is_not_followed_is_not_called_free_of_errors() -> None:
+    incident, fleet, few = demo_incident(), demo_session(95).fleet, set(range(3, 35))
+    assert not ranks_without_log(fleet.nodes.values(), incident.job, 128)
+    for node in fleet.nodes.values():
+        node.logs = [file for file in node.logs if not few.intersection(file.ranks)]
+    assert ranks_without_log(fleet.nodes.values(), incident.job, 128) == few
+    assert parts_of(structs.replace(incident, timeline=(), silent=()), 4, few) == ["quiet"] * 3 + ["unlogged"]
