@@ -1,6 +1,1 @@
-"""The screens, without a terminal; colours as a modern terminal has them, whatever runs the tests."""
-
-import os
-
-os.environ["TEXTUAL_COLOR_SYSTEM"] = "truecolor"
-os.environ.pop("NO_COLOR", None)
+"""The screens, without a terminal."""
