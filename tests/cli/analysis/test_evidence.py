@@ -37,6 +37,7 @@ def test_wrong_usage(arguments: tuple[str, ...], status: int, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_folder_of_a_dead_job_with_its_artifacts(tmp_path: Path) -> None:
     folder, out = tmp_path / "run", tmp_path / "a.zip"
     (folder / "logs").mkdir(parents=True)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from gpuwatch.wire import NOT_RECORDED
 from tests.cli.running import COMMAND, ROOT, environment, gpuwatch
 from tests.recordings import recorded_demo
@@ -46,6 +48,7 @@ def last_moment(path: Path) -> float:
         return 0.0
 
 
+@pytest.mark.long
 def test_a_kill_loses_no_more_than_the_last_second(tmp_path: Path) -> None:
     path, beat = tmp_path / "a.gpw", tmp_path / "beat"
     with recording(path, "--heartbeat", str(beat)) as process:

@@ -27,7 +27,7 @@ def once(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 def test_pods_are_nodes_and_one_that_does_not_run_says_why(tmp_path: Path) -> None:
     waiting = pod("run7-worker-9", gpus=8, phase="Pending", waiting={"reason": "ImagePullBackOff"})
     write_kubectl(tmp_path, [waiting, pod("run7-worker-0")])
-    done = once(tmp_path, "--kube", "pytorchjob/run7", "--namespace", "ml", "--json", "--wait", "60")
+    done = once(tmp_path, "--kube", "pytorchjob/run7", "--namespace", "ml", "--json", "--wait", "20")
     assert done.returncode == 1, done.stderr
     running, broken = json.loads(done.stdout)["nodes"]
     assert (running["name"], running["state"]) == ("run7-worker-0", "live")

@@ -66,6 +66,7 @@ def content(path: Path) -> bytes:
     return b"".join([*packed, *(row[0].encode() for row in texts)])
 
 
+@pytest.mark.long
 def test_a_redacted_recording_shows_the_same_incident_on_other_nodes(tmp_path: Path) -> None:
     path = tmp_path / "shared.gpw"
     with closing(Recording(recorded_demo().path)) as recording:
