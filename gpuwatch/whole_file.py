@@ -24,12 +24,10 @@ OWN_MODE = 0o600
 def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
     """Replace a file of an existing folder; only its owner may read it, unless `mode` gives others rights.
 
-    A link stays, and what it leads to is replaced.
-
     Raises:
         OSError: it cannot be written, or a device or pipe is there; what was there stays.
     """
-    path = replaceable(path)
+    refuse_device(path)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
@@ -50,16 +48,14 @@ def _give(number: int, folder: Path, mode: int) -> None:
         os.fchmod(number, mode)
 
 
-def replaceable(path: Path) -> Path:
-    """The file that takes the place of `path`: itself, or where its links lead.
+def refuse_device(path: Path) -> None:
+    """See that no device is replaced, nor a link to one: root could replace /dev/null and /dev/stdout.
 
     Raises:
-        OSError: something else than a file is there, such as /dev/null, which root could replace.
+        OSError: something else than a file is there.
     """
-    path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a file but a folder, device or pipe", str(path))
-    return path
 
 
 @contextlib.contextmanager

@@ -3,4 +3,3 @@
 import os
 
 os.environ["TEXTUAL_COLOR_SYSTEM"] = "truecolor"
-os.environ.pop("NO_COLOR", None)

@@ -8,7 +8,6 @@ from .hang_evidence.flight_pipe import trigger
 from .hang_evidence.lent_pyspy import UploadedProgram
 from .hang_evidence.ras import ras
 from .hang_evidence.stacks import stacks
-from .host.system_settings import system_settings
 from .processes.settings_report import settings_report
 
 TYPE_CHECKING = False
@@ -30,7 +29,7 @@ class BackgroundRequests(object):
         proc, lent = settings.proc, UploadedProgram()
         self.handlers = {
             "particulars": lambda request: settings_report(request, proc),
-            "system": lambda _: {"values": system_settings(proc)},
+            "system": lambda _: {"values": _system_settings(proc)},
             "stacks": lambda request: stacks(request, proc, lent.path),
             "lend": lent.take,
             "dumps": lambda request: trigger(request, proc),
@@ -73,3 +72,11 @@ class BackgroundRequests(object):
         self._busy.discard(command)
         self._replies.append(reply)
         self._wake()
+
+
+def _system_settings(proc):
+    # type: (str) -> dict[str, str]
+    """Loaded when it is asked for: most agents never are."""
+    from .host.system_settings import system_settings  # noqa: PLC0415 - as the docstring states
+
+    return system_settings(proc)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuwatch.agent.base.secret_forms import MASK
 from gpuwatch.plain import plain
-from gpuwatch.whole_file import replaceable
+from gpuwatch.whole_file import refuse_device
 
 MAX_NAME_CHARS = 180
 CHUNK_BYTES = 1 << 20
@@ -60,7 +60,8 @@ class BundleFile:
         Raises:
             OSError: nothing can be written there.
         """
-        path = self.path = replaceable(path)
+        refuse_device(path)
+        self.path = path
         number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(number)
         self._made = Path(name)

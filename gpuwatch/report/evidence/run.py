@@ -34,7 +34,7 @@ from gpuwatch.session.evidence.subject import EvidenceSubject, of_incident, of_j
 from gpuwatch.session.rank_settings import ANSWER_S, SettingsQuery, SettingsRequests
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.session.session import Session
-from gpuwatch.whole_file import replaceable
+from gpuwatch.whole_file import refuse_device
 
 NAME = "gpuwatch-evidence"
 RECORDING = "recording.gpuwatch"
@@ -105,7 +105,8 @@ class EvidenceRun:
             OSError: nothing can be written beside `out`.
         """
         self.subject = subject
-        out = self.out = replaceable(out)
+        refuse_device(out)
+        self.out = out
         self._session = session
         self._clock, self._wall = clock, wall
         self._hang, self._cut = hang, cut
