@@ -92,10 +92,8 @@ class AlertBook:
         self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._outcomes = Outcomes(self._reported, self._ended)
-        self._outcomes_interval, self._settle_interval = (
-            CheckInterval(OUTCOMES_EVERY_S),
-            CheckInterval(SETTLE_EVERY_S),
-        )
+        self._outcomes_interval = CheckInterval(OUTCOMES_EVERY_S)
+        self._settle_interval = CheckInterval(SETTLE_EVERY_S)
         self._earlier_interval = CheckInterval(OUTCOMES_EVERY_S)
         self._disks: Disks = {}
         self._node_reports: dict[str, NodeReport] = {}

@@ -9,7 +9,7 @@ from typing import Protocol
 from gpuwatch.clock import SessionClock
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.fleet.pending_request import Answer, Asked
 from gpuwatch.session.session import Session
 from gpuwatch.wire import NodeSettings, SystemSettings
 
@@ -46,20 +46,18 @@ class SettingsQuery:
 
     def __init__(self, session: SettingsRequests, nodes: Collection[str] | None = None) -> None:
         """`nodes`: only these; None: all. The session is started, its first reports are there."""
-        fleet = session.fleet
-        live = [node for node in fleet.nodes.values() if node.state(session.clock.monotonic()) == "live"]
+        live = _live(session)
         self.asked = [_asked(session, node) for node in live if nodes is None or node.name in nodes]
 
     @property
     def over(self) -> bool:
         """Whether every node has answered, or cannot."""
-        return all(one.done for one in self.asked)
+        return _all_done(self.asked)
 
     @property
     def answers(self) -> dict[str, NodeSettings]:
         """What has come, by node; nodes that cannot answer are left out."""
-        answers = ((one.node, one.read(NodeSettings)[0]) for one in self.asked)
-        return {node: reported for node, reported in answers if reported is not None}
+        return _answers(self.asked, NodeSettings)
 
 
 def ask_all(
@@ -75,11 +73,7 @@ def ask_all(
         report: Called with how many have answered, of how many.
     """
     query = SettingsQuery(session)
-    deadline = time.monotonic() + longest_s
-    while time.monotonic() < deadline and not query.over:
-        session.poll()
-        report(sum(one.done for one in query.asked), len(query.asked))
-        time.sleep(POLL_S)
+    _wait(session, query.asked, longest_s, report)
     return query.answers
 
 
@@ -97,11 +91,35 @@ def ask_all_systems(session: Session, longest_s: float = ANSWER_S) -> dict[str, 
         session: Started, its first reports are there.
         longest_s: To wait at most.
     """
-    live = [node.name for node in session.fleet.nodes.values() if node.state(time.monotonic()) == "live"]
-    asked = [session.ask_system_settings(name) for name in live]
+    asked = [session.ask_system_settings(node.name) for node in _live(session)]
+    _wait(session, asked, longest_s)
+    return _answers(asked, SystemSettings)
+
+
+def _live(session: SettingsRequests) -> list[Node]:
+    now = session.clock.monotonic()
+    return [node for node in session.fleet.nodes.values() if node.state(now) == "live"]
+
+
+def _all_done(asked: Sequence[Asked]) -> bool:
+    return all(one.done for one in asked)
+
+
+def _wait(
+    session: Session,
+    asked: Sequence[Asked],
+    longest_s: float,
+    report: Callable[[int, int], None] = lambda _done, _all: None,
+) -> None:
+    """Poll until all have answered or cannot, at most for `longest_s` seconds."""
     deadline = time.monotonic() + longest_s
-    while time.monotonic() < deadline and not all(one.done for one in asked):
+    while time.monotonic() < deadline and not _all_done(asked):
         session.poll()
+        report(sum(one.done for one in asked), len(asked))
         time.sleep(POLL_S)
-    answers = ((one.node, one.read(SystemSettings)[0]) for one in asked)
+
+
+def _answers(asked: Sequence[Asked], kind: type[Answer]) -> dict[str, Answer]:
+    """What has come, by node; nodes that cannot answer are left out."""
+    answers = ((one.node, one.read(kind)[0]) for one in asked)
     return {node: reported for node, reported in answers if reported is not None}

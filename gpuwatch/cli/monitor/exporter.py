@@ -126,7 +126,7 @@ def open_server(listen: str, web_config: Path | None) -> MetricsServer:
 
 def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: Delivery | None) -> None:
     """Poll a started session, make pages and deliver incidents, until interrupted."""
-    told, trouble, fault = 0, "", ""
+    dropped, trouble, fault = 0, "", ""
 
     def make() -> MetricsPage:
         receivers = () if delivery is None else delivery.status()
@@ -144,10 +144,10 @@ def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: D
             before, trouble = trouble, delivery.trouble
             if trouble.partition(",")[0] != before.partition(",")[0]:
                 click.echo(f"gpuwatch: {trouble or 'alerts are delivered again'}", err=True)
-        if scraper.dropped > 0 and not told:
-            told = scraper.dropped
+        if scraper.dropped > 0 and not dropped:
+            dropped = scraper.dropped
             click.echo(
-                f"gpuwatch: {told} samples are over the bounds of the exporter and left out; "
+                f"gpuwatch: {dropped} samples are over the bounds of the exporter and left out; "
                 "gpuwatch_exporter_dropped_series counts them, --max-series sets the largest bound",
                 err=True,
             )
