@@ -258,9 +258,19 @@ def _rank_place(
         None,
     )  # torch.multiprocessing numbers its processes on each node from 0
     if isinstance(local, int):
-        place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
-        return place, "path"
+        return _local_place(found, local, node, where)
     return where.of_file(found.node, finding.file, job), "path"
+
+
+def _local_place(
+    found: LocatedFinding, local: int, node: str | None, where: RankIndex
+) -> tuple[RankPlace | None, RankSource | None]:
+    """The rank behind a local rank, or behind the number of a process of torch.multiprocessing."""
+    finding, job = found.finding, found.finding.job
+    place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
+    if place is None and local == finding.fields.get("proc_index"):
+        return where.spawned(node, local, finding.file, job), "index"
+    return place, "path"
 
 
 def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:

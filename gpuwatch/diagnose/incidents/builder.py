@@ -191,6 +191,9 @@ def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]
 
     It does not where a log that no such rank writes states the number.
     """
+    spawned = cause is not None and cause.rank_from == "index" and cause.fields.get("proc_index") is not None
+    if spawned and cause is not None and rank is not None and cause.rank == rank:
+        return True
     files = {file for each in places if each.inferred for file in (None, *each.logs)}
     if not files:
         return False

@@ -61,6 +61,9 @@ def chosen_culprit(
             blame = replace(_at(found.named[0], where, job), confidence=confidence, because=because)
         elif cause.rank is None and cause.node is not None and cause.code not in SCHEDULER:
             blame = _rank_of_node(blame, cause, stuck, alerts, where, job)
+        if cause.code == UNKNOWN and blame.rank is None:
+            silent = _among_silent([alert for alert in alerts if alert.code != UNKNOWN], where, job)
+            blame = blame if silent.rank is None else silent
         joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
         if joined is not None and not found.named:
             blame = _joined(blame, joined, where, job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
@@ -24,6 +24,7 @@ from gpuwatch.diagnose.model.failure_classes import (
     SCHEDULER,
     TIMEOUTS,
 )
+from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.last_activity import Activity
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.model.text import clock, collective, job_text, place, plural, ranges, when
@@ -61,9 +62,15 @@ def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     if reported.cause is None:
         return _unknown(reported, now)
     cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
-    head = _head(reported, cause, where, now)
+    likely = cause.code == UNKNOWN and cause.rank is None and reported.rank is not None
+    head = _head(replace(reported, rank=None, node=None, gpu=None) if likely else reported, cause, where, now)
     tail = _tail(reported, where)
-    return f"{head}; {tail}" if tail else head
+    text = f"{head}; {tail}" if tail else head
+    return f"{text}; {_likely(reported)}" if likely else text
+
+
+def _likely(reported: HeadlineFacts) -> str:
+    return f"{place(reported.rank, reported.node, reported.gpu)} logged no error: the likely one"
 
 
 def followers(reported: HeadlineFacts, where: RankIndex) -> int:
@@ -271,9 +278,7 @@ def _unknown(reported: HeadlineFacts, now: float) -> str:
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
         text = f"cause not logged: {count}: {first.text} {when(first, now)}"
         if reported.rank is not None:
-            return (
-                f"{text}; {place(reported.rank, reported.node, reported.gpu)} logged no error: the likely one"
-            )
+            return f"{text}; {_likely(reported)}"
         return f"{text}; their lines name {reported.node}" if reported.votes and reported.node else text
     spot = f" in {stuck.where}" if stuck.where else ""
     since = f"from {clock(stuck.began, now)}" if stuck.dated else "(undated)"

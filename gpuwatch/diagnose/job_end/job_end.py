@@ -28,6 +28,7 @@ from gpuwatch.diagnose.job_end.stopped_ranks import (
 from gpuwatch.diagnose.job_end.training_tracks import (
     BEHIND_STEPS,
     RankEnd,
+    begins_at_start,
     is_run,
     is_short_run,
     main_tracks,
@@ -124,6 +125,7 @@ def job_end(
     *,
     growing: bool,
     settled: bool,
+    whole: bool = False,
 ) -> JobEnd:
     """How a job ended.
 
@@ -133,6 +135,7 @@ def job_end(
         closings: File -> how its log ends.
         growing: Whether its files are written now.
         settled: Whether its files are known not to be written any more.
+        whole: Whether they are the files of a job where it ran, no excerpts: few steps are a run, too.
     """
     main = main_tracks(tracks)
     epoch = epoch_of(main, closings) if main else ended_in_epoch(tracks, closings)
@@ -148,6 +151,7 @@ def job_end(
     ends = [alert for alert in alerts if alert.code == FINISHED]
     complete = furthest is not None and reached(furthest, total) and epoch is None
     run = is_run(main) or (settled and is_short_run(main, closings)) or ends_with_failure(main, closings)
+    run = run or (whole and settled and begins_at_start(main))
     stopped = furthest is not None and bool(behind or ((total or epoch) is not None and run))
     stopped = stopped or (not main and epoch is not None and settled and not ends_on_purpose(closings))
     early = ended_by_rule(main, closings) and not any(is_failure(alert) for alert in alerts)

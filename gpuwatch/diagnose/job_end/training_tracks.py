@@ -91,3 +91,11 @@ def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) ->
         and len(track.marks) >= SHORT_STEPS
         for track in tracks
     )
+
+
+def begins_at_start(tracks: Iterable[StepTrack]) -> bool:
+    """Whether these are several steps of a log from the first one on, with the announced number of steps."""
+    return any(
+        track.total_steps is not None and len(track.marks) > 1 and track.marks[0].step <= stride_of(track)
+        for track in tracks
+    )

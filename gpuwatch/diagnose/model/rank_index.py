@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from gpuwatch import shell_command
 from gpuwatch.fleet.jobs.contested_ranks import Claimants
+from gpuwatch.fleet.jobs.ended_files import has_own_id
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.wire import SLURM_TASK
 
@@ -113,6 +114,20 @@ class RankIndex:
     def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
         """The one rank of a job with this local rank: of a job on one node."""
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
+
+    def spawned(self, node: str | None, number: int, file: str, job: str | None = None) -> RankPlace | None:
+        """The rank of a process of torch.multiprocessing, whose parent states its number in a log of ranks.
+
+        A parent numbers its processes from 0, in the order of their ranks. Into a scheduler's log the parents
+        of several nodes may write.
+        """
+        here = [place for place in self._file.get(file, []) if place.job == job]
+        ranks = sorted({place.rank for place in here if place.node in ("", node)})
+        if not ranks or len(ranks) < len({place.rank for place in here}) or has_own_id(file):
+            return None
+        whole = ranks[-1] - ranks[0] == len(ranks) - 1
+        first = 0 if ranks[0] == 0 else ranks[0] if whole and number < len(ranks) else None
+        return None if first is None else self.of(first + number, job) or RankPlace(first + number, "", job)
 
     def of_file(self, node: str | None, file: str, job: str | None = None) -> RankPlace | None:
         """The rank whose own file it is; another node's where none of this one writes it."""

@@ -97,7 +97,7 @@ def _ended(
     tracks = [_track(each, name, offset_s) for each in writers]
     closings = {file.path: LogEnd(_last(node, file), file.last_lines) for node, file in files}
     searched = all(file.searched_to is not None or file.state == "elsewhere" for _, file in files)
-    end = job_end(tracks, alerts, closings, growing=False, settled=searched)
+    end = job_end(tracks, alerts, closings, growing=False, settled=searched, whole=True)
     reported = [alert for alert in alerts if not alert.id.startswith(_MARK)]
     stops = stop_alerts(end, tracks, reported, closings) if searched else []
     ranks = {rank for _, file in files for rank in file.ranks} | {place.rank for place in ran}

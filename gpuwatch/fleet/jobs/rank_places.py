@@ -13,14 +13,13 @@ from gpuwatch.fleet.jobs.contested_ranks import (
     is_contradicted,
     still_contested,
 )
-from gpuwatch.fleet.jobs.ended_files import is_ended, run_of
+from gpuwatch.fleet.jobs.ended_files import is_ended
+from gpuwatch.fleet.jobs.ended_places import Ranks, ended_ranks
 from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.wire import LogFile, Process
+from gpuwatch.wire import Process
 
 Loose: TypeAlias = dict[tuple[str, str], Reach]
-Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
-"""By job and rank."""
 Tasks: TypeAlias = Mapping[str, Mapping[int, str | None]]
 """Job -> task -> the host that `srun` names for it."""
 MOVED_S = 60.0
@@ -108,7 +107,7 @@ def _claims(
             continue
         ranks[key] = first if earlier is None else replace(first, since=earlier.since)
         rivals += [place for place in able if place.node != first.node]
-    for key, ended in _ended_ranks(nodes, logged).items():
+    for key, ended in ended_ranks(nodes, logged).items():
         ranks.setdefault(key, ended)
     return ranks, rivals
 
@@ -125,21 +124,6 @@ def _may_follow(
     answers = not any(standing.get(earlier.node, (True, True)))
     ended = earlier.until if earlier.until is not None else wall if answers else None
     return ended is None or (claim.started is not None and claim.started >= ended - MOVED_S)
-
-
-def _ended_ranks(nodes: Collection[Node], logged: Mapping[tuple[str, str], Collection[int]]) -> Ranks:
-    """The ranks whose logs were found after the end of their job.
-
-    A log that several nodes see does not show on which of them its rank ran.
-    """
-    found: Ranks = {}
-    for node in nodes:
-        for ended in _ended_places(node, logged):
-            key = ended.job, ended.rank
-            known = found.setdefault(key, ended)
-            if known.node not in ("", node.name) and set(known.logs) & set(ended.logs):
-                found[key] = replace(known, node="")
-    return found
 
 
 def _keep_ended(ranks: Ranks, earlier: Iterable[RankPlace], wall: float | None) -> None:
@@ -209,38 +193,6 @@ def _place(process: Process, node: Node) -> RankPlace | None:
         inferred=process.inferred,
         how=f"{process.rank_source or 'environment'} of pid {process.pid}",
     )
-
-
-def _ended_places(node: Node, logged: Mapping[tuple[str, str], Collection[int]]) -> Iterable[RankPlace]:
-    """The ranks whose logs were found after the end of their job.
-
-    The files of one rank's folder are all its own: torchrun writes stdout.log and stderr.log there.
-    """
-    folders: dict[tuple[str | None, str], list[LogFile]] = {}
-    for file in node.logs:
-        if is_ended(file):
-            run, _ = run_of(file.path)
-            folders.setdefault((file.job, file.path.rpartition("/")[0] if run else file.path), []).append(
-                file
-            )
-    found: dict[tuple[str | None, int], list[LogFile]] = {}
-    for (job, _), files in folders.items():
-        own = {rank for file in files for rank in (*file.ranks, *logged.get((node.name, file.path), ()))}
-        if len(own) == 1:
-            found.setdefault((job, own.pop()), []).extend(files)
-    for (job, rank), files in found.items():
-        until = max(file.last_at or 0.0 for file in files) - node.offset_s
-        locals_ = {file.local_rank for file in files}
-        private = all(file.identity is None for file in files)
-        yield RankPlace(
-            rank,
-            node.name if private else "",
-            job,
-            local_rank=locals_.pop() if len(locals_) == 1 else None,
-            logs=tuple(file.path for file in files),
-            until=until,
-            how=f"path of {files[0].path}",
-        )
 
 
 def _task_places(nodes: Collection[Node], tasks: Tasks, addresses: Mapping[str, str]) -> Iterable[RankPlace]:

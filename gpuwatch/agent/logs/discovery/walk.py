@@ -29,7 +29,8 @@ _ENDINGS = re.compile(r"(?i)(?:log|out|err|rank|worker|task|node|local|proc|host
 _DULL = frozenset(("node_modules", "site-packages", "dist-packages", "__pycache__"))
 _MADE_BY_TOOLS = re.compile(
     r"(?:wandb|run-\d{8}_\d{6}-\w{1,64}|files|lightning_logs|version_\d{1,6}|outputs|multirun"
-    r"|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}-\d{2}|torchelastic_\w{1,64}|attempt_\d{1,6}|none_\w{1,64})"
+    r"|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}-\d{2}|torchelastic_\w{1,64}|attempt_\d{1,6}|none_\w{1,64}"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_\w{8}|\d{1,4})"
 )
 
 

@@ -1,0 +1,113 @@
+"""Where the ranks of ended jobs ran, by the logs that were found of them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from gpuwatch.fleet.jobs.ended_files import is_ended, run_of
+from gpuwatch.fleet.jobs.places import RankPlace
+from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.wire import LogFile
+
+Ranks: TypeAlias = dict[tuple[str | None, int], RankPlace]
+"""By job and rank."""
+Logged: TypeAlias = Mapping[tuple[str, str], Collection[int]]
+"""(node, log file of an ended job) -> the ranks whose lines stand in it."""
+_STANDALONE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The run id that `torchrun --standalone` makes up: of a job on one node, whose local ranks are its ranks."""
+
+
+def ended_ranks(nodes: Collection[Node], logged: Logged) -> Ranks:
+    """The ranks whose logs were found after the end of their job.
+
+    A log that several nodes see does not show on which of them its rank ran, nor does one of several ranks:
+    launchers collect what the ranks of all nodes print.
+    """
+    found: Ranks = {}
+    for node in nodes:
+        for ended in _own_places(node, logged):
+            key = ended.job, ended.rank
+            known = found.setdefault(key, ended)
+            if known.node not in ("", node.name) and set(known.logs) & set(ended.logs):
+                found[key] = replace(known, node="")
+    for node in nodes:
+        for ended in _shared_places(node, logged):
+            found.setdefault((ended.job, ended.rank), ended)
+    return found
+
+
+def _own_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
+    """The ranks with files of their own.
+
+    The files of one rank's folder are all its own: torchrun writes stdout.log and stderr.log there.
+    """
+    folders: dict[tuple[str | None, str], list[LogFile]] = defaultdict(list)
+    for file in node.logs:
+        if is_ended(file):
+            run, _ = run_of(file.path)
+            folders[file.job, file.path.rpartition("/")[0] if run else file.path].append(file)
+    own = {key: _ranks(node, files, logged) for key, files in folders.items()}
+    first = _first_ranks(folders, own)
+    found: dict[tuple[str | None, int], list[LogFile]] = defaultdict(list)
+    for key, files in folders.items():
+        ranks, run = own[key], run_of(files[0].path)[0]
+        local = _local_rank(files)
+        if not ranks and run in first and local is not None:
+            ranks = {first[run] + local}
+        if len(ranks) == 1:
+            found[key[0], ranks.pop()].extend(files)
+    for (job, rank), files in found.items():
+        private = all(file.identity is None for file in files)
+        yield _place(rank, node.name if private else "", job, node, files)
+
+
+def _first_ranks(
+    folders: Mapping[tuple[str | None, str], list[LogFile]], own: Mapping[tuple[str | None, str], set[int]]
+) -> dict[str, int]:
+    """The folder of a run of torchrun -> its rank with the local rank 0, where its lines or its id state it.
+
+    torchrun numbers the ranks of an agent in the order of their local ranks.
+    """
+    stated: dict[str, set[int]] = defaultdict(set)
+    for key, files in folders.items():
+        run, name = run_of(files[0].path)
+        local, ranks = _local_rank(files), own[key]
+        if run and local is not None and len(ranks) == 1:
+            stated[run].add(next(iter(ranks)) - local)
+        elif run and name is not None and _STANDALONE.fullmatch(name):
+            stated[run].add(0)
+    return {run: first for run, (first, *others) in stated.items() if not others and first >= 0}
+
+
+def _shared_places(node: Node, logged: Logged) -> Iterable[RankPlace]:
+    """The ranks that logged into files of several."""
+    for file in node.logs:
+        ranks = _ranks(node, [file], logged) if is_ended(file) else set()
+        if len(ranks) > 1:
+            for rank in sorted(ranks):
+                yield _place(rank, "", file.job, node, [file])
+
+
+def _ranks(node: Node, files: Iterable[LogFile], logged: Logged) -> set[int]:
+    return {rank for file in files for rank in (*file.ranks, *logged.get((node.name, file.path), ()))}
+
+
+def _local_rank(files: Iterable[LogFile]) -> int | None:
+    locals_ = {file.local_rank for file in files}
+    return locals_.pop() if len(locals_) == 1 else None
+
+
+def _place(rank: int, on: str, job: str | None, node: Node, files: Collection[LogFile]) -> RankPlace:
+    return RankPlace(
+        rank,
+        on,
+        job,
+        local_rank=_local_rank(files),
+        logs=tuple(file.path for file in files),
+        until=max(file.last_at or 0.0 for file in files) - node.offset_s,
+        how=f"path of {next(iter(files)).path}",
+    )
