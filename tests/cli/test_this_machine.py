@@ -54,7 +54,7 @@ def test_eight_gpus_of_this_machine(driver: FakeNvml) -> None:
 
 def test_a_hung_gpu_is_named_with_its_call_while_the_others_have_values(driver: FakeNvml) -> None:
     driver.set("hang 3 nvmlDeviceGetUtilizationRates")
-    done = alone("once", "--local", "--json", "--wait", "15")
+    done = alone("once", "--local", "--json", *WAIT)
     facts = json.loads(done.stdout)
     gpus = facts["nodes"][0]["gpus"]
     assert done.returncode == 1
@@ -66,7 +66,7 @@ def test_a_hung_gpu_is_named_with_its_call_while_the_others_have_values(driver: 
 
 def test_a_gpu_that_hangs_from_the_start_is_listed_and_counted(driver: FakeNvml) -> None:
     driver.set("hang 3 nvmlDeviceGetUUID")
-    done = alone("once", "--local", "--json", "--wait", "6")
+    done = alone("once", "--local", "--json", *WAIT)
     facts = json.loads(done.stdout)
     (node,) = facts["nodes"]
     assert (done.returncode, facts["healthy"]) == (1, False)
@@ -91,7 +91,7 @@ def test_a_cold_driver_is_waited_for_and_no_alarm(driver: FakeNvml) -> None:
     driver.set("gpus 2", "hang * nvmlDeviceGetHandleByIndex_v2")
     timer = threading.Timer(8.0, driver.set, ["gpus 2"])
     timer.start()
-    done = alone("once", "--local", "--json")
+    done = alone("once", "--local", "--json", *WAIT)
     timer.join()
     facts = json.loads(done.stdout)
     assert facts["conditions"] == []

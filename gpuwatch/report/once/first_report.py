@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from gpuwatch.diagnose.missing_ranks.unreaped import may_be_reaped
-from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.link.agent.backoff import RetryPace
 from gpuwatch.report.once.pending import pending_of, waited_for
 from gpuwatch.session import Session
@@ -55,7 +55,7 @@ class FirstReport:
         parts += [
             not waited_for(gpu) and self._twice(node, uuid, gpu.fast_at) and gpu.medium is not None
             for uuid, gpu in node.gpus.items()
-            if gpu.state == "ok" or waited_for(gpu)
+            if gpu.state == "ok" or (waited_for(gpu) and not hangs(node, gpu, now))
         ]
         return all(parts)
 
@@ -85,6 +85,13 @@ def starting(node: Node, now: float) -> bool:
     """Whether the driver of a live node or none of its GPUs has answered yet."""
     silent = bool(node.gpus) and all(waited_for(gpu) for gpu in node.gpus.values())
     return node.state(now) == "live" and (node.driver_starting is not None or silent)
+
+
+def hangs(node: Node, gpu: Gpu, now: float) -> bool:
+    """Whether a GPU without values is stuck longer than a driver takes to start, beside one that answers."""
+    stuck_s = gpu.stuck_s(now) if gpu.state == "stuck" else None
+    answered = any(other.fast_at is not None for other in node.gpus.values())
+    return answered and stuck_s is not None and stuck_s > COLD_S
 
 
 def listed(node: Node) -> bool:
