@@ -41,6 +41,7 @@ LONG_PACKAGE_OF = {
     "slurmctld": "slurmctld",
     "slurmd": "slurmd",
     "sbatch": "slurm-client",
+    "chromium": "chromium",
 }
 """Parts that only tests of `make test-long` need."""
 C_HEADERS = "libc6-dev"

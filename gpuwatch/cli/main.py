@@ -75,6 +75,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "exporter",
         "Serve Prometheus metrics of nodes, GPUs, ranks and alerts.",
     ),
+    "serve": ("gpuwatch.cli.serve.command", "serve", "Serve the screens to browsers."),
     "run": ("gpuwatch.cli.run.command", "run", "Run a training command and keep a session of it."),
     "runs": ("gpuwatch.cli.runs.reports", "runs", "List, compare and report training sessions."),
     "record": ("gpuwatch.cli.monitor.record", "record", "Record a cluster into a file, without a screen."),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from msgspec import structs
+
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.fleet.pending_request import Asked
@@ -127,6 +129,14 @@ class RequestSender:
         """End a tail, a read or a search that is not shown any more."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._report(stream.node, Cancel(id=self._number(), of=stream.id))
+
+    def forward(self, node: str, request: AnyRequest) -> int | None:
+        """Send a request of another process under a number of this session, which it returns.
+
+        None: it was not sent. What answers it is not kept here.
+        """
+        number = self._number()
+        return number if self._report(node, structs.replace(request, id=number)) else None
 
     def _ask(self, node: str, request: LongRequest) -> Asked:
         asked = Asked(node, request.id)

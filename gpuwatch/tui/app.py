@@ -307,7 +307,7 @@ class GpuwatchApp(FaultRecovery):
         from gpuwatch.tui.chrome.note_screen import NoteScreen  # noqa: PLC0415 - rarely needed
 
         incident = self.view_state.snapshot.incident(ident)
-        if incident is None:
+        if incident is None or self.is_refused("write_note"):
             return
 
         def take(text: str) -> None:

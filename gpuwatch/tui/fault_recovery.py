@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from textual._context import active_message_pump
-from textual.actions import ActionParseResult
+from textual.actions import ActionParseResult, parse
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.widget import AwaitMount, Widget
@@ -84,6 +84,8 @@ class FaultRecovery(ErrorBoundary, ReplayControl):
         """Do what a key is bound to; on a screen that is being made, once its parts are there."""
         if not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])
+        if self.is_refused((parse(action) if isinstance(action, str) else action)[1]):
+            return True
         try:
             return await super().run_action(action, default_namespace, namespaces)
         except Exception as error:

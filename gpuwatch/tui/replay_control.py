@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.model.replay import RecordingSwitch, Replaying
+from gpuwatch.tui.model.session_protocol import SharedView
 from gpuwatch.tui.navigation import Navigation
 
 REPLAY_ACTIONS = frozenset(("step", "speed", "jump_to_incident", "go_to_time"))
@@ -16,6 +17,15 @@ class ReplayControl(Navigation):
 
     recording: RecordingSwitch | None = None
     """Starts and ends a recording of the session; None: it cannot be recorded."""
+    shared_view: SharedView | None = None
+    """What may be done in a view of another process's session; None: the session is of this process."""
+
+    def is_refused(self, action: str) -> bool:
+        """Whether a shared view does not do this; then the person is told why."""
+        refusal = "" if self.shared_view is None else self.shared_view.refusal(action)
+        if refusal:
+            self.notify(refusal, severity="warning", timeout=5)
+        return bool(refusal)
 
     @property
     def replay(self) -> Replaying | None:

@@ -105,8 +105,9 @@ def open_server(listen: str, web_config: Path | None) -> MetricsServer:
         click.ClickException: it is no address or cannot be bound, or the configuration has problems.
     """
     from gpuwatch.hosts.errors import HostsError
-    from gpuwatch.report.exporter.server import ListenError, MetricsServer
+    from gpuwatch.report.exporter.server import MetricsServer
     from gpuwatch.report.exporter.web_config import read_web_config
+    from gpuwatch.report.output.listen_address import ListenError
 
     try:
         server = MetricsServer(listen, None if web_config is None else read_web_config(web_config))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
-import zstandard
 
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.recording.inflater import Inflater
 from gpuwatch.link.recording.lease import Holder, holder
 from gpuwatch.link.recording.records import StreamRecord, records_of
 from gpuwatch.link.recording.schema import RecordingError, open_for_reading
@@ -27,8 +27,6 @@ from gpuwatch.link.recording.tee import (
 from gpuwatch.plain import plain
 from gpuwatch.wire.codec import decode_strictly
 
-MAX_BLOCK_BYTES = 256 << 20
-"""A block that claims to inflate to more is damaged."""
 BLOCKS_AT_ONCE = 64
 MAX_REQUESTS = 500
 """Of one kind to one node, that are compared with one that is asked of the recording."""
@@ -59,10 +57,8 @@ class Recording:
         """
         self.path = path
         self._file = open_for_reading(path)
-        self._inflate: dict[int, zstandard.ZstdDecompressor] = {0: zstandard.ZstdDecompressor()}
-        """By the id of the dictionary; 0: without one."""
-        self.damaged = 0
-        """Blocks that could not be read."""
+        self._inflater = Inflater(self._dictionary)
+        self._unreadable = 0
         try:
             self.facts = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
             nodes = self._file.execute("SELECT id, name FROM node ORDER BY id").fetchall()
@@ -201,25 +197,18 @@ class Recording:
         yield from (AnswerItem(*row) for row in self._all(answers, start, last))
         yield from (mark for mark in self.incidents() if mark.at <= last)
 
+    @property
+    def damaged(self) -> int:
+        """Blocks and rows that could not be read."""
+        return self._unreadable + self._inflater.damaged
+
     def inflated(self, data: bytes) -> bytes:
         """The bytes that were compressed; none of what is damaged."""
-        try:
-            frame = zstandard.get_frame_parameters(data)
-            if 0 <= frame.content_size <= MAX_BLOCK_BYTES:
-                return self._inflater(frame.dict_id).decompress(data)
-        except (zstandard.ZstdError, LookupError):
-            pass  # counted below
-        self.damaged += 1
-        return b""
+        return self._inflater.inflated(data)
 
-    def _inflater(self, dictionary: int) -> zstandard.ZstdDecompressor:
-        if dictionary not in self._inflate:
-            row = self._one("SELECT data FROM dictionary WHERE id = ?", dictionary)
-            if row is None:
-                raise LookupError(dictionary)
-            known = zstandard.ZstdCompressionDict(row[0])
-            self._inflate[dictionary] = zstandard.ZstdDecompressor(dict_data=known)
-        return self._inflate[dictionary]
+    def _dictionary(self, number: int) -> bytes | None:
+        row = self._one("SELECT data FROM dictionary WHERE id = ?", number)
+        return None if row is None else bytes(row[0])
 
     def _one(self, sql: str, *values: object) -> tuple | None:  # type: ignore[type-arg]
         return next(iter(self._all(sql, *values)), None)
@@ -230,7 +219,7 @@ class Recording:
         try:
             found.extend(self._file.execute(sql, values))
         except sqlite3.DatabaseError:  # a cut file: what stands before the cut is shown
-            self.damaged += 1
+            self._unreadable += 1
         return found
 
 

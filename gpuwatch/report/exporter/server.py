@@ -14,6 +14,7 @@ from typing import TypeAlias
 from gpuwatch import __version__
 from gpuwatch.report.exporter.page import OPENMETRICS_TYPE, TEXT_TYPE, MetricsPage
 from gpuwatch.report.exporter.web_config import WebConfig
+from gpuwatch.report.output.listen_address import Endpoint, is_loopback, parse_listen, shown_host
 
 PAGE_WAIT_S = 8.0
 """A scrape waits so long for the owner of the session; Prometheus' own limit is 10 s."""
@@ -24,25 +25,8 @@ CONNECTION_S = 30.0
 MAX_CONNECTIONS = 64
 GZIP_LEVEL = 1
 ABOUT = f"gpuwatch {__version__}: /metrics for Prometheus\n".encode()
-_Endpoint: TypeAlias = "tuple[str, int]"
 _Connection: TypeAlias = "socket.socket | tuple[bytes, socket.socket]"
 """As socketserver types what TCP servers accept."""
-
-
-class ListenError(ValueError):
-    """An address to listen at that is none."""
-
-
-def parse_listen(text: str) -> _Endpoint:
-    """`HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for all interfaces.
-
-    Raises:
-        ListenError: it is none of these.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
-        raise ListenError(f"{text!r} is no address; give HOST:PORT, [IPv6]:PORT or :PORT")
-    return host.strip("[]"), int(port)
 
 
 class MetricsServer:
@@ -73,15 +57,14 @@ class MetricsServer:
     def url(self) -> str:
         """Where the metrics are."""
         host, port = self._http.server_address[:2]
-        shown = f"[{host!s}]" if ":" in str(host) else str(host)
-        return f"{'https' if self.config.tls else 'http'}://{shown}:{port}/metrics"
+        return f"{'https' if self.config.tls else 'http'}://{shown_host(str(host))}:{port}/metrics"
 
     @property
     def exposed(self) -> bool:
         """Whether other machines can reach it, and nobody is asked for a password or certificate."""
         host = str(self._http.server_address[0])
         guarded = self.config.users or (self.config.tls and self.config.tls.verify_mode == ssl.CERT_REQUIRED)
-        return not guarded and not (host.startswith("127.") or host == "::1")
+        return not guarded and not is_loopback(host)
 
     def start(self) -> None:
         """Serve, in threads of its own."""
@@ -128,7 +111,7 @@ class _Http(ThreadingHTTPServer):
     block_on_close = False
     allow_reuse_address = True
 
-    def __init__(self, at: _Endpoint, metrics: MetricsServer) -> None:
+    def __init__(self, at: Endpoint, metrics: MetricsServer) -> None:
         self.metrics = metrics
         self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
         family, _, _, _, address = socket.getaddrinfo(

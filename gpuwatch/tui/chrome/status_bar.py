@@ -206,6 +206,8 @@ class StatusLine(RebuiltPage, can_focus=False):
         """What is shown: nodes, a simulation, a recording or logs."""
         look, view_state = self.look, self.view_state
         left: list[Segment] = []
+        if self.cockpit.shared_view is not None:
+            left += [Segment(f" {self.cockpit.shared_view.badge} ", look.badge["info"]), Segment(" ")]
         if view_state.replay is not None:
             left += [Segment(" RECORDING ", look.badge["warning"]), Segment(" ")]
         if view_state.demo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpuwatch.diagnose.model.failure_classes import RulePacks
@@ -16,6 +17,14 @@ from gpuwatch.tui.model.hang_query import Asking
 if TYPE_CHECKING:
     from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.probe.results import Results
+
+CHANGING = frozenset(("acknowledge", "silence", "write_note", "retry", "write_dumps"))
+"""Actions that change something for everybody: only where viewers may."""
+ACTING = frozenset(("act", "actions", "profile"))
+"""Actions on nodes and ranks: never from a shared view."""
+PROBING = frozenset(("links", "new_probe", "cancel_probe"))
+WRITING = frozenset(("record", "evidence", "save_screen", "pager", "suspend_process"))
+"""Actions that write files or start programs where gpuwatch runs: never from a shared view."""
 
 
 class LineRequests(LineReads, Protocol):
@@ -134,3 +143,28 @@ class SessionProtocol(LineRequests, Searcher, Protocol):
     ) -> str | None:
         """Report it again; why later sessions will not know it, if so."""
         ...
+
+
+@dataclass(frozen=True)
+class SharedView:
+    """What may be done in a view of a session that another process holds, as in a browser."""
+
+    changes: bool
+    """Whether it may acknowledge, silence, note and reconnect."""
+
+    @property
+    def badge(self) -> str:
+        """For the first line of the screen."""
+        return "SHARED" if self.changes else "READ-ONLY"
+
+    def refusal(self, action: str) -> str:
+        """Why an action (its name alone) is not done here; empty: it is."""
+        if action in CHANGING and not self.changes:
+            return "read-only view: gpuwatch serve --allow-changes lets viewers change things"
+        if action in ACTING:
+            return "not in a shared view: nodes and ranks are acted on from a terminal"
+        if action in PROBING:
+            return "not in a shared view: probes are made from a terminal, by gpuwatch probe"
+        if action in WRITING:
+            return "not in a shared view: it writes files, or starts a program, where gpuwatch runs"
+        return ""

@@ -10,6 +10,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.tui.model.node_summary import Overview, Totals
 from gpuwatch.tui.model.preferences import Preferences
 from gpuwatch.tui.model.replay import RecordingSwitch
+from gpuwatch.tui.model.session_protocol import SharedView
 from gpuwatch.tui.model.view_state import ViewState
 from gpuwatch.tui.toolkit.faults import FaultLog
 from gpuwatch.tui.toolkit.refresh_rate import RefreshRate
@@ -42,6 +43,7 @@ class Cockpit(Protocol):
     preferences: Preferences
     delivery: Delivering | None
     recording: RecordingSwitch | None
+    shared_view: SharedView | None
 
     def prefer(self, name: str, value: object) -> None:
         """Take a setting that was changed in the screen, and keep it."""

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 import zstandard
 
-from gpuwatch.link.recording.reader import MAX_BLOCK_BYTES, Recording
+from gpuwatch.link.recording.inflater import MAX_BLOCK_BYTES
+from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.session.replay_session import ReplaySession
 from tests.recordings import recorded_demo

@@ -24,8 +24,9 @@ from gpuwatch.hosts.errors import HostsError
 from gpuwatch.link.prometheus.series.tier_series import MetricFamily
 from gpuwatch.report.exporter import server as server_module
 from gpuwatch.report.exporter.page import MetricsPage
-from gpuwatch.report.exporter.server import ListenError, MetricsServer, parse_listen
+from gpuwatch.report.exporter.server import MetricsServer
 from gpuwatch.report.exporter.web_config import WebConfig, read_web_config
+from gpuwatch.report.output.listen_address import ListenError, parse_listen
 
 FAMILY = MetricFamily("pages_total", "counter", "Pages that were made.")
 WAIT_S = 0.05

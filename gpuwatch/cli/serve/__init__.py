@@ -1,0 +1,1 @@
+"""The command `serve`: one session for several browsers, and the process of a viewer."""

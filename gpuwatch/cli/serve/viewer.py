@@ -1,0 +1,106 @@
+"""The screens of one viewer of `gpuwatch serve`: its process, started with a description as JSON.
+
+Standard input and output are the packets of Textual's web driver. The stream of the session comes over an
+inherited socket; of a recording there is none, and every viewer plays it by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from textual.drivers.web_driver import WebDriver
+
+from gpuwatch.cli.config.settings import loaded
+from gpuwatch.link.relay.connection import RelayConnection
+from gpuwatch.session.relay.viewer_session import ViewerSession
+from gpuwatch.session.replay_session import ReplaySession
+from gpuwatch.session.session import Session
+from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.model.session_protocol import SharedView
+
+WATCH_S = 0.5
+"""Between two looks whether the process that holds the links is still there."""
+
+
+@dataclass(frozen=True)
+class ViewerSetup:
+    """What a viewer shows, and how."""
+
+    fd: int = -1
+    """The socket of the relay."""
+    recording: str = ""
+    """Instead of it: a recording to play."""
+    at: float | None = None
+    """Its moment (unix seconds); None: its beginning."""
+    changes: bool = False
+    hz: float | None = None
+    theme: str | None = None
+
+
+def opened(setup: ViewerSetup) -> Session:
+    """The session that is shown.
+
+    Raises:
+        RelayError: the process that holds the links is gone.
+        RecordingError: the recording cannot be read.
+    """
+    if not setup.recording:
+        return ViewerSession(RelayConnection(socket.socket(fileno=setup.fd)))
+    replay = ReplaySession(Path(setup.recording))
+    if setup.at is None:
+        replay.player.play()
+    else:
+        replay.player.pause()
+        replay.go_to(setup.at)
+    return replay
+
+
+async def show(app: GpuwatchApp, session: Session) -> None:
+    """Run the screens until the viewer leaves, or the process that holds the links does."""
+    gc.freeze()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, partial(app.exit, return_code=0))
+    watching = asyncio.ensure_future(leave_with_the_relay(app, session))
+    try:
+        await app.run_async()
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+
+async def leave_with_the_relay(app: GpuwatchApp, session: Session) -> None:
+    """End the screens when the relay is gone."""
+    while not (isinstance(session, ViewerSession) and session.connection.ended.is_set()):
+        await asyncio.sleep(WATCH_S)
+    app.exit(return_code=0)
+
+
+def main() -> int:
+    """Show a viewer's screens; the exit status."""
+    setup = msgspec.json.decode(sys.argv[1], type=ViewerSetup)
+    session = opened(setup)
+    clock, own = session.clock, loaded().values
+    app = GpuwatchApp(session, clock=clock.monotonic, wall=clock.wall, hz=setup.hz, preferences=own)
+    app.driver_class = WebDriver
+    app.shared_view = SharedView(setup.changes)
+    if setup.theme is not None and setup.theme in app.available_themes:
+        app.theme = setup.theme
+    try:
+        asyncio.run(show(app, session))
+    finally:
+        session.close()
+    return app.return_code or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""A viewer's end of the socket: a thread reads, the viewer's session takes what came."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+
+import msgspec
+
+from gpuwatch.link.relay.messages import (
+    FromViewer,
+    Opening,
+    PacketReader,
+    RelayError,
+    ToViewer,
+    ViewerChange,
+    ViewerRequest,
+    packet,
+    to_viewer,
+)
+from gpuwatch.wire import AnyRequest
+from gpuwatch.wire.codec import encode_request
+
+READ_BYTES = 1 << 20
+OPENING_S = 20.0
+"""The opening is sent before the viewer's process is started; so long at most for a machine under load."""
+SEND_S = 5.0
+
+
+class RelayConnection:
+    """Reads until the other side closes; `ended` is set then."""
+
+    def __init__(self, end: socket.socket) -> None:
+        """Wait for the opening, then read in a thread.
+
+        Raises:
+            RelayError: the other side is gone, or no relay.
+        """
+        self._socket = end
+        self._reader = PacketReader()
+        self._arrived: deque[ToViewer] = deque()
+        self._sending = threading.Lock()
+        self.ended = threading.Event()
+        end.settimeout(OPENING_S)
+        while not self._arrived:
+            self._read()
+        first = self._arrived.popleft()
+        if not isinstance(first, Opening):
+            raise RelayError("the first message is no opening")
+        self.opening = first
+        end.settimeout(None)
+        self._thread = threading.Thread(target=self._follow, name="relay", daemon=True)
+        self._thread.start()
+
+    def next(self) -> ToViewer | None:
+        """The oldest message that was not taken yet; None: there is none."""
+        try:
+            return self._arrived.popleft()
+        except IndexError:
+            return None
+
+    @property
+    def waiting(self) -> int:
+        """Messages that were not taken yet."""
+        return len(self._arrived)
+
+    def send(self, message: FromViewer) -> bool:
+        """Send a message; False: the other side is gone."""
+        try:
+            with self._sending:
+                self._socket.sendall(packet(message))
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the socket, which ends the thread."""
+        self.ended.set()
+        with contextlib.suppress(OSError):  # it is closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _follow(self) -> None:
+        try:
+            while not self.ended.is_set():
+                self._read()
+        except RelayError:
+            pass  # `ended` says so
+        finally:
+            self.ended.set()
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except OSError as error:
+            raise RelayError(str(error)) from error
+        if not data:
+            raise RelayError("the relay is gone")
+        try:
+            self._arrived.extend(to_viewer.decode(body) for body in self._reader.feed(data))
+        except msgspec.MsgspecError as error:
+            raise RelayError(str(error)) from error
+
+
+class RelayLink:
+    """A node as a viewer has it. Its frames come in the stream of all nodes, which the session takes."""
+
+    def __init__(self, node: str, connection: RelayConnection) -> None:
+        self.node = node
+        self._connection = connection
+
+    def start(self) -> None:
+        """Nothing: the stream runs."""
+
+    def send(self, request: AnyRequest) -> bool:
+        """Hand a request on; what cannot be answered comes back as an error."""
+        return self._connection.send(ViewerRequest(self.node, encode_request(request)))
+
+    def retry(self) -> None:
+        """Ask for the node to be dialled again."""
+        self._connection.send(ViewerChange("retry", self.node))
+
+    def hang_up(self, reason: str) -> None:
+        """Nothing: the connection to the node is not this viewer's."""
+
+    def close(self) -> None:
+        """Nothing: the session closes the connection."""

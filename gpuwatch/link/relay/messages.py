@@ -1,0 +1,105 @@
+"""The messages between the process that holds the links and a viewer: msgpack, each behind its length."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+LENGTH_BYTES = 4
+MAX_MESSAGE_BYTES = 128 << 20
+"""A key frame of 1,000 nodes is about 10 MB."""
+
+
+class Opening(msgspec.Struct, tag="opening", frozen=True):
+    """The first message to a viewer."""
+
+    plan: bytes
+    """JSON, without the ways to the nodes."""
+    nodes: dict[int, str]
+    shift_s: float
+    """From the monotonic clock of this machine to recorded time."""
+    changes: bool
+    """Whether the viewer may acknowledge, silence, note and reconnect."""
+
+
+class Packed(msgspec.Struct, tag="packed", frozen=True):
+    """Part of the stream, compressed as it would stand in a recording."""
+
+    what: Literal["dictionary", "key", "block"]
+    at: int
+    """Microseconds of recorded time; of a dictionary its id."""
+    data: bytes
+
+
+class Answer(msgspec.Struct, tag="answer", frozen=True):
+    """A frame that answers a request of this viewer; `data` is compressed."""
+
+    node: str
+    id: int
+    """The viewer's number of the request."""
+    data: bytes
+
+
+class ViewerRequest(msgspec.Struct, tag="request", frozen=True):
+    """A request to a node; `body` is its JSON."""
+
+    node: str
+    body: bytes
+
+
+class ViewerChange(msgspec.Struct, tag="change", frozen=True, omit_defaults=True):
+    """Something that a viewer wants changed for everybody."""
+
+    what: Literal["acknowledge", "unacknowledge", "silence", "unsilence", "note", "retry"]
+    name: str = ""
+    """The id of an alert or incident, the code of a silence, or the node to reconnect."""
+    text: str = ""
+    node: str | None = None
+    gpu: int | None = None
+    rank: int | None = None
+
+
+ToViewer: TypeAlias = Opening | Packed | Answer
+FromViewer: TypeAlias = ViewerRequest | ViewerChange
+
+_encoder = msgspec.msgpack.Encoder()
+to_viewer: msgspec.msgpack.Decoder[ToViewer] = msgspec.msgpack.Decoder(ToViewer)
+from_viewer: msgspec.msgpack.Decoder[FromViewer] = msgspec.msgpack.Decoder(FromViewer)
+
+
+class RelayError(Exception):
+    """The other side does not keep to the protocol, or is gone."""
+
+
+def packet(message: ToViewer | FromViewer) -> bytes:
+    """A message as it goes over the socket."""
+    body = _encoder.encode(message)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+class PacketReader:
+    """Cuts a stream of bytes into the bodies of messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The bodies that are whole by now.
+
+        Raises:
+            RelayError: a message claims to be too long.
+        """
+        self._buffer += data
+        bodies, start = [], 0
+        while len(self._buffer) - start >= LENGTH_BYTES:
+            begin = start + LENGTH_BYTES
+            size = int.from_bytes(self._buffer[start:begin], "big")
+            if size > MAX_MESSAGE_BYTES:
+                raise RelayError(f"a message of {size} bytes")
+            if len(self._buffer) < begin + size:
+                break
+            bodies.append(bytes(self._buffer[begin : begin + size]))
+            start = begin + size
+        del self._buffer[:start]
+        return bodies

@@ -1,0 +1,1 @@
+"""`gpuwatch serve`: the screens in browsers, each viewer in a process of its own."""

@@ -1,0 +1,204 @@
+"""The web server of `gpuwatch serve`: page, files and websocket, all behind a token in the address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from aiohttp import WSMsgType, web
+
+from gpuwatch.plain import plain
+from gpuwatch.report.browser.page import FOCUS_SCRIPT, HEADERS, POLICY, assets, page
+from gpuwatch.report.browser.viewer_process import ViewerProcess, bounded_size
+from gpuwatch.report.output.listen_address import is_loopback, parse_listen, shown_host
+
+TOKEN_BYTES = 24
+MAX_MESSAGE_BYTES = 256 << 10
+"""Of a browser: a paste is the longest."""
+HEARTBEAT_S = 15.0
+REFUSED = "refused: the address lacks the token that gpuwatch serve has printed\n"
+CLOSE_S = 2.0
+
+
+class StartViewer(Protocol):
+    """Starts the screens of a viewer, of so many columns and rows."""
+
+    def __call__(self, size: tuple[int, int], /) -> Awaitable[ViewerProcess]:
+        """Start them."""
+        ...
+
+
+class BrowserServer:
+    """Listens from the start; serves between `start` and `close`, in the running event loop."""
+
+    def __init__(self, listen: str, title: str, start_viewer: StartViewer, max_viewers: int) -> None:
+        """Bind the address.
+
+        Raises:
+            ListenError: `listen` is no address.
+            OSError: it cannot be bound.
+        """
+        self.token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._title = title
+        self._start_viewer = start_viewer
+        self._max_viewers = max_viewers
+        self._viewers: set[asyncio.Task[None]] = set()
+        self._report: Callable[[str], None] = lambda _text: None
+        host, port = parse_listen(listen)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family)
+        self._runner: Any = None
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with the token."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://{shown_host(str(host))}:{port}/{self.token}/"
+
+    @property
+    def exposed(self) -> bool:
+        """Whether other machines can reach it."""
+        return not is_loopback(str(self._socket.getsockname()[0]))
+
+    @property
+    def viewers(self) -> int:
+        """How many websockets are open."""
+        return len(self._viewers)
+
+    async def start(self, report: Callable[[str], None]) -> None:
+        """Serve; `report` takes a line about a viewer that failed."""
+        self._report = report
+
+        async def guard(request: Any, handler: Any) -> Any:  # noqa: ANN401 - aiohttp's
+            return await self._guard(request, handler)
+
+        app = web.Application(middlewares=[web.middleware(guard)], client_max_size=1 << 16)
+        app.router.add_get("/{token}/", self._page)
+        app.router.add_get("/{token}/focus.js", self._script)
+        app.router.add_get("/{token}/ws", self._websocket)
+        app.router.add_get("/{token}/static/{folder:js|css|fonts}/{name:[A-Za-z0-9_.-]+}", self._file)
+        self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=CLOSE_S)
+        await self._runner.setup()
+        await web.SockSite(self._runner, self._socket).start()
+
+    async def close(self) -> None:
+        """End every viewer, and stop listening."""
+        tasks = list(self._viewers)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._socket.close()
+
+    async def _guard(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:  # noqa: ANN401 - aiohttp's
+        """Refuse whatever has not the token, before anything else is looked at."""
+        given = request.path.split("/", 2)[1]
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
+            response = web.Response(status=403, text=REFUSED)
+        else:
+            try:
+                response = await handler(request)
+            except web.HTTPException as error:
+                response = web.Response(status=error.status, text=f"{error.reason}\n")
+        if not response.prepared:
+            response.headers.update(HEADERS)
+        return response
+
+    async def _page(self, request: Any) -> Any:  # noqa: ANN401
+        if len(self._viewers) >= self._max_viewers:
+            return web.Response(status=503, text=f"{self._full()}\n")
+        scheme = "wss" if request.secure else "ws"
+        origin = f"{scheme}://{request.host}"
+        text = page(self._title, f"{origin}/{self.token}/ws", request.query.get("fontsize", ""))
+        headers = {"Content-Security-Policy": POLICY.format(socket=origin)}
+        return web.Response(text=text, content_type="text/html", headers=headers)
+
+    async def _script(self, _request: Any) -> Any:  # noqa: ANN401
+        return web.Response(text=FOCUS_SCRIPT, content_type="text/javascript")
+
+    async def _file(self, request: Any) -> Any:  # noqa: ANN401
+        """A file of textual-serve; the route allows no other folder."""
+        folder = assets()
+        path = None if folder is None else folder / request.match_info["folder"] / request.match_info["name"]
+        if path is None or not path.is_file():
+            return web.Response(status=404, text="not found\n")
+        return web.FileResponse(path)
+
+    async def _websocket(self, request: Any) -> Any:  # noqa: ANN401
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host:
+            return web.Response(status=403, text="refused: another page asks\n")
+        if len(self._viewers) >= self._max_viewers:
+            return web.Response(status=503, text=f"{self._full()}\n")
+        channel = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES)
+        task = asyncio.ensure_future(self._view(request, channel))
+        self._viewers.add(task)
+        try:
+            await task
+        except asyncio.CancelledError:
+            await asyncio.gather(task, return_exceptions=True)
+        finally:
+            self._viewers.discard(task)
+        return channel
+
+    async def _view(self, request: Any, channel: Any) -> None:  # noqa: ANN401
+        """One viewer, from its first message to its end."""
+        await channel.prepare(request)
+        size = bounded_size(_number(request.query.get("width"), 80), _number(request.query.get("height"), 24))
+        process = await self._start_viewer(size)
+        painting = asyncio.ensure_future(self._paint(process, channel))
+        try:
+            async for message in channel:
+                if message.type == WSMsgType.TEXT and not await _take(process, channel, message.data):
+                    break
+        finally:
+            try:
+                await process.end()
+            finally:
+                process.kill()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await painting
+                await channel.close()
+
+    async def _paint(self, process: ViewerProcess, channel: Any) -> None:  # noqa: ANN401
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            trouble = await process.follow(channel.send_bytes)
+            if trouble:
+                self._report(f"a viewer ended: {plain(trouble.splitlines()[-1])[:300]}")
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            await channel.close()
+
+    def _full(self) -> str:
+        return f"{self._max_viewers} viewers are connected, which is the limit (--max-viewers)"
+
+
+async def _take(process: ViewerProcess, channel: Any, text: str) -> bool:  # noqa: ANN401 - aiohttp's
+    """Do what a message of the browser asks; False: it is none of textual-serve's."""
+    try:
+        what, facts = (*json.loads(text), None)[:2]
+        if what == "stdin":
+            await process.type(str(facts))
+        elif what == "resize":
+            columns, rows = bounded_size(int(facts["width"]), int(facts["height"]))
+            await process.tell("resize", width=columns, height=rows)
+        elif what == "ping":
+            await channel.send_json(["pong", facts])
+        elif what in ("focus", "blur"):
+            await process.tell(what)
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
+        return False
+    except ConnectionError:
+        return False
+    return True
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 6 else default

@@ -1,0 +1,151 @@
+"""The relay: it hands the stream of one session to several viewers, and their requests to the nodes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import zstandard
+
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.recording.tee import MICRO
+from gpuwatch.link.recording.writer import recorded_plan
+from gpuwatch.link.relay.messages import FromViewer, Opening, ViewerChange, ViewerRequest
+from gpuwatch.session.relay.requests import STREAMING, is_allowed, read_request, refusal
+from gpuwatch.session.relay.viewer_channel import ViewerChannel
+from gpuwatch.session.session import Session
+from gpuwatch.wire import AnyRequest, Cancel, encode
+
+FLUSH_S = 0.25
+"""A viewer sees what nodes report so much later at most."""
+READ_ONLY = "this view is read-only"
+TOO_MANY = "too many requests of this view; wait a second"
+NOT_CONNECTED = "the node is not connected, or has no agent that answers this"
+
+
+class ViewerRelay:
+    """Call `exchange` after every poll of the session, from the same thread."""
+
+    def __init__(self, session: Session, *, changes: bool = False) -> None:
+        """`changes`: whether viewers may acknowledge, silence, note and reconnect. Before `session.start`."""
+        self._session = session
+        self._changes = changes
+        self._tee = session.keep_stream()
+        self._viewers: dict[ViewerChannel, Callable[[], None]] = {}
+        """With what ends its part of the stream."""
+        self._streaming: set[tuple[ViewerChannel, str, int]] = set()
+        """Viewer, node and the session's number of a tail or search."""
+        self._flushed_at = 0.0
+        self._compressor = zstandard.ZstdCompressor()
+
+    @property
+    def viewers(self) -> int:
+        """How many there are."""
+        return len(self._viewers)
+
+    def add_viewer(self) -> socket.socket:
+        """The socket of a new viewer, for `RelayConnection` in its process."""
+        ours, theirs = socket.socketpair()
+        nodes = {number: name for name, number in self._tee.nodes.items()}
+        plan = msgspec.json.encode(shared_plan(self._session.plan))
+        opening = Opening(plan, nodes, self._tee.micros(0.0) / MICRO, self._changes)
+        channel = ViewerChannel(ours, opening)
+        self._attach(channel)
+        return theirs
+
+    def _attach(self, channel: ViewerChannel) -> None:
+        """Begin a viewer's stream with the newest past."""
+        self._viewers[channel] = self._tee.attach(channel)
+        channel.begin(self._tee.ring())
+
+    def exchange(self) -> None:
+        """Send what there is to send, and do what viewers ask for."""
+        now = self._session.clock.monotonic()
+        if self._viewers and now - self._flushed_at >= FLUSH_S:
+            self._flushed_at = now
+            self._tee.flush(now)
+        for channel in list(self._viewers):
+            for message in channel.exchange():
+                self._take(channel, message, now)
+            if channel.closed:
+                self._remove(channel)
+            elif channel.is_behind and channel.is_drained:
+                self._viewers.pop(channel)()
+                self._attach(channel)
+
+    def close(self) -> None:
+        """End all viewers: their sockets close."""
+        for channel in list(self._viewers):
+            channel.close()
+            self._remove(channel)
+
+    def _remove(self, channel: ViewerChannel) -> None:
+        self._viewers.pop(channel)()
+        for each in [one for one in self._streaming if one[0] is channel]:
+            self._streaming.discard(each)
+            self._cancel(each[1], each[2])
+
+    def _take(self, channel: ViewerChannel, message: FromViewer, now: float) -> None:
+        if isinstance(message, ViewerChange):
+            if self._changes:
+                self._change(message)
+            return
+        request = read_request(message.body)
+        if request is None or message.node not in self._tee.nodes:
+            return
+        if isinstance(request, Cancel):
+            self._cancel_of(channel, message.node, request.of)
+        elif not is_allowed(request, changes=self._changes):
+            self._refuse(channel, message, request, READ_ONLY)
+        elif not channel.budget.spend(1.0, now):
+            self._refuse(channel, message, request, TOO_MANY)
+        else:
+            self._forward(channel, message, request)
+
+    def _forward(self, channel: ViewerChannel, message: ViewerRequest, request: AnyRequest) -> None:
+        number = self._session.forward(message.node, request)
+        if number is None:
+            self._refuse(channel, message, request, NOT_CONNECTED)
+            return
+        channel.note_request(message.node, number, request.id)
+        if isinstance(request, STREAMING):
+            self._streaming.add((channel, message.node, number))
+
+    def _refuse(
+        self, channel: ViewerChannel, message: ViewerRequest, request: AnyRequest, reason: str
+    ) -> None:
+        data = self._compressor.compress(encode(refusal(request, reason)))
+        channel.answer(message.node, request.id, data)
+
+    def _cancel_of(self, channel: ViewerChannel, node: str, own: int) -> None:
+        number = channel.number_of(node, own)
+        if number is not None:
+            channel.numbers.pop((node, number), None)
+            self._streaming.discard((channel, node, number))
+            self._cancel(node, number)
+
+    def _cancel(self, node: str, number: int) -> None:
+        self._session.forward(node, Cancel(id=0, of=number))
+
+    def _change(self, change: ViewerChange) -> None:
+        session, node, gpu, rank = self._session, change.node, change.gpu, change.rank
+        match change.what:
+            case "acknowledge":
+                session.acknowledge(change.name)
+            case "unacknowledge":
+                session.unacknowledge(change.name)
+            case "silence":
+                session.silence(change.name, node=node, gpu=gpu, rank=rank)
+            case "unsilence":
+                session.unsilence(change.name, node=node, gpu=gpu, rank=rank)
+            case "note":
+                session.note(change.name, change.text)
+            case "retry":
+                session.retry(change.name)
+
+
+def shared_plan(plan: Plan) -> Plan:
+    """The plan without the ways to the nodes; the person's own rules explain the findings."""
+    return replace(recorded_plan(plan), rules=plan.rules)

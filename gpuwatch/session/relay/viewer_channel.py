@@ -1,0 +1,160 @@
+"""One viewer as the relay sees it: what is sent to it, within a bound, and what it asks."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+
+import msgspec
+
+from gpuwatch.link.recording.tee import AnswerItem, DictionaryItem, Item, KeyFrame, RecordBlock, size_of
+from gpuwatch.link.relay.messages import (
+    Answer,
+    FromViewer,
+    Opening,
+    Packed,
+    PacketReader,
+    RelayError,
+    from_viewer,
+    packet,
+)
+from gpuwatch.link.stream.limits import TokenBucket
+
+MAX_PENDING_BYTES = 64 << 20
+"""What waits for a viewer that does not read; then it gets a key frame once it reads again."""
+MAX_OPEN_REQUESTS = 2_000
+"""Of one viewer; the oldest is forgotten."""
+REQUESTS_PER_S, REQUESTS_AT_ONCE = 50.0, 500.0
+PAST_BYTES = 2 << 20
+"""Of the past that a viewer begins with, compressed: a quarter of an hour of 8 nodes, a minute of 100."""
+READ_BYTES = 1 << 16
+MAX_READS = 16
+"""In one turn."""
+SOCKET_BYTES = 4 << 20
+
+
+class ViewerChannel:
+    """A sink of the session's tee. `exchange` moves bytes both ways and never blocks."""
+
+    def __init__(self, end: socket.socket, opening: Opening) -> None:
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
+        self._socket = end
+        self._reader = PacketReader()
+        self._pending: deque[memoryview] = deque()
+        self._pending_bytes = 0
+        self._nodes = opening.nodes
+        self._is_open = False
+        """Whether `begin` was called."""
+        self._begun = False
+        """Whether it has a key frame: blocks before it are of no use."""
+        self.is_behind = False
+        """Whether it did not read for so long that parts of the stream were left out."""
+        self.closed = False
+        self.budget = TokenBucket(REQUESTS_PER_S, REQUESTS_AT_ONCE)
+        self.numbers: OrderedDict[tuple[str, int], int] = OrderedDict()
+        """Node and the session's number of a request -> the viewer's number."""
+        self._send(packet(opening))
+
+    def begin(self, items: Iterable[Item]) -> None:
+        """Send the stream from a key frame on; `items` are what the session's tee still holds."""
+        known, size, start = list(items), 0, None
+        for index in reversed(range(len(known))):
+            size += size_of(known[index])
+            if size > PAST_BYTES and start is not None:
+                break
+            if isinstance(known[index], KeyFrame):
+                start = index
+        self._begun, self.is_behind, self._is_open = False, False, True
+        for index, item in enumerate(known):
+            if isinstance(item, DictionaryItem) or (start is not None and index >= start):
+                self.put(item)
+
+    def put(self, item: Item) -> None:
+        """Send an item of the stream, where it is of use to this viewer."""
+        if self.is_behind or not self._is_open:
+            return
+        match item:
+            case DictionaryItem():
+                self._send(packet(Packed("dictionary", item.id, item.data)))
+            case KeyFrame() if not self._begun:
+                self._begun = True
+                self._send(packet(Packed("key", item.at, item.data)))
+            case RecordBlock() if self._begun:
+                self._send(packet(Packed("block", item.first, item.data)))
+            case AnswerItem():
+                node = self._nodes.get(item.node, "")
+                number = self.numbers.get((node, item.number))
+                if number is not None:
+                    self.answer(node, number, item.data)
+            case _:
+                pass
+
+    def answer(self, node: str, number: int, data: bytes) -> None:
+        """Send a frame (compressed) that answers the viewer's request of this number."""
+        self._send(packet(Answer(node, number, data)))
+
+    def note_request(self, node: str, number: int, own: int) -> None:
+        """Remember that the session's request `number` is the viewer's `own`."""
+        self.numbers[node, number] = own
+        if len(self.numbers) > MAX_OPEN_REQUESTS:
+            self.numbers.popitem(last=False)
+
+    def number_of(self, node: str, own: int) -> int | None:
+        """The session's number of a viewer's request; None: it is not known any more."""
+        found = (number for (at, number), each in reversed(self.numbers.items()) if (at, each) == (node, own))
+        return next(found, None)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything was sent."""
+        return not self._pending
+
+    def exchange(self) -> list[FromViewer]:
+        """Send what can be sent now; what the viewer wrote since the last call."""
+        try:
+            self._flush()
+            return self._received()
+        except (OSError, RelayError, msgspec.MsgspecError):
+            self.close()
+            return []
+
+    def close(self) -> None:
+        """Close the socket: the viewer ends itself then."""
+        self.closed = True
+        self._pending.clear()
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def _received(self) -> list[FromViewer]:
+        bodies: list[bytes] = []
+        for _ in range(MAX_READS):
+            try:
+                data = self._socket.recv(READ_BYTES)
+            except BlockingIOError:
+                break
+            if not data:
+                raise RelayError("the viewer is gone")
+            bodies += self._reader.feed(data)
+        return [from_viewer.decode(body) for body in bodies]
+
+    def _send(self, data: bytes) -> None:
+        if self._pending_bytes > MAX_PENDING_BYTES:
+            self.is_behind = True
+            return
+        self._pending.append(memoryview(data))
+        self._pending_bytes += len(data)
+
+    def _flush(self) -> None:
+        while self._pending:
+            try:
+                sent = self._socket.send(self._pending[0])
+            except BlockingIOError:
+                return
+            self._pending_bytes -= sent
+            if sent == len(self._pending[0]):
+                self._pending.popleft()
+            else:
+                self._pending[0] = self._pending[0][sent:]
