@@ -31,6 +31,7 @@ class BackgroundRequests(object):
             "particulars": lambda request: settings_report(request, proc),
             "system": lambda _: {"values": _system_settings(proc)},
             "stacks": lambda request: stacks(request, proc, lent.path),
+            "profile": lambda request: _profile(request, proc, lent.path),
             "lend": lent.take,
             "dumps": lambda request: trigger(request, proc),
             "dump_files": lambda request: dump_files(request, proc),
@@ -72,6 +73,14 @@ class BackgroundRequests(object):
         self._busy.discard(command)
         self._replies.append(reply)
         self._wake()
+
+
+def _profile(request, proc, lent):
+    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
+    """Loaded when it is asked for: most agents never are."""
+    from .hang_evidence.profile import profile  # noqa: PLC0415 - as the docstring states
+
+    return profile(request, proc, lent)
 
 
 def _system_settings(proc):

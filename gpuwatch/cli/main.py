@@ -65,6 +65,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "memory",
         "Show what the ranks of a job hold in GPU memory.",
     ),
+    "profile": (
+        "gpuwatch.cli.analysis.profile",
+        "profile",
+        "Show where a running rank spends its time.",
+    ),
     "check": (
         "gpuwatch.cli.monitor.check",
         "check",

@@ -16,6 +16,7 @@ from gpuwatch.wire import (
     AskDumpFiles,
     AskDumpPiece,
     AskDumps,
+    AskProfile,
     AskRankSettings,
     AskRas,
     AskStacks,
@@ -100,6 +101,15 @@ class RequestSender:
         """What these processes of a node do now (`wire.Stacks`); `session.hang.hang_query` asks all nodes."""
         request = AskStacks(
             id=self._number(), pids=list(pids), py_spy=py_spy, seconds=seconds, sockets=sockets
+        )
+        return self._ask(node, request)
+
+    def ask_profile(
+        self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""
+    ) -> Asked:
+        """Sample these processes of a node (`wire.Profiles`); `session.profile_query` does it for ranks."""
+        request = AskProfile(
+            id=self._number(), pids=list(pids), seconds=seconds, rate=rate, blocking=blocking, py_spy=py_spy
         )
         return self._ask(node, request)
 

@@ -34,11 +34,13 @@ from gpuwatch.wire import (
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.hang.combined_verdict import HangReport
+    from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.py_spy_upload import Program
+    from gpuwatch.session.profile_query import ProfileQuery
 
 
 class ProbeRunsError(Exception):
@@ -201,6 +203,13 @@ class Session(RequestSender):
         from gpuwatch.session.hang.hang_query import HangQuery  # noqa: PLC0415 - loaded when it is asked for
 
         return HangQuery(self, clock=self.clock)
+
+    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:
+        """Estimate what sampling these ranks costs; call `update` after every poll, and `start` to sample."""
+        from gpuwatch.diagnose.profiles.cost import ProfileOptions  # noqa: PLC0415 - loaded when it is asked for
+        from gpuwatch.session.profile_query import ProfileQuery  # noqa: PLC0415
+
+        return ProfileQuery(self, places, ProfileOptions(), seats, self.clock.monotonic)
 
     def hang_report(self, job: str | None) -> HangReport | None:
         """What the ranks of a job answered to the hang query of this session; None: nothing yet."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from gpuwatch.tui.model.log_folder import NOT_IN_LOGS
 from gpuwatch.tui.model.replay import RecordingSwitch, Replaying
 from gpuwatch.tui.model.session_protocol import SharedView
-from gpuwatch.tui.navigation import Navigation
+from gpuwatch.tui.profile_key import ProfileKey
 
 REPLAY_ACTIONS = frozenset(("step", "speed", "jump_to_incident", "go_to_time"))
 AFTER_S = 0.5
 """So long after an incident was first seen the one before it is the previous one."""
 
 
-class ReplayControl(Navigation):
+class ReplayControl(ProfileKey):
     """An app whose session may be a recording, or the logs of an ended job."""
 
     recording: RecordingSwitch | None = None
@@ -48,6 +48,11 @@ class ReplayControl(Navigation):
         """The probes of the links."""
         if not self.is_not_in_logs("a probe measures the links of running nodes"):
             super().action_links()
+
+    def action_profile(self) -> None:
+        """Profile the rank under the cursor."""
+        if not self.is_not_in_logs("it samples a running rank"):
+            super().action_profile()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Without a recording its keys do nothing, and no line of hints shows them."""

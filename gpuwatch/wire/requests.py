@@ -105,6 +105,21 @@ class AskStacks(Request, tag="stacks", frozen=True):
     """Also ask the ranks on their own debug sockets, where their job has them."""
 
 
+class AskProfile(Request, tag="profile", frozen=True):
+    """Sample the stacks of these processes for some seconds: `wire.Profiles` in the data of the reply."""
+
+    pids: list[int]
+    """8 at most, sampled at the same time."""
+    seconds: int = 10
+    """60 at most."""
+    rate: int = 100
+    """Samples a second, 500 at most."""
+    blocking: bool = False
+    """Stop the process for each sample."""
+    py_spy: str = ""
+    """Its path on the node; empty: where it is found."""
+
+
 class LendPySpy(Request, tag="lend", frozen=True):
     """A piece of a py-spy, for the agent's memory: `wire.Lent` in the data of the reply."""
 
@@ -156,6 +171,7 @@ LongRequest: TypeAlias = (
     AskRankSettings
     | AskSystemSettings
     | AskStacks
+    | AskProfile
     | LendPySpy
     | AskRas
     | AskDumps

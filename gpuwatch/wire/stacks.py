@@ -1,9 +1,9 @@
-"""What the processes of a node do at one moment, reported when it is asked for."""
+"""What the processes of a node do at one moment or over some seconds, reported when it is asked for."""
 
 from __future__ import annotations
 
 from gpuwatch.wire.base import FramePart
-from gpuwatch.wire.limits import Many, Name, Real, Text, Whole
+from gpuwatch.wire.limits import Count, Few, Many, Name, Real, Text, Whole
 
 
 class StackFrame(FramePart, frozen=True):
@@ -65,6 +65,31 @@ class Stacks(FramePart, frozen=True):
     """Between the two readings of the CPU time."""
     lacks_py_spy: bool = False
     """Of some process nothing is known in Python, because the node has no py-spy."""
+
+
+class ProcessProfile(FramePart, frozen=True):
+    """One process, and what sampling it cost."""
+
+    pid: Whole
+    packed: str = ""
+    """py-spy's raw format, a stack and its count a line, the most frequent first: zlib, then base64."""
+    left_out: Count = 0
+    """Samples of rare stacks that the reply had no room for."""
+    errors: Count = 0
+    """Samples that could not be read; without pausing, a stack may change while it is read."""
+    seconds: Real | None = None
+    """From the start of py-spy to its end."""
+    py_spy_cpu_s: Real | None = None
+    why: Text | None = None
+    """Why there are no samples."""
+
+
+class Profiles(FramePart, frozen=True):
+    """All that were asked for."""
+
+    processes: Few[ProcessProfile] = []
+    lacks_py_spy: bool = False
+    """Some process could not be sampled, because the node has no py-spy."""
 
 
 class UploadResult(FramePart, frozen=True):

@@ -15,6 +15,7 @@ from msgspec import structs
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import IncidentNote
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
 from gpuwatch.hosts.builtin import demo_plan
@@ -83,6 +84,10 @@ class StillSession:
     def inquire(self) -> Any:
         """Nobody answers: a test that wants answers puts an query in."""
         return self.query
+
+    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> Any:
+        """No rank can be sampled: a test that wants one puts its own method in."""
+        raise AssertionError((places, seats))
 
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""

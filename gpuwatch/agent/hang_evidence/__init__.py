@@ -1,1 +1,1 @@
-"""Evidence of hangs, collected on request: stacks, system calls, NCCL RAS, flight-recorder dumps."""
+"""Evidence of hangs, collected on request: stacks, system calls, NCCL RAS, dumps; profiles by py-spy."""

@@ -63,14 +63,14 @@ def _unpacked(packed, digest):
 
 def _held(program):
     # type: (bytes) -> str
-    descriptor = _memory(b"py-spy")
+    descriptor = memory_file(b"py-spy")
     left = memoryview(program)
     while left:
         left = left[os.write(descriptor, left) :]
     return "/proc/{}/fd/{}".format(os.getpid(), descriptor)
 
 
-def _memory(name):
+def memory_file(name):
     # type: (bytes) -> int
     """A file without a folder, gone with this process; Python's own call is there since 3.8."""
     create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)

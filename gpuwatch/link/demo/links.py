@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpuwatch import wire
 from gpuwatch.hosts.plan import Plan
-from gpuwatch.link.demo import hang, rank_settings
+from gpuwatch.link.demo import hang, profile, rank_settings
 from gpuwatch.link.demo.dumps import DemoDumps
 from gpuwatch.link.demo.frames import FRAMES_PER_TICK, LOGS_S, NodeScript, due
 from gpuwatch.link.demo.logs import NodeLogs
@@ -169,6 +169,11 @@ class Pump:
                 ranks = list(link.script.processes(now))
                 reported = hang.reply(request, ranks, now, self._epoch + now)
                 self._put(link, self._clock(), through_the_wire(reported))
+            if isinstance(request, wire.AskProfile):
+                ranks = list(link.script.processes(now))
+                self._put(
+                    link, self._clock(), through_the_wire(profile.reply(request, ranks, self._epoch + now))
+                )
             if isinstance(request, wire.AskDumpFiles | wire.AskDumpPiece | wire.AskDumps):
                 ranks = list(link.script.processes(now))
                 reported = link.dumps.answer(request, ranks, now, self._epoch + now)

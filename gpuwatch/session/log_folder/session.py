@@ -23,9 +23,11 @@ from gpuwatch.shell_command import command_line
 from gpuwatch.wire import AnyRequest, Cancel, Lines, ReadLines, Search, Tail, decode
 
 if TYPE_CHECKING:
+    from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.session.hang.hang_query import HangQuery
+    from gpuwatch.session.profile_query import ProfileQuery
 
 NOT_KEPT = "these logs alone: silences of logs are not kept"
 BUNDLE = "evidence.zip"
@@ -240,6 +242,14 @@ class FolderSession:
         """Nothing: no node is connected."""
 
     def inquire(self) -> HangQuery:
+        """Refuse it.
+
+        Raises:
+            NotInLogsError: always.
+        """
+        raise NotInLogsError("not in these logs: the ranks have ended")
+
+    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:  # noqa: ARG002 - as above
         """Refuse it.
 
         Raises:

@@ -15,6 +15,9 @@ from gpuwatch.tui.model.alert_snapshot import Book
 from gpuwatch.tui.model.hang_query import Asking
 
 if TYPE_CHECKING:
+    from gpuwatch.diagnose.profiles.cost import ProfileOptions
+    from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
+    from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
     from gpuwatch.probe.probe_request import ProbeRequest
     from gpuwatch.probe.results import Results
 
@@ -75,7 +78,61 @@ class Probing(Protocol):
         ...
 
 
-class SessionProtocol(LineRequests, Searcher, Protocol):
+class Profiling(Protocol):
+    """What is needed of `session.profile_query.ProfileQuery`."""
+
+    @property
+    def options(self) -> ProfileOptions:
+        """How the ranks are sampled."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Moves with every answer."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether the cost is estimated, and nothing is sampled yet."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        ...
+
+    @property
+    def cost(self) -> str:
+        """What it will cost each rank."""
+        ...
+
+    @property
+    def progress(self) -> str:
+        """What is being done."""
+        ...
+
+    def update(self) -> bool:
+        """Take in what has come."""
+        ...
+
+    def start(self) -> None:
+        """Sample the ranks."""
+        ...
+
+    def profiles(self) -> list[ProfiledRank]:
+        """What has come."""
+        ...
+
+
+class ProfileSource(Protocol):
+    """What is needed of a session."""
+
+    def profile(self, places: Sequence[PlacedRank], seats: RankPlacement, /) -> Profiling:
+        """Estimate what sampling these ranks costs; nothing is sampled before `start`."""
+        ...
+
+
+class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
     """What the app needs of a session."""
 
     plan: Plan

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.node.alerts_pane import alert_rows
@@ -141,6 +142,10 @@ class GpuScreen(LiveScreen):
     def node_name(self) -> str | None:
         """The GPU's node."""
         return self.place[0]
+
+    def rank_place(self) -> PlacedRank | None:
+        """The rank on this GPU."""
+        return self.cockpit.view_state.seats.on_gpu(*self.place)
 
     def idle(self) -> frozenset[str]:
         """One GPU has no neighbour."""

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import TabbedContent, TabPane
 
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.model.alert_snapshot import kinds
@@ -108,6 +109,11 @@ class NodeScreen(LiveScreen):
             tab = self.tabs.get_tab(id_)
             if str(tab.label) != label:
                 tab.label = label
+
+    def rank_place(self) -> PlacedRank | None:
+        """The rank on the GPU under the cursor."""
+        gpu = self.gpus.chosen()
+        return None if gpu is None else self.cockpit.view_state.seats.on_gpu(self._node, gpu.info.uuid)
 
     def idle(self) -> frozenset[str]:
         """One node has no neighbour; one without GPUs has none to open."""

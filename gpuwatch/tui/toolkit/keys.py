@@ -73,6 +73,8 @@ EVERYWHERE = [
         tooltip="training: progress and speed of a job, and how its ranks compare"),
     row("app.waiting", "D", "waiting", "Hang", hint=True,
         tooltip="hang analysis: collect the stacks and dumps of all ranks and the counters of NCCL RAS now"),
+    row("app.profile", "ctrl+t", "profile", "Profile", display="^t",
+        tooltip="profile the rank under the cursor for ten seconds, beside the median rank; cost first"),
     row("app.find", "slash", "filter", "Find", hint=True,
         tooltip="find: lines in the logs of all nodes; elsewhere nodes and GPUs (temp>85 & host~=dgx)"),
     row("app.freeze", "p", "freeze", "Freeze", hint=True,
@@ -215,6 +217,10 @@ WAITING = [
         tooltip="make the ranks write flight-recorder dumps now; the files go to the job's dump path"),
 ]
 
+PROFILE = [
+    row("profile.start", "enter", "choose", "Start", display="enter", hint=True, tooltip="sample the ranks"),
+]
+
 LINK = [
     row("links.again", "enter", "choose", "Again", display="enter", hint=True,
         tooltip="on a link: measure it again on its own"),
@@ -254,13 +260,14 @@ SECTIONS: list[tuple[str, list[Binding]]] = [
     ("Logs", LOGS),
     ("Incidents", INCIDENTS),
     ("Hang analysis", WAITING),
+    ("Profile", PROFILE),
     ("Links", [*LINK, *LINKS]),
     ("Training", TRAINING),
 ]
 """For people: in this order in docs/keys.md; on the help screen the keys of the screen come first."""
 SECTION_OF = {
     "fleet": "Fleet", "node": "Node", "gpu": "GPU", "logs": "Logs", "incidents": "Incidents",
-    "waiting": "Hang analysis", "links": "Links", "training": "Training",
+    "waiting": "Hang analysis", "profile": "Profile", "links": "Links", "training": "Training",
 }  # fmt: skip
 """Kind of a screen -> the section of its keys."""
 

@@ -17,6 +17,8 @@ from gpuwatch.tui.toolkit.selectable_lines import SelectableLines
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
+    from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
+
 
 def set_height(part: Widget, lines: int) -> None:
     """Give a part its height; textual lays everything out again, so only when it changed."""
@@ -90,6 +92,10 @@ class LiveScreen(ErrorBoundary, Screen[None]):
     def explained(self) -> str:
         """What `i` explains: the id of a rule, an alert or a metric; empty: the topics are listed."""
         return ""
+
+    def rank_place(self) -> PlacedRank | None:
+        """Where the rank under the cursor runs, or ran; None: there is none."""
+        return None
 
     def node_name(self) -> str | None:
         """The node that this screen is about, or its cursor is on."""

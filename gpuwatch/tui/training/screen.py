@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from gpuwatch.diagnose.playbook.topics import metric_meanings
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.toolkit import keys
@@ -89,6 +90,13 @@ class TrainingScreen(LiveScreen):
         """The node of the rank under the cursor."""
         row = self.ranks.chosen()
         return row.node if row and row.node in self.cockpit.view_state.fleet.nodes else None
+
+    def rank_place(self) -> PlacedRank | None:
+        """The rank under the cursor."""
+        row, facts = self.ranks.chosen(), self.view.facts
+        if row is None or row.rank is None or facts is None:
+            return None
+        return self.cockpit.view_state.seats.jobs.get(facts.job, {}).get(row.rank)
 
     @on(SelectableLines.Chosen, "#ranks")
     def _open(self) -> None:

@@ -115,6 +115,16 @@ class RankPlacement:
                 for file in seat.logs:
                     self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
 
+    def on_gpu(self, node: str, uuid: str) -> PlacedRank | None:
+        """The living rank on a GPU; of several the lowest."""
+        found = [
+            seat
+            for seats in self.jobs.values()
+            for seat in seats.values()
+            if seat.alive and (seat.node, seat.uuid) == (node, uuid) and seat.rank is not None
+        ]
+        return min(found, key=lambda seat: seat.rank or 0, default=None)
+
     def of(self, writer: RankProgress) -> tuple[Job, PlacedRank | None]:
         """The job and seat whose words a writer's are, as far as can be reported."""
         seat = None

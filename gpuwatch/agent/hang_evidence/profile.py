@@ -1,0 +1,123 @@
+"""Profiles of running processes: py-spy samples their Python stacks for some seconds.
+
+Its output stays in this process's memory, and it ends with this process.
+"""
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import time
+import zlib
+
+from ..base.procfs import clean
+from ..logs.ipc.lifeline import die_with
+from .lent_pyspy import memory_file
+from .stacks import ABSENT, find_py_spy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # noqa: F401 - used in type comments
+
+MAX_PROCESSES = 8
+MAX_SECONDS, MAX_RATE = 60, 500
+LATE_S = 3.0
+"""py-spy reads the symbols of the interpreter first, and may fall behind. So long after the time is up SIGINT
+ends it, upon which it writes what it has; after as long again SIGKILL."""
+MAX_TEXT = 4 << 20
+MAX_PACKED_BYTES = 600 * 1024
+"""Of all processes: a reply has 1 MiB."""
+COUNTS = re.compile(rb"Samples: (\d{1,12}) Errors: (\d{1,12})")
+
+
+def profile(request, proc, lent):
+    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
+    """As `wire.Profiles`, for the pids that are asked for; `lent` is a py-spy for those that have none."""
+    pids = [pid for pid in request.get("pids", ()) if isinstance(pid, int) and pid > 0][:MAX_PROCESSES]
+    programs = find_py_spy(proc, pids, str(request.get("py_spy") or ""), lent)
+    rows = [{"pid": pid, "why": ABSENT} for pid in pids if pid not in programs]
+    runs = [_PySpyRun(program, pid, request) for pid, program in programs.items()]
+    while any(not run.over() for run in runs):
+        time.sleep(0.02)
+    rows += [run.row(MAX_PACKED_BYTES // len(runs)) for run in runs]
+    return {"processes": rows, "lacks_py_spy": len(programs) < len(pids)}
+
+
+class _PySpyRun(object):
+    """One py-spy, and what it cost."""
+
+    def __init__(self, program, pid, request):
+        # type: (str, int, dict[str, Any]) -> None
+        seconds = min(MAX_SECONDS, max(1, int(request.get("seconds") or 10)))
+        rate = min(MAX_RATE, max(1, int(request.get("rate") or 100)))
+        self._row = {"pid": pid}  # type: dict[str, Any]
+        self._began, self._me = time.monotonic(), os.getpid()
+        self._deadline, self._signal = self._began + seconds + LATE_S, signal.SIGINT
+        self._child = None
+        try:
+            self._stacks, self._words = memory_file(b"stacks"), memory_file(b"words")
+            arguments = [program, "record", "--pid", str(pid), "--duration", str(seconds)]
+            arguments += ["--rate", str(rate), "--format", "raw", "--idle", "--threads", "--full-filenames"]
+            arguments += [] if request.get("blocking") is True else ["--nonblocking"]
+            self._child = subprocess.Popen(
+                arguments + ["--output", "/proc/self/fd/{}".format(self._stacks)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._words,
+                stderr=self._words,
+                pass_fds=(self._stacks,),
+                preexec_fn=lambda: die_with(self._me),  # noqa: PLW1509 - one system call
+            )
+        except OSError as error:
+            self._row["why"] = "py-spy cannot be run: {}".format(error.strerror)
+
+    def over(self):
+        # type: () -> bool
+        """Whether it has ended; it is made to when it takes too long."""
+        if self._child is None or self._child.returncode is not None:
+            return True
+        if time.monotonic() > self._deadline:
+            os.kill(self._child.pid, self._signal)
+            self._deadline, self._signal = self._deadline + LATE_S, signal.SIGKILL
+        pid, status, used = os.wait4(self._child.pid, os.WNOHANG)
+        if pid:
+            self._child.returncode = status
+            self._row["seconds"] = round(time.monotonic() - self._began, 3)
+            self._row["py_spy_cpu_s"] = round(used.ru_utime + used.ru_stime, 3)
+        return bool(pid)
+
+    def row(self, most):
+        # type: (int) -> dict[str, Any]
+        """As `wire.ProcessProfile`; `most` bytes of packed stacks."""
+        if self._child is None:
+            return self._row
+        words, text = (os.pread(each, MAX_TEXT, 0) for each in (self._words, self._stacks))
+        os.close(self._words)
+        os.close(self._stacks)
+        counts = COUNTS.search(words)
+        if counts is not None and text:
+            self._row["errors"] = int(counts.group(2))
+            self._row["packed"], self._row["left_out"] = _packed(text, most)
+        else:
+            lines = words.decode("utf-8", "replace").split("\n")
+            last = ([line for line in lines if line.strip()] or ["no samples"])[-1]
+            self._row["why"] = clean("py-spy: " + last, 200)
+        return self._row
+
+
+def _packed(text, most):
+    # type: (bytes, int) -> tuple[str, int]
+    """The stacks as py-spy wrote them (zlib, base64), and the samples of the rare ones that are left out."""
+    lines = sorted(text.splitlines(), key=_count, reverse=True)
+    kept = len(lines)
+    while True:
+        packed = base64.b64encode(zlib.compress(b"\n".join(lines[:kept]))).decode("ascii")
+        if len(packed) <= most or kept < 2:
+            return packed, sum(map(_count, lines[kept:]))
+        kept //= 2
+
+
+def _count(line):
+    # type: (bytes) -> int
+    last = line.rpartition(b" ")[2]
+    return int(last) if last.isdigit() and len(last) < 13 else 0

@@ -1,0 +1,1 @@
+"""Profiles of running ranks: stacks as a tree, where the time went, and which frames differ between two."""

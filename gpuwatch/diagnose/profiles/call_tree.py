@@ -1,0 +1,144 @@
+"""Sampled stacks as a tree: py-spy's raw format, within bounds, with control characters removed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpuwatch.plain import plain
+
+MAX_TEXT_BYTES = 8 << 20
+MAX_DEPTH = 250
+MAX_NAME = 300
+"""Characters of a frame."""
+MAIN = "MainThread"
+THREAD = re.compile(r"thread \([^)]*\)(?:: (.*))?$")
+FRAME = re.compile(r"(.+) \((.*?)(?::(\d{1,9}))?\)$")
+LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
+"""Parts of paths of code that is not the user's own."""
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A line of a function."""
+
+    function: str
+    file: str
+    line: int | None
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the user's own code, by its path."""
+        return self.file.endswith(".py") and not any(part in self.file for part in LIBRARY)
+
+    @property
+    def short(self) -> str:
+        """`all_reduce (distributed_c10d.py:2810)`."""
+        place = self.file.rpartition("/")[2] or "?"
+        return f"{self.function} ({place}{'' if self.line is None else f':{self.line}'})"
+
+
+@dataclass(slots=True)
+class StackCall:
+    """A frame below its caller."""
+
+    code: CodeLine
+    samples: int = 0
+    """In it or in what it called."""
+    own_samples: int = 0
+    """In it alone: Python's innermost frame."""
+    calls: dict[CodeLine, StackCall] = field(default_factory=dict)
+
+    def ordered(self) -> list[StackCall]:
+        """What it called, in the order of the code, so that graphs of two ranks have the same order."""
+        return sorted(
+            self.calls.values(), key=lambda each: (each.code.file, each.code.line or 0, each.code.function)
+        )
+
+
+@dataclass(slots=True)
+class ThreadTree:
+    """What one thread did."""
+
+    name: str
+    root: StackCall
+
+    @property
+    def samples(self) -> int:
+        """How often it was seen."""
+        return self.root.samples
+
+    def walk(self) -> Iterator[tuple[StackCall, tuple[CodeLine, ...]]]:
+        """Every call with its callers, the outermost first."""
+        open_ones: list[tuple[StackCall, tuple[CodeLine, ...]]] = [(call, ()) for call in self.root.ordered()]
+        while open_ones:
+            call, above = open_ones.pop()
+            yield call, above
+            open_ones += [(each, (*above, call.code)) for each in call.calls.values()]
+
+
+ROOT = CodeLine("all", "", None)
+
+
+def unpacked(packed: str) -> str:
+    """The text of `wire.ProcessProfile.packed`.
+
+    Raises:
+        ProfileError: it is not what an agent sends, or too large.
+    """
+    try:
+        reader = zlib.decompressobj()
+        text = reader.decompress(base64.b64decode(packed, validate=True), MAX_TEXT_BYTES)
+    except (zlib.error, binascii.Error, ValueError) as error:
+        raise ProfileError(f"a profile that cannot be read: {error}") from error
+    if reader.unconsumed_tail:
+        raise ProfileError(f"a profile of more than {MAX_TEXT_BYTES >> 20} MB")
+    return text.decode("utf-8", "replace")
+
+
+def threads_of(text: str) -> list[ThreadTree]:
+    """The threads of a profile, the main one first, then those with the most samples; torn lines are skipped.
+
+    Args:
+        text: `thread (12): NAME;outer (file:1);inner (file:2) 17`, a line a stack.
+    """
+    found: dict[str, ThreadTree] = {}
+    for line in text.split("\n"):
+        stack, _, count = line.rpartition(" ")
+        if not stack or not count.isascii() or not count.isdigit() or len(count) > 12:
+            continue
+        head, *frames = stack.split(";")
+        named = THREAD.match(head)
+        if named is None:
+            frames, name = [head, *frames], MAIN
+        else:
+            name = plain(named.group(1) or head)[:MAX_NAME]
+        tree = found.setdefault(head if named else MAIN, ThreadTree(name, StackCall(ROOT)))
+        _add(tree.root, frames[:MAX_DEPTH], int(count))
+    return sorted(found.values(), key=lambda each: (each.name != MAIN, -each.samples, each.name))
+
+
+def _add(root: StackCall, frames: list[str], count: int) -> None:
+    root.samples += count
+    call = root
+    for frame in frames:
+        code = _code(frame)
+        call = call.calls.setdefault(code, StackCall(code))
+        call.samples += count
+    call.own_samples += count
+
+
+def _code(frame: str) -> CodeLine:
+    found = FRAME.match(frame)
+    if found is None:
+        return CodeLine(plain(frame)[:MAX_NAME], "", None)
+    function, file, line = found.groups()
+    return CodeLine(plain(function)[:MAX_NAME], plain(file)[:MAX_NAME], int(line) if line else None)

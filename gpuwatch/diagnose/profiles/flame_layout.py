@@ -1,0 +1,104 @@
+"""A call tree as rows of boxes, the callers on top; a box is as wide as its share of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.profiles.call_tree import CodeLine, StackCall, ThreadTree
+
+MIN_CELLS = 2
+BORDER = "|"
+"""The first cell of every box: without colour it shows where boxes begin."""
+
+
+SHARED = 0.97
+"""Of the samples: frames that so many have in common are named above the graph instead of drawn in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlameBox:
+    """A call in a row."""
+
+    start: float
+    """Left edge, 0 to 1."""
+    width: float
+    """Share of the thread's samples, 0 to 1."""
+    call: StackCall
+
+
+@dataclass(frozen=True, slots=True)
+class FlameCell:
+    """A box, or a gap between boxes, in the cells of a terminal."""
+
+    text: str
+    own: bool | None = None
+    """Of the user's own code; None: a gap."""
+    shade: int = 0
+    """0 or 1: neighbours differ."""
+
+
+def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
+    """The frames that nearly all samples share, the outermost first; and the call below which they part."""
+    shared: list[CodeLine] = []
+    call = tree.root
+    while call.calls:
+        most = max(call.calls.values(), key=lambda each: each.samples)
+        if most.samples < SHARED * tree.samples:
+            break
+        call = most
+        shared.append(call.code)
+    return shared, call
+
+
+def shared_text(tree: ThreadTree, most: int = 3) -> str:
+    """The frames that nearly all samples share, the innermost ones; empty: none."""
+    shared, _top = common_frames(tree)
+    return " > ".join(code.short for code in shared[-most:])
+
+
+def flame_rows(top: StackCall, least: float, depth: int) -> list[list[FlameBox]]:
+    """The calls below one, a row a depth, without those that are narrower than `least`."""
+    rows: list[list[FlameBox]] = []
+    row = [FlameBox(0.0, 1.0, top)]
+    while len(rows) < depth:
+        below: list[FlameBox] = []
+        for box in row:
+            start = box.start
+            for call in box.call.ordered():
+                width = call.samples / max(1, top.samples)
+                if width >= least:
+                    below.append(FlameBox(start, width, call))
+                start += width
+        if not below:
+            break
+        rows.append(below)
+        row = below
+    return rows
+
+
+def flame_cells(
+    tree: ThreadTree, width: int, depth: int, fit: Callable[[str, int], str]
+) -> list[list[FlameCell]]:
+    """The same in a terminal of so many columns, filled by every row; `fit` cuts or pads a text to cells."""
+    _shared, top = common_frames(tree)
+    rows = []
+    for number, boxes in enumerate(flame_rows(top, MIN_CELLS / max(1, width), depth)):
+        row: list[FlameCell] = []
+        filled = 0
+        for index, box in enumerate(boxes):
+            left, right = round(box.start * width), round((box.start + box.width) * width)
+            if left > filled:
+                row.append(FlameCell(" " * (left - filled)))
+            left = max(left, filled)
+            if right - left < MIN_CELLS:
+                filled = left
+                continue
+            percent = 100.0 * box.call.samples / tree.samples
+            words = f"{BORDER}{box.call.code.short} {percent:.0f}%"
+            row.append(FlameCell(fit(words, right - left), box.call.code.own, (number + index) % 2))
+            filled = right
+        if filled < width:
+            row.append(FlameCell(" " * (width - filled)))
+        rows.append(row)
+    return rows

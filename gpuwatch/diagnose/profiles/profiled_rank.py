@@ -1,0 +1,71 @@
+"""The profile of one rank as reports show it: its threads, its cost, and how the rank ran meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwatch.diagnose.profiles.call_tree import ProfileError, ThreadTree, threads_of, unpacked
+from gpuwatch.wire import ProcessProfile
+
+
+@dataclass(frozen=True)
+class RankPace:
+    """How a rank runs, as its node and its log report it anyway. None is unknown."""
+
+    step_s: float | None = None
+    """Median seconds of a step."""
+    cpu_pct: float | None = None
+    """Of one core."""
+
+
+@dataclass(frozen=True)
+class ProfiledRank:
+    """One rank, sampled, or why not."""
+
+    rank: int
+    node: str
+    pid: int
+    job: str | None
+    gpu: int | None
+    frames: int | None = None
+    """Of all its Python threads together, before it was sampled."""
+    threads: Sequence[ThreadTree] = ()
+    """The main one first."""
+    measured: ProcessProfile | None = None
+    before: RankPace = RankPace()
+    during: RankPace = RankPace()
+    why: str | None = None
+    """Why there are no samples."""
+
+    @property
+    def main(self) -> ThreadTree | None:
+        """Its main thread; None: no samples."""
+        return self.threads[0] if self.threads else None
+
+    @property
+    def py_spy_cpu_pct(self) -> float | None:
+        """What py-spy took of one core while it ran."""
+        each = self.measured
+        if each is None or each.py_spy_cpu_s is None or not each.seconds:
+            return None
+        return 100.0 * each.py_spy_cpu_s / each.seconds
+
+    @property
+    def errors_pct(self) -> float | None:
+        """Share of the samples that could not be read."""
+        if self.measured is None or not self.threads:
+            return None
+        whole = self.measured.errors + sum(each.samples for each in self.threads)
+        return 100.0 * self.measured.errors / max(1, whole)
+
+
+def read_threads(measured: ProcessProfile | None) -> tuple[list[ThreadTree], str | None]:
+    """The threads of a profile, or why there are none."""
+    if measured is None or measured.why is not None or not measured.packed:
+        return [], None if measured is None else measured.why or "no samples"
+    try:
+        found = threads_of(unpacked(measured.packed))
+    except ProfileError as error:
+        return [], str(error)
+    return found, None if found else "no samples"

@@ -1,0 +1,57 @@
+"""Which ranks a profile is of: by number, and the median rank of a job to compare with."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.training.job_view.build import overview, received_from
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
+from gpuwatch.fleet.fleet import Fleet
+
+MIN_PEERS = 2
+"""Ranks with step times beside the one that is compared, for a median rank."""
+
+
+class RankChoiceError(Exception):
+    """No such rank, or several."""
+
+
+def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> PlacedRank:
+    """Where a rank runs.
+
+    Raises:
+        RankChoiceError: it runs nowhere, or in several jobs of which none is named.
+    """
+    jobs = [
+        name
+        for name, places in seats.jobs.items()
+        if job in (None, name) and rank in places and places[rank].alive
+    ]
+    if len(jobs) > 1:
+        named = ", ".join(sorted(name or "without a name" for name in jobs))
+        raise RankChoiceError(f"rank {rank} runs in several jobs ({named}): choose one by --job")
+    if not jobs:
+        known = sorted(
+            place.rank
+            for name, places in seats.jobs.items()
+            for place in places.values()
+            if place.alive and place.rank is not None and job in (None, name)
+        )
+        there = f"ranks {known[0]} to {known[-1]} run" if known else "no rank runs"
+        of_job = "on these nodes" if job is None else f"in job {job}"
+        raise RankChoiceError(f"no running rank {rank}: {there} {of_job}")
+    return seats.jobs[jobs[0]][rank]
+
+
+def median_rank(
+    fleet: Fleet, seats: RankPlacement, place: PlacedRank, now: float, wall: float
+) -> PlacedRank | None:
+    """Another rank of the same job, the one with the median step time; None: too few log their steps."""
+    worked_out = overview(fleet, seats, received_from(fleet, seats), place.job, now, wall)
+    facts = next(part for part in worked_out if part is not None)
+    here = seats.jobs.get(place.job, {})
+    peers = sorted(
+        (row.step_s, row.rank)
+        for row in facts.rows
+        if row.step_s is not None and row.rank is not None and row.rank != place.rank
+        if row.rank in here and here[row.rank].alive
+    )
+    return here[peers[(len(peers) - 1) // 2][1]] if len(peers) >= MIN_PEERS else None

@@ -1,0 +1,1 @@
+"""`gpuwatch profile`: profiles of running ranks as text, flame graphs, SVG and JSON."""

@@ -1,0 +1,97 @@
+"""Profiles of running ranks as text: the frames that differ, the flame graphs, the hottest frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuwatch.diagnose.profiles.hot_frames import differences, hot_frames
+from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
+from gpuwatch.diagnose.profiles.sentences import (
+    difference_row,
+    doubts,
+    hot_row,
+    measured_cost,
+    samples_text,
+)
+from gpuwatch.report.output.console import STYLES, console_on, show
+from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.report.profile.flame_text import flame_lines
+
+MAX_ROWS = 12
+MAX_THREADS = 6
+PIPE_COLUMNS, MAX_COLUMNS = 100, 240
+"""Of a flame graph in a pipe, and at most."""
+
+
+def print_profiles(profiles: Sequence[ProfiledRank], rate: int, out: TextIO) -> None:
+    """Write the report; of two profiles the first one is compared with the second."""
+    with console_on(out) as console:
+        for each in profiles:
+            show(console, ReportLine(samples_text(each), "plain" if each.main else "warning", hang=2))
+            if cost := measured_cost(each):
+                show(console, ReportLine(f"  {cost}", "old", hang=4))
+            for doubt in doubts(each, rate):
+                show(console, ReportLine(f"  {doubt}", "warning", hang=4))
+        sampled = [each for each in profiles if each.main is not None]
+        if len(sampled) > 1:
+            _print_differences(sampled[0], sampled[1], console)
+        _print_flames(sampled, console)
+        for each in sampled[:1]:
+            _print_hot(each, console)
+
+
+def _print_differences(mine: ProfiledRank, other: ProfiledRank, console: Console) -> None:
+    if mine.main is None or other.main is None:
+        return
+    show(console, ReportLine(""))
+    found = differences(hot_frames(mine.main), hot_frames(other.main))
+    if not found:
+        words = f"ranks {mine.rank} and {other.rank} spend their time in the same frames (within 3 points)"
+        show(console, ReportLine(words, "ok"))
+        return
+    show(console, ReportLine("Frames that differ, % of the main thread's time in each itself"))
+    table = _table("points", f"rank {mine.rank}", f"rank {other.rank}")
+    for each in found[:MAX_ROWS]:
+        *numbers, frame = difference_row(each)
+        style = STYLES["warning"] if each.points > 0 else ""
+        table.add_row(*(Text(cell, style) for cell in numbers), Text(frame))
+    console.print(table)
+
+
+def _print_flames(profiles: Sequence[ProfiledRank], console: Console) -> None:
+    columns = min(console.width, MAX_COLUMNS) if console.is_terminal else PIPE_COLUMNS
+    flames = [(f"Main thread of rank {each.rank}", each.main) for each in profiles if each.main is not None]
+    for line in flame_lines(flames, columns):
+        console.print(line, no_wrap=True)
+
+
+def _print_hot(profile: ProfiledRank, console: Console) -> None:
+    if profile.main is None:
+        return
+    show(console, ReportLine(""))
+    show(
+        console,
+        ReportLine(f"Main thread of rank {profile.rank}, % of its time, by the time in a frame itself"),
+    )
+    table = _table("itself", "with calls")
+    for frame in hot_frames(profile.main)[:MAX_ROWS]:
+        table.add_row(*hot_row(frame))
+    console.print(table)
+    for thread in profile.threads[1 : 1 + MAX_THREADS]:
+        hottest = next(iter(hot_frames(thread)), None)
+        if hottest is not None:
+            words = f"  thread {thread.name}: {hottest.own_pct:.0f} % in {hottest.code.short}"
+            show(console, ReportLine(words, "old", hang=4))
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("frame", overflow="fold")
+    return table

@@ -1,0 +1,244 @@
+"""Profiles of running ranks: their cost is estimated first, then they are sampled. It never blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Protocol
+
+from gpuwatch.diagnose.profiles.cost import ProfileOptions, cost_text
+from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank, RankPace, read_threads
+from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.session.hang.py_spy_upload import Program, PySpyUpload, UploadRequests
+from gpuwatch.wire import ProcessProfile, Profiles, Stacks
+
+BEFORE_S = 300.0
+"""Steps of so long before the sampling are compared with those during it."""
+ESTIMATE_S = 8.0
+"""A node that has not sent the stacks of its ranks by then: their cost is estimated for usual ranks."""
+PATIENCE_S = 30.0
+"""Beyond the seconds of sampling: a node that has not answered by then is given up."""
+
+
+class ProfileRequests(UploadRequests, Protocol):
+    """What is needed of a session."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """The nodes and their processes."""
+        ...
+
+    @property
+    def py_spy(self) -> Program | None:
+        """The program for nodes that have none."""
+        ...
+
+    def ask_stacks(
+        self,
+        node: str,
+        pids: Sequence[int],
+        py_spy: str | None = "",
+        seconds: float | None = None,
+        *,
+        sockets: bool = True,
+    ) -> Asked:
+        """What these processes do now (`wire.Stacks`)."""
+        ...
+
+    def ask_profile(
+        self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""
+    ) -> Asked:
+        """Sample these processes of a node."""
+        ...
+
+
+@dataclass
+class PendingProfile:
+    """One rank, and what became of its profile."""
+
+    place: PlacedRank
+    frames: int | None = None
+    """Of all its Python threads together."""
+    profile: ProcessProfile | None = None
+    why: str | None = None
+    """Why there is no profile."""
+    before: RankPace = field(default_factory=RankPace)
+    during: RankPace = field(default_factory=RankPace)
+
+
+class ProfileQuery:
+    """Make it, poll the session, call `update` after every poll; `start` once it is `ready`, until `over`."""
+
+    def __init__(
+        self,
+        session: ProfileRequests,
+        places: Sequence[PlacedRank],
+        options: ProfileOptions,
+        seats: RankPlacement,
+        clock: Callable[[], float],
+    ) -> None:
+        """Look at the stacks of these ranks once, for the estimate.
+
+        Args:
+            session: Started.
+            places: The ranks.
+            options: How they are sampled.
+            seats: Where the ranks of all jobs run, for the steps that they log.
+            clock: Of the session.
+        """
+        self.options = options
+        self.ranks = [PendingProfile(place) for place in places]
+        self.version = 0
+        self._session, self._seats, self._clock = session, seats, clock
+        self._began: float | None = None
+        self._uploads: dict[str, PySpyUpload] = {}
+        self._deadline = clock() + ESTIMATE_S
+        self._asked = [
+            session.ask_stacks(node, pids, options.py_spy, sockets=False)
+            for node, pids in self._pids().items()
+        ]
+
+    @property
+    def ready(self) -> bool:
+        """Whether the cost is estimated, and nothing is sampled yet."""
+        return self._began is None and not self._asked
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        busy = self._asked or any(not each.over for each in self._uploads.values())
+        return self._began is not None and not busy
+
+    @property
+    def cost(self) -> str:
+        """What it will cost each rank; the largest estimate."""
+        known = [each.frames for each in self.ranks if each.frames is not None]
+        return cost_text(self.options, max(known, default=None))
+
+    @property
+    def progress(self) -> str:
+        """What is being done."""
+        sending = [each for each in self._uploads.values() if not each.over]
+        if sending:
+            share = min(each.share for each in sending)
+            return f"uploading py-spy to {', '.join(each.node for each in sending)}: {100 * share:.0f} %"
+        if self._began is None:
+            return "estimating the cost"
+        passed = min(self._clock() - self._began, self.options.seconds)
+        return f"sampling: {passed:.0f} of {self.options.seconds} s"
+
+    def start(self) -> None:
+        """Sample the ranks, all at the same time."""
+        for node in self._pids():
+            self._sample(node)
+
+    def profiles(self) -> list[ProfiledRank]:
+        """What has come, in the order of the places."""
+        return [self._profile(each) for each in self.ranks]
+
+    def update(self) -> bool:
+        """Take in what has come; True when there was anything."""
+        before = self.version
+        for upload in self._uploads.values():
+            if not upload.over:
+                self._upload(upload)
+        late = self._clock() > self._deadline
+        for asked in [each for each in self._asked if each.done or late]:
+            self._asked.remove(asked)
+            self.version += 1
+            if self._began is None:
+                self._take_stacks(asked)
+            else:
+                self._take(asked)
+        return self.version != before
+
+    def _pids(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for each in self.ranks:
+            found.setdefault(each.place.node, []).append(each.place.pid)
+        return found
+
+    def _sample(self, node: str) -> None:
+        now = self._began = self._clock()
+        self._deadline = now + self.options.seconds + PATIENCE_S
+        for each in self.ranks:
+            if each.place.node == node:
+                each.before = self._pace(each.place, now - BEFORE_S)
+        options = self.options
+        self._asked.append(
+            self._session.ask_profile(
+                node,
+                self._pids()[node],
+                seconds=options.seconds,
+                rate=options.rate,
+                blocking=options.blocking,
+                py_spy=options.py_spy,
+            )
+        )
+
+    def _take_stacks(self, asked: Asked) -> None:
+        reported, _why = asked.read(Stacks)
+        found = {} if reported is None else {each.pid: each.python for each in reported.processes}
+        for each in self.ranks:
+            threads = found.get(each.place.pid) if each.place.node == asked.node else None
+            if threads:
+                each.frames = sum(len(thread.frames) for thread in threads)
+
+    def _take(self, asked: Asked) -> None:
+        reported, why = asked.read(Profiles)
+        program = self._session.py_spy
+        if reported is not None and reported.lacks_py_spy and program and asked.node not in self._uploads:
+            self._uploads[asked.node] = PySpyUpload(self._session, asked.node, program, self._clock)
+            return
+        found = {} if reported is None else {each.pid: each for each in reported.processes}
+        silent = f"no answer in {self.options.seconds + PATIENCE_S:.0f} s"
+        for each in self.ranks:
+            if each.place.node == asked.node:
+                each.profile = found.get(each.place.pid)
+                missing = why or ("the node sent no profile" if reported is not None else silent)
+                each.why = missing if each.profile is None else each.profile.why
+                each.during = self._pace(each.place, self._began or 0.0)
+
+    def _upload(self, upload: PySpyUpload) -> None:
+        upload.update()
+        if upload.ready:
+            self._sample(upload.node)
+        elif upload.over:
+            self.version += 1
+            for each in self.ranks:
+                if each.place.node == upload.node:
+                    each.why = f"py-spy is not installed on the node, and could not be uploaded: {upload.why}"
+
+    def _profile(self, each: PendingProfile) -> ProfiledRank:
+        threads, why = read_threads(each.profile)
+        place = each.place
+        node = self._session.fleet.nodes.get(place.node)
+        gpu = None if node is None else node.gpus.get(place.uuid or "")
+        return ProfiledRank(
+            place.rank or 0,
+            place.node,
+            place.pid,
+            place.job,
+            None if gpu is None else gpu.info.index,
+            each.frames,
+            threads,
+            each.profile,
+            each.before,
+            each.during,
+            each.why or why,
+        )
+
+    def _pace(self, place: PlacedRank, since: float) -> RankPace:
+        """How a rank has run since a moment (our monotonic clock)."""
+        fleet = self._session.fleet
+        node = fleet.nodes.get(place.node)
+        cpu = next((each.cpu_pct for each in node.processes if each.pid == place.pid), None) if node else None
+        for writer in fleet.progress.writers.values():
+            _job, seat = self._seats.of(writer)
+            if seat is not None and (seat.node, seat.pid) == (place.node, place.pid):
+                took = [step.took_s for step in writer.steps if step.at >= since and step.took_s is not None]
+                return RankPace(median(took) if took else None, cpu)
+        return RankPace(None, cpu)
