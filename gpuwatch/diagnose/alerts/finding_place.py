@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass
 
 from gpuwatch.diagnose.alerts.named_node import named_node
-from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON, NODE_NAMING, RENDEZVOUS_TIMEOUTS, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import (
+    CANCELLED_ON,
+    NODE_NAMING,
+    OTHERS_ENDS,
+    RENDEZVOUS_TIMEOUTS,
+    TIMEOUTS,
+)
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
@@ -15,6 +21,8 @@ _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
 """Where the task ran whose exception a Ray driver prints; the innermost one stands last."""
+_RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
+"""Where the actor ran, in the lines below Ray's error about it."""
 _PIDS = re.compile(
     r"\b(?:pid|process)['\"]?[ =:#]{1,3}(\d{2,10})\b|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
     re.IGNORECASE,
@@ -96,6 +104,12 @@ def _of_other_node(
     """The place of a line that is of no rank whose log it stands in; None: it may be of that rank."""
     scheduler = _of_scheduler(finding)
     others = _stands_in_others_log(finding, node, where, at)
+    if finding.rule in OTHERS_ENDS and blamed is None and host is None:
+        return None, None, None  # a node that no longer answers does not report it
+    if blamed is not None and finding.rule in OTHERS_ENDS | {"slurm.node_failure"}:
+        ran = {place.rank: place for place in where.on(node, finding.job)}
+        if len(ran) == 1:
+            return node, next(iter(ran.values())), "field"
     if blamed is not None and (finding.rank is None or scheduler or others):
         return node, None if node is None else _task(finding, node, where, at), "field"
     if finding.rule.startswith("slurm.") and (finding.rank is None or scheduler):
@@ -202,6 +216,10 @@ def stated_host(finding: Finding) -> str | None:
 
 
 def _ray_host(finding: Finding) -> str | None:
+    if finding.rule == "ray.worker_died":
+        actor = _RAY_ACTOR.search("\n".join(finding.lines[finding.key :]))
+        if actor is not None:
+            return actor[1]
     above = "\n".join(finding.lines[: finding.key + 1])
     hosts = _RAY_TASK.findall(above) if "ray::" in above else []
     return hosts[-1] if hosts else None

@@ -25,6 +25,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("{rss_kb} resident",),
     ("limit {limit_kb}",),
     ("{peer}: {reason}", "{host}:{port}", "port {port}", "{peer}", "{server}", "{host}"),
+    ("row remapping {remapping}: replace the GPU",),
     ("{hca}", "{ifname}", "PCI {bus_id}"),
     ("{mount} is {mount_pct} % full", "{mount}", "{path}", "{shm_path}"),
     ("symbol {missing_symbol}", "{library}"),

@@ -129,6 +129,9 @@ NODE_NAMING = frozenset(
 )
 """The line may name the node that it is about; it stands in the log of another one."""
 
+OTHERS_ENDS = frozenset(("ray.node_dead", "launch.ssh_unreachable", "launch.nodes_missing"))
+"""Of those, what others report of a node that no longer answers: never of the node that reports it."""
+
 SCHEDULER = frozenset(
     ("slurm.time_limit", "slurm.preempted", "slurm.cancelled", "slurm.kill_timeout", "launch.agent_signalled")
 )

@@ -69,10 +69,11 @@ def clues_of_pods(found: Census) -> list[Clue]:
 
 def clues_of_own_hosts(found: Census) -> list[Clue]:
     """State of which host each file is, where several files each state another one."""
+    sure = {file: next(iter(hosts)) for file, hosts in found.log_hosts.items() if len(hosts) == 1}
     stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
     if len(stated) < 2 or len(set(stated.values())) < len(stated):
-        return []  # a job's one log begins with the host of its first process
-    return [Clue(file, OWN_LINE, host) for file, host in sorted(stated.items())]
+        stated = {}  # a job's one log begins with the host of its first process
+    return [Clue(file, OWN_LINE, host) for file, host in sorted((stated | sure).items())]
 
 
 def clues_of_processes(found: Census, words: frozenset[str]) -> list[Clue]:

@@ -88,6 +88,22 @@ WEAK = re.compile(r"[A-Za-z]\d|[abhv][1-9]00|[alpt][1-9]\d?s?|g[bh][1-9]00|mi\d{
 RUN_LEVELS = {"r1", "r2", "r3", "r4"}
 RUN_LEVEL = re.compile(r"(?i)(?:dcgmi|diag)[a-z_.-]{0,12}?[-_.]?r[1-4](?!\d)")
 """In the name of a file with the output of `dcgmi diag -r 3`."""
+NUMBERED_WORK = re.compile(
+    r"(?:[a-z0-9]{1,40}[-.]){1,6}"
+    r"(?:job|run|task|build|pipeline|test|trial|exp|experiment|attempt|step|stage|ckpt|pr|rank)[-_]?\d{1,12}",
+    re.IGNORECASE,
+)
+"""What is counted behind another word: `ci-job-4471`, `nightly-build-12`."""
+GLOG_FILE = re.compile(
+    r"[\w-]{1,80}\.(?P<host>\S{1,160}?)(?:\.[\w-]{1,40}\.log)?\.(?:INFO|WARNING|ERROR|FATAL)(?:\.[\d.-]{1,40})?"
+)
+"""A file as glog names it: `PROGRAM.HOST.USER.log.LEVEL.DATE.PID`."""
+POD_FILE = re.compile(
+    r"[a-z0-9](?:[a-z0-9.-]{0,200}-)?(?:worker|master|launcher|chief|head|ps|trainer|server)-\d{1,5}"
+    r"(?:-[a-z0-9]{1,10})?_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,128}\.log"
+    r"|[a-z0-9][a-z0-9.-]{0,250}_[a-z0-9][a-z0-9-]{0,62}_[a-z0-9][a-z0-9-]{0,62}-[0-9a-f]{64}\.log"
+)
+"""A container's log as kubelet names it: `POD_NAMESPACE_CONTAINER-ID.log`; a pod is no node."""
 MIN_FAMILY_FILES = 2
 """So many files named alike, with other numbers, are of nodes: `n1.log`, `n2.log`."""
 LETTERED = re.compile(r"(?:node|host)(?:-[A-Za-z]|[A-Z])")
@@ -128,6 +144,10 @@ def path_places(path: str) -> PathPlaces:
 
 def hosts_in(part: str) -> list[str]:
     """What may be host names in one file or folder name."""
+    if POD_FILE.fullmatch(part):
+        return []
+    glog = GLOG_FILE.fullmatch(part)
+    part = part if glog is None else glog["host"]
     addresses = ADDRESS.findall(part)
     name = TOOLS.sub("_", STAMP.sub("_", NUMBERED.sub("_", part)))
     while ENDINGS.search(name):
@@ -171,7 +191,8 @@ def may_be_host(name: str) -> bool:
     """A word with a number that counts something else is none."""
     if LETTERED.fullmatch(name):
         return True
-    return bool(HOST.fullmatch(name) and (PADDED.fullmatch(name) or not NOT_HOSTS.fullmatch(name)))
+    counted = NOT_HOSTS.fullmatch(name) or NUMBERED_WORK.fullmatch(name)
+    return bool(HOST.fullmatch(name) and (PADDED.fullmatch(name) or not counted))
 
 
 def names_in(piece: str) -> list[str]:
@@ -190,8 +211,14 @@ def without_log_words(piece: str) -> str:
     kernel = [at for at, word in enumerate(words) if word.lower() in KERNEL_WORDS]
     if kernel and kernel[-1] < len(words) - 2:  # old-dmesg-gpu-002
         words = words[kernel[-1] + 2 :]
+    tool = next((at for at, word in enumerate(words) if at > 1 and word.lower() in TOOL_WORDS), None)
+    if tool is not None and HOST.fullmatch("".join(words[: tool - 1])):
+        words = words[: tool - 1]  # gpu-a07.smi-q
     while len(words) > 2 and is_log_word(words[0], words[2]):
-        words = words[2:]
+        option = (
+            words[0].lower() in TOOL_WORDS and len(words) > 4 and words[2].isalpha() and len(words[2]) == 1
+        )
+        words = words[4:] if option else words[2:]
     while len(words) > 2 and words[-1].lower() in LOG_WORDS | HOST_WORDS:
         words = words[:-2]
     return "".join(words)

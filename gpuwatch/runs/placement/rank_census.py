@@ -25,6 +25,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     HOST_PID,
     LAUNCHER,
     LETTER,
+    LOG_HOST,
     NODE_RANK,
     NODE_VARIABLE,
     ONE_PER_HOST,
@@ -38,6 +39,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     SPAWNED,
     SRUN_TASKS,
     VARIABLE,
+    WORKER_TABLE,
     WORLD,
     WORLD_RANK,
 )
@@ -65,6 +67,8 @@ class Census:
     clues: set[Clue] = field(default_factory=set)
     hosts: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     """Word and number -> the hosts on which lines state that this process is."""
+    log_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the machines in the head of a log of one process."""
     own_hosts: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """File -> the hosts that it states as its own."""
     tasks: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -172,6 +176,23 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
     _count_tasks(found, file, text)
     found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
     found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
+    if found.ray_train and _is_table_row(found, file, text):
+        return
+    _count_speaker(found, file, text, by, reading)
+
+
+def _is_table_row(found: Census, file: str, text: str) -> bool:
+    """Take in where a worker of Ray Train runs: its driver states it, on any node."""
+    row = WORKER_TABLE.search(text)
+    if row is None:
+        return False
+    found.hosts["rank", int(row["rank"])].add(row["host"])
+    found.clues.add(Clue(file, OWN_LINE, row["host"], int(row["rank"]), pid=int(row["pid"])))
+    return True
+
+
+def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: LineRanks) -> None:
+    """Take in what a line states about the process that writes it."""
     rank = by.rank if by.rank is not None else reading.rank
     if reading.index is not None and reading.word is not None:
         found.numbers[reading.word].add(reading.index)
@@ -242,6 +263,9 @@ def _find_host(found: Census, text: str, rank: int) -> None:
 
 def _find_own_host(found: Census, file: str, text: str, rank: int | None) -> None:
     """Keep the host that a log, and the rank that writes the line, states as its own."""
+    machine = LOG_HOST.search(text)
+    if machine is not None:
+        found.log_hosts[file].add(machine[1])
     stated = OWN_HOST.search(text)
     if stated is not None:
         found.own_hosts[file].add(stated[1])

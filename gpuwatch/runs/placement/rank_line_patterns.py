@@ -64,6 +64,13 @@ OWN_HOST = re.compile(
     re.IGNORECASE,
 )
 """A line at whose head a log states the host that it is of."""
+LOG_HOST = re.compile(r"^Running on machine: ([A-Za-z0-9][\w.-]{0,80}\w)\s*$")
+"""The head of a log of glog, which is of one process."""
+WORKER_TABLE = re.compile(
+    r"\((?:node_id=\w{1,64}, )?ip=(?P<host>[\d.]{7,15}), pid=(?P<pid>\d{1,10})\) "
+    r"world_rank=(?P<rank>\d{1,6})\b"
+)
+"""A row of Ray Train's table of workers, which its driver prints."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
 """The ranks that torchrun gives to the processes of its node, by local rank."""
 NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")

@@ -161,6 +161,7 @@ def nodes_of_files(
     Where no line names a host of the path, the only host in the file's lines is its node.
     """
     named: dict[str, Counter[str]] = defaultdict(Counter)
+    tables: dict[str, set[str]] = defaultdict(set)
     hosts: set[str] = set()
     for clue in clues:
         if clue.host is not None:
@@ -168,6 +169,8 @@ def nodes_of_files(
             hosts.add(host)
             if clue.how not in ("launcher's mapping", "torchrun's table"):
                 named[clue.file][host] += 1
+            elif clue.how == "torchrun's table":
+                tables[clue.file].add(host)
     nodes: dict[str, str] = {}
     likely = without_weak({owner.file: owner.hosts for owner in owners})
     foreign = hosts_of_others(owners)
@@ -179,6 +182,10 @@ def nodes_of_files(
             nodes[owner.file] = sure[0]
         elif len(inside) == 1:
             nodes[owner.file] = inside[0]
+        elif not inside and owner.rank is None and len(tables[owner.file]) == 1:
+            nodes[owner.file] = next(
+                iter(tables[owner.file])
+            )  # each launcher lists the ranks of its own node
         elif likely[owner.file] and not inside:
             nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
     return nodes

@@ -178,4 +178,6 @@ def _state(name: str, value: str, sections: set[str]) -> Kind | None:
 def _worth_reporting(found: dict[str, ToolFinding]) -> list[ToolFinding]:
     """Without what a graver finding of the same GPU states already."""
     implied = {"aggregate": "volatile", "remap_pending": "remap_failed", "sw_slowed": "slowed"}
+    if "remap_failed" in found and "volatile" in found:
+        found["volatile"].fields["remapping"] = "failed"
     return [each for kind, each in found.items() if implied.get(kind) not in found]

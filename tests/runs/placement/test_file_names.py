@@ -45,3 +45,18 @@ def test_ranks_state_their_hosts(tmp_path: Path) -> None:
         (tmp_path / f"rank-{rank:02}.txt").write_text(head + steps(40, 5000))
     places = report(tmp_path).scan.places.ranks
     assert [place.node for place in places] == ["sx0", "sx0", "sx1", "sx1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts"),
+    [
+        ("vision-a31.nvidia-smi-q.txt", ["vision-a31"]),
+        ("smi-q-gpu-007.txt", ["gpu-007"]),
+        ("resnet9_main.lm-b12.amy.log.FATAL.20260412-081500.5512", ["lm-b12"]),
+        ("llm-worker-5_prod_train-loop.log", []),
+        ("nightly-build-12.txt", []),
+        ("ci-run-881.log", []),
+    ],
+)
+def test_programs_pods_and_builds_are_no_hosts(name: str, hosts: list[str]) -> None:
+    assert hosts_in(name)[:1] == hosts
