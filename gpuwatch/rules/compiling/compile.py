@@ -65,7 +65,7 @@ def _plain(rule: Rule) -> dict[str, Any]:
     if all(treats_digits_alike(pattern) for pattern in _leading(rule)):
         plain["steady"] = True
     plain.update({name: list(getattr(rule, name)) for name in ("unless", "programs") if getattr(rule, name)})
-    for name in ("exact", "fallback", "newest"):
+    for name in ("exact", "fallback", "newest", "once"):
         if getattr(rule, name):
             plain[name] = True
     if rule.general:

@@ -74,6 +74,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recovery: RecoveryPattern | None = None
     newest: bool = False
     """One finding of each speaker, which is always the newest match."""
+    once: bool = False
+    """A match states nothing but its own text: where that stands again, nothing is reported."""
     programs: tuple[str, ...] = ()
     """Names in a system log, `kernel`, `job` or `any`; `job` and `kernel` where left out."""
     severity_by: dict[str, dict[str, Severity]] = {}

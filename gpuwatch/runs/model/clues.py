@@ -26,8 +26,10 @@ TOOL_HOST = "place.tool_host"
 HOST = r"(?P<host>[A-Za-z0-9][\w.-]*)"
 
 
-def _rule(name: str, match: str, *literals: str, block: int = 0) -> Rule:
-    return Rule(name, "info", "", (match,), "", (), (), role="hint", literals=literals, block=block)
+def _rule(name: str, match: str, *literals: str, block: int = 0, once: bool = False) -> Rule:
+    return Rule(
+        name, "info", "", (match,), "", (), (), role="hint", literals=literals, block=block, once=once
+    )
 
 
 CLUES: tuple[Rule, ...] = (
@@ -48,6 +50,7 @@ CLUES: tuple[Rule, ...] = (
         r")"
         r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?![\w-]|[:/]\S)",
         *("host", "node", " on "),
+        once=True,
     ),
     *CHECKPOINT_RULES,
 )

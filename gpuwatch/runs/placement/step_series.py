@@ -15,9 +15,8 @@ from gpuwatch.agent.logs.matching.record_rank import read_message
 from gpuwatch.agent.logs.progress.dialect import CompiledDialect, ProgressReading
 from gpuwatch.agent.logs.scanning.progress_reader import ProgressReader
 from gpuwatch.runs.model.record import Row, StepsBetween
+from gpuwatch.runs.placement.step_lines import MAX_SHAPES, LineChoice
 
-BYTES_PER_LINE = 512 << 10
-"""One line is read for so many bytes of a log: it takes about 100 us, searching 512 KiB for failures 2 ms."""
 FIRST_LINES, MIN_FIRST_LINES = 1_000, 40
 """Lines that are read besides, shared out over the files of a scan: of a small log every line is read."""
 LARGE_FILE_BYTES = 8 << 20
@@ -29,27 +28,9 @@ KEPT_IN_ALL = 50_000
 """Steps of all series of one part of a file."""
 KEPT_TIMINGS = 5
 MAX_LINE = 8_192
-MAX_SHAPES = 5_000
-RANK_LINES = 512
-"""In a file of many ranks so many lines at the end of a stretch are distinguished by their prefix."""
-KNOWN_ENDS = 4
-"""Of the shapes of earlier blocks so many are read to their last line in a block: a bar has dozens."""
-NEIGHBOUR_LINES = 2
-"""Lines above the last one of a block and of each new shape: they show how many steps lie between two."""
-ODD = re.compile(rb"(?i)nan|inf(?!o)")
-"""In the shape of a line whose loss is no number; `INFO` is none."""
 WRITER = ("rank", "local_rank", "host", "index", "index_of", "pid")
 """Keys of `wire.Finding` by which the writers of a file are distinguished."""
 CURVES = ("loss", "grad_norm", "tokens_per_s", "samples_per_s", "step_time_s")
-
-_TAG = rb"[\[<({]?[\w. -]{0,20}[@/][\w.-]{1,40}[\]>)}:| ]"
-_RANK_PREFIX = re.compile(
-    rb"^\s*(?:\[[^\]\d]{0,12}\d{1,6}\]|\d{1,6}: |\[\d+,\d+\]<|" + _TAG + rb")"
-    rb"|[Rr](?:ank|ANK)[ :=]{0,3}\d{1,6}\b"
-)
-_MAY_HOLD_RANK = re.compile(
-    rb"^\s*(?:\[[A-Za-z ]{0,12}\]|: |\[,\]<|" + _TAG + rb")|[Rr](?:ank|ANK)[ :=]{0,3}(?![A-Za-z])"
-)
 
 
 class StepPoint(NamedTuple):
@@ -157,10 +138,9 @@ class StepRecorder:
 
     def __init__(self, progress: ProgressReader, first_lines: int) -> None:
         self._progress = progress
-        self._credit = first_lines
+        self._choice = LineChoice(first_lines)
         self._found: list[tuple[int, bytes, bytes, list[CompiledDialect]]] = []
         self._waiting: deque[tuple[int, float, bytes, bytes, list[CompiledDialect]]] = deque()
-        self._seen: set[bytes] = set()
         self._fitting: dict[bytes, list[CompiledDialect]] = {}
         self.own = True
         """False: what comes belongs to another part of the file."""
@@ -184,9 +164,7 @@ class StepRecorder:
         """Choose among the lines whose shape may hold progress: some of every shape, and the last."""
         if not self.own:
             return
-        share = size // BYTES_PER_LINE
-        chosen = sorted(self._chosen(lines, shapes, paced, share + self._credit))
-        self._credit = max(0, self._credit - max(0, len(chosen) - share))
+        chosen = self._choice.choose(lines, shapes, paced, size)
         at = before = 0
         for index in chosen:
             at += sum(map(len, lines[before:index])) + index - before
@@ -204,8 +182,10 @@ class StepRecorder:
         """Read what was chosen into the series; nothing is sent."""
         while self._waiting:
             offset, arrived, line, shape, dialects = self._waiting.popleft()
-            at = self._progress.written_at(line, arrived)
-            for reading, by, text in self._readings(line, shape, dialects, local_ranks):
+            readings = self._readings(line, shape, dialects, local_ranks)
+            self._choice.note(dialects, reported=bool(readings))
+            at = self._progress.written_at(line, arrived) if readings else None
+            for reading, by, text in readings:
                 who = self._progress.whose(reading.fields, by, read_message(text, by, line))
                 key = tuple(who.get(name) for name in WRITER)
                 rank, local_rank, host, index, index_of, _ = key
@@ -230,52 +210,6 @@ class StepRecorder:
             used = [each for each in dialects if any(reading.dialect is each for reading, _, _ in found)]
             self._fitting[shape] = used
         return found
-
-    def _chosen(
-        self,
-        lines: Sequence[bytes],
-        shapes: Sequence[bytes],
-        paced: Mapping[bytes, list[CompiledDialect]],
-        wanted: int,
-    ) -> set[int]:
-        """Indexes of about `wanted` lines, the last of each shape and rank and the first of a new shape."""
-        if wanted >= len(lines):
-            return {index for index, shape in enumerate(shapes) if shape in paced}
-        last = dict(zip(shapes, range(len(shapes)), strict=True))
-        ends = [index for shape, index in last.items() if shape in paced]
-        newest = max(ends, default=-1)
-        known = sorted(
-            index for index in ends if shapes[index] in self._seen and not ODD.search(shapes[index])
-        )
-        ends = sorted(set(ends).difference(known[:-KNOWN_ENDS]))
-        wide = [index for index in ends if index == newest or shapes[index] not in self._seen]
-        chosen = {near for index in wide for near in range(max(0, index - NEIGHBOUR_LINES), index + 1)}
-        chosen.update(ends)
-        chosen = {index for index in chosen if shapes[index] in paced}
-        step = len(lines) / max(1, wanted)
-        spread = (int(number * step) for number in range(wanted))
-        chosen.update(index for index in spread if shapes[index] in paced)
-        for index in list(chosen):
-            shape = shapes[index]
-            if last[shape] == index and (shape not in self._seen or ODD.search(shape)):
-                chosen.add(shapes.index(shape))
-            if last[shape] == index and _MAY_HOLD_RANK.search(shape):
-                chosen.update(last_of_ranks(lines, shapes, index))
-        if len(self._seen) > MAX_SHAPES:
-            self._seen.clear()
-        self._seen.update(shape for shape in last if shape in paced)
-        return chosen
-
-
-def last_of_ranks(lines: Sequence[bytes], shapes: Sequence[bytes], last: int) -> Iterable[int]:
-    """The last line of each rank among the `RANK_LINES` lines up to `last` that are of its shape."""
-    found: dict[bytes, int] = {}
-    for index in range(last, max(-1, last - RANK_LINES), -1):
-        if shapes[index] == shapes[last]:
-            prefix = _RANK_PREFIX.search(lines[index], 0, 200)
-            if prefix is not None:
-                found.setdefault(prefix.group(), index)
-    return found.values()
 
 
 def joined(parts: Iterable[Mapping[tuple[Any, ...], StepSeries]]) -> list[StepSeries]:

@@ -2,12 +2,15 @@
 
 import re
 from copy import copy
+from functools import lru_cache
 
 from ...base.secret_masking import masked
 from ...base.secret_phrases import SecretLines
 
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept; what is longer is cut."""
+CACHED_LINES, MAX_CACHED_LINE = 256, 1024
+"""Lines, and bytes of each, whose text is kept: a line of interest is read several times."""
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -44,12 +47,20 @@ def scrubbed(data):
 def line_text(line):
     # type: (bytes) -> str
     """One line as text: no escapes, control characters and secrets, tabs as spaces, cut."""
+    return _short_text(line) if len(line) <= MAX_CACHED_LINE else _text(line)
+
+
+def _text(line):
+    # type: (bytes) -> str
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
     if line[:1] in _MARKS:
         line = _MARK.sub(b"", line)
     line = line[:MAX_LINE].translate(None, _GONE + b"\x1b\r\n")
     return masked(line.decode("utf-8", "replace").replace("\t", "    "))
+
+
+_short_text = lru_cache(maxsize=CACHED_LINES)(_text)
 
 
 def is_bar(text):

@@ -35,8 +35,8 @@ class LineMatcher(object):
         self._off = ruleset.off_in(file)
         self._slow = {}  # type: dict[str, int]
         """How many lines of this file each rule was slow on."""
-        self.matched = False
-        """Set when a pattern matched, whatever came of it."""
+        self.matched = []  # type: list[tuple[CompiledRule, str]]
+        """Rules of which a pattern matched, whatever came of it, with the text of the match."""
 
     def fields(self, rule, text, hit, general=False):
         # type: (CompiledRule, str, int, bool) -> dict[str, Any] | None
@@ -50,7 +50,7 @@ class LineMatcher(object):
         found = self._first(rule, rule.general if general else rule.match, text)
         if found is None:
             return None
-        self.matched = True
+        self.matched.append((rule, found.group()))
         unless = rule.unless + rule.general_unless if general else rule.unless
         if not is_event(text, found.start(), advice=rule.exact) or self._first(rule, unless, text):
             return None
@@ -78,7 +78,7 @@ class LineMatcher(object):
             return False
         if not raised and own_level(text[:SEARCHED_CHARS], raw[:SEARCHED_CHARS]) not in GRAVE:
             return False
-        self.matched = True
+        self.matched.append((rule, ""))
         return (
             is_event(text, 0)
             and not self._first(rule, rule.unless, text[:SEARCHED_CHARS])

@@ -20,6 +20,8 @@ MAX_WORDS = 50000
 MAX_SHAPES = 40000
 FEW_TEXTS = 60
 """So many texts are looked for one after another; with more of them, the words of a line are."""
+HEAD_CHARS = 3
+"""Characters by which the parts of words are looked up."""
 MAX_BYTES = 4 << 20
 """Of all shapes that are remembered."""
 MAX_SHAPE = 2000
@@ -45,6 +47,9 @@ class Sieve(object):
         self._folded = {}  # type: dict[bytes, list[Phrase]]
         self._inside = {}  # type: dict[bytes, list[Phrase]]
         self._folded_inside = {}  # type: dict[bytes, list[Phrase]]
+        self._heads = {}  # type: dict[bytes, list[bytes]]
+        """The first small letters of parts of words -> these parts."""
+        self._sizes = []  # type: list[int]
         self._anywhere = []  # type: list[Phrase]
         self._bare = {}  # type: dict[Phrase, bytes]
         self._plain_words = set()  # type: set[bytes]
@@ -185,23 +190,31 @@ class Sieve(object):
         """Find out which phrases each of these words may belong to."""
         if len(self._plain_words) + len(self._literal_words) > MAX_WORDS:
             self._plain_words.clear()
-        together = b" ".join(words)
-        parts = [part for part in self._inside if part in together]
-        together = together.lower()
-        folded_parts = [part for part in self._folded_inside if part in together]
         for word in words:
             folded = word.lower()
             phrases = self._exact.get(word, []) + self._folded.get(folded, [])
-            for part in parts:
+            for part in self._parts_in(folded):
                 if part in word:
-                    phrases = phrases + self._inside[part]
-            for part in folded_parts:
+                    phrases = phrases + self._inside.get(part, [])
                 if part in folded:
-                    phrases = phrases + self._folded_inside[part]
+                    phrases = phrases + self._folded_inside.get(part, [])
             if phrases:
                 self._literal_words[word] = phrases
             else:
                 self._plain_words.add(word)
+
+    def _parts_in(self, folded):
+        # type: (bytes) -> set[bytes]
+        """The parts of words that may stand in a word of small letters, by how they begin."""
+        if not self._heads:
+            for part in set(self._inside).union(self._folded_inside):
+                self._heads.setdefault(part[:HEAD_CHARS].lower(), []).append(part)
+            self._sizes = sorted({len(head) for head in self._heads})
+        found = set()  # type: set[bytes]
+        for size in self._sizes:
+            for at in range(len(folded) - size + 1):
+                found.update(self._heads.get(folded[at : at + size], ()))
+        return found
 
 
 def _holds(shape, texts):

@@ -74,8 +74,8 @@ class CompiledRule(object):
     __slots__ = (
         "above", "above_lines", "after", "after_lines", "block", "exact", "fallback", "flood", "general",
         "general_unless", "id", "match",
-        "newest", "programs", "raised", "recovery", "role", "same", "severity", "severity_by", "steady",
-        "unless", "until",
+        "newest", "once", "programs", "raised", "recovery", "role", "same", "severity", "severity_by",
+        "steady", "unless", "until",
     )  # fmt: skip
 
     def __init__(self, plain):
@@ -107,6 +107,8 @@ class CompiledRule(object):
         """Searched in the line that ends a Python traceback, where no other rule explains it."""
         self.newest = bool(plain.get("newest"))
         """One finding of each speaker, which is always the newest match."""
+        self.once = bool(plain.get("once"))
+        """Two matches of one text, in lines that differ in digits only, state the same."""
         flood = plain.get("flood")  # type: Any
         self.flood = CompiledFlood(flood["count"], flood["seconds"]) if flood else None
         recovery = plain.get("recovery")  # type: Any
@@ -163,7 +165,7 @@ class Phrase(object):
     def takes(self, needs):
         # type: (Any) -> None
         """One more pattern has this literal, with groups of words beside it, or with none."""
-        if self.needs is None and (self.rules or self.recoveries):
+        if self.needs is None and (self.rules or self.recoveries or self.dialects):
             return
         groups = [_forms(tuple(group)) for group in needs or ()]
         if not groups:
@@ -235,7 +237,9 @@ class RuleSet(object):
                     phrase.recoveries.append(rule)
         for dialect, plain in zip(self.dialects, dialects):  # noqa: B905 - strict needs Python 3.10
             for literal in plain["literals"]:
-                self._phrase(paced, literal).dialects.append(dialect)
+                phrase = self._phrase(paced, literal)
+                phrase.takes(literal.get("needs"))
+                phrase.dialects.append(dialect)
         by_id = {dialect.id: dialect for dialect in self.dialects}
         for dialect in self.dialects:
             dialect.shared = _words(by_id, dialect.like, 0)
@@ -274,7 +278,7 @@ class RuleSet(object):
         return [own] + [self._phrase(found, dict(literal, text=text)) for text in _in_json(own.text)]
 
     def _phrase(self, found, literal):
-        # type: (dict[tuple[str, bool, str], Phrase], dict[str, Any]) -> Phrase
+        # type: (dict[tuple[Any, ...], Phrase], dict[str, Any]) -> Phrase
         key = (literal["text"], bool(literal.get("fold")), literal.get("lead", ""))
         if key not in found:
             found[key] = Phrase(literal)

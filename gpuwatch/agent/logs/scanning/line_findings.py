@@ -10,7 +10,7 @@ from ..matching.matcher import SEARCHED_CHARS
 from ..matching.record_rank import read_around
 from ..matching.ruleset import Phrase
 from .dedup import report
-from .repeats import Repeats
+from .repeats import KnownLines, Repeats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .dedup import Gatherer  # noqa: F401 - used in type comments
     from .open_blocks import OpenBlocks  # noqa: F401 - used in type comments
 
-MAX_PLAIN_SHAPES = 4000
-"""Shapes of lines without a match that are remembered: a training log states the same with other numbers."""
 _ONE_DIGIT = bytes(48 if 48 <= c <= 57 else c for c in range(256))
 
 
@@ -46,7 +44,9 @@ class LineFindings(object):
         self._gather = gather
         self._blocks = blocks
         self._reported = set()  # type: set[tuple[int, str]]
-        self._plain_shapes = set()  # type: set[int]
+        self._known_lines = KnownLines()
+        self._found_once = False
+        """Whether the line that is searched gave a finding of a rule that needs each text once."""
         self._shape_searched = None  # type: int | None
         self._steady = {}  # type: dict[Phrase, bool]
         self._repeats = Repeats()
@@ -68,22 +68,23 @@ class LineFindings(object):
         `raised` is the exception where a traceback ends with it.
         """
         start, end = span
-        shape = self._shape(chunk.clean[start:end], phrases)
-        if shape is not None and shape in self._plain_shapes:
+        raw = chunk.clean[start:end]
+        shape = self._shape(raw, phrases)
+        if shape is not None and self._known_lines.holds(shape, raw):
             return
-        again = self._repeats.match(shape, chunk.clean[start:end], chunk.offset_of(start), arrived)
+        again = self._repeats.match(shape, raw, chunk.offset_of(start), arrived)
         if again is not None:
             self._count(again, arrived, out)
             return
-        self._search.matched = False
+        self._search.matched, self._found_once = [], False
         self._shape_searched = shape
         line = CandidateLine(chunk, start, end, self.local_ranks)
         self.local_ranks = self.local_ranks or line.proof
         self._search_line(chunk, line, hit, phrases, arrived, out, raised)
-        if shape is not None and not self._search.matched and not line.parts:
-            if len(self._plain_shapes) >= MAX_PLAIN_SHAPES:
-                self._plain_shapes.clear()
-            self._plain_shapes.add(shape)
+        matched = self._search.matched
+        once = self._found_once and all(rule.once for rule, _ in matched)
+        if shape is not None and not line.parts and (once or not matched):
+            self._known_lines.add(shape, raw, [text for _, text in matched])
 
     def _count(self, again, arrived, out):
         # type: (tuple[CompiledRule, dict[str, Any], str], float, list[dict[str, Any]]) -> None
@@ -186,6 +187,7 @@ class LineFindings(object):
         self._reported.add((offset, rule.id))
         if again:  # an unterminated line that was looked at before, or another part of a broken record
             return None
+        self._found_once = self._found_once or rule.once
         finding = described(rule, chunk, line, text, by, fields, arrived, self.backlog)
         finding["file"] = self._file
         known = self._speaker() if self._speaker is not None else {}

@@ -16,6 +16,8 @@ SEARCHED_FIRST = 8
 MANY_ERRORS = 400
 """After so many error lines of a file, one of each shape is enough."""
 MAX_SHAPES = 2000
+MAX_KNOWN = 4000
+"""Shapes of lines that give nothing new, and texts in them, that are remembered."""
 _RANK = re.compile(
     rb"\[rank\d+\]|^\d+: |\[\d+,\d+\]<|[Rr](?:ank|ANK)['\"]?[ =:]{1,3}\d+|default\d+\]|pid=\d+"
 )
@@ -52,6 +54,43 @@ class Repeats(object):
         finding = dict(known[2], offset=offset, timed=at is not None, lines=[text], key=0)
         finding["at"] = known[2]["at"] if at is None else at
         return known[1], finding, known[3]
+
+
+class KnownLines(object):
+    """Of one file: shapes of lines that give nothing new: a training log states the same again and again."""
+
+    def __init__(self):
+        # type: () -> None
+        self._shapes = {}  # type: dict[int, list[tuple[int, int]]]
+        """Where the text stands that decides in lines of this shape; in lines without a match none does."""
+        self._texts = set()  # type: set[tuple[Any, ...]]
+
+    def holds(self, shape, line):
+        # type: (int, bytes) -> bool
+        """Whether a line of this shape gives nothing new."""
+        places = self._shapes.get(shape)
+        if not places:
+            return places is not None
+        return _texts_at(shape, line, places) in self._texts
+
+    def add(self, shape, line, texts):
+        # type: (int, bytes, list[str]) -> None
+        """Note that a line was searched, in which nothing but these texts was found, each of them once."""
+        raw = [text.encode("utf-8", "replace") for text in texts]
+        if any(line.count(each) != 1 for each in raw):
+            return
+        if len(self._shapes) >= MAX_KNOWN or len(self._texts) >= MAX_KNOWN:
+            self._shapes.clear()
+            self._texts.clear()
+        places = [(line.index(each), line.index(each) + len(each)) for each in raw]
+        self._shapes[shape] = places
+        if places:
+            self._texts.add(_texts_at(shape, line, places))
+
+
+def _texts_at(shape, line, places):
+    # type: (int, bytes, list[tuple[int, int]]) -> tuple[Any, ...]
+    return (shape,) + tuple(line[begin:end] for begin, end in places)
 
 
 def _rank(line):
