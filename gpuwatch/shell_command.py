@@ -14,10 +14,11 @@ FORMS: Final = {
     "gpu": _NUMBER,
     "rank": _NUMBER,
     "pid": re.compile(r"(?!1$)[1-9][0-9]{0,9}"),
+    "object": re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"),
     "log": re.compile(r"/[A-Za-z0-9_./@+=:,~-]{1,1000}"),
 }
 """Kind of value -> its form: a host name or address, Slurm's id of a job or array task, an index, a process,
-an absolute path without a character that a shell gives a meaning.
+an object of Kubernetes (RFC 1123), an absolute path without a character that a shell gives a meaning.
 1, 0 and negative numbers are no process to act on: `kill -- -1` ends everything of its user."""
 
 

@@ -64,6 +64,7 @@ class Assembly:
             state=_beside(self._problems.source, state) if (state := self._values.get("state")) else None,
             thresholds=Thresholds(**thresholds.values) if thresholds else Thresholds(),
             hang_query=self._values.get("hang_query", Plan.hang_query),
+            actions=self._values.get("actions", Plan.actions),
             model=Model(**model.values) if model and "params" in model.values else None,
             source=self._problems.source,
         )

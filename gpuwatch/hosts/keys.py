@@ -269,6 +269,11 @@ DOCUMENT = Record(
             Keyword(("auto", "manual")),
             "Whether the ranks of a job that hangs are asked once without a key (auto, the default).",
         ),
+        Key(
+            "actions",
+            Switch(),
+            "Whether the key A may run commands that change something, once confirmed (on); off: never.",
+        ),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
         Key(
             "model", _MODEL, "The model that is trained, to work out its MFU where the log does not tell it."

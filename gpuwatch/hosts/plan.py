@@ -132,6 +132,8 @@ class Plan:
     thresholds: Thresholds = field(default_factory=Thresholds)
     hang_query: Literal["auto", "manual"] = "auto"
     """Whether the ranks of a job that hangs are asked by themselves, once a hang, or only on a key."""
+    actions: bool = True
+    """Whether a person may have commands run that change something (drain, cancel, kill); off: never."""
     model: Model | None = None
     allocation: Allocation | None = None
     source: str = ""

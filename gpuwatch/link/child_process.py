@@ -95,6 +95,12 @@ class ChildCarrier:
         """The last lines of stderr."""
         return whole_lines(bytes(self._tail), STDERR_TAIL_BYTES)
 
+    def exit_status(self, timeout_s: float) -> int | None:
+        """That of the child; None: it still runs after so many seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._child.wait(timeout_s)
+        return None
+
     def close(self) -> None:
         """Close stdin, let the child leave, then kill what is left of its group and reap it."""
         with self._ending:

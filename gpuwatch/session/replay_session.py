@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.fleet.fleet import Fleet
@@ -18,11 +19,16 @@ from gpuwatch.link.recording.replay_link import ReplayLink
 from gpuwatch.link.recording.tee import MICRO
 from gpuwatch.link.stream.inbox import Arrival, Inbox
 from gpuwatch.probe.orchestration.conductor import Conductor
+from gpuwatch.session.actions.running import RefusedActionError
 from gpuwatch.session.recording.book_records import read_change
 from gpuwatch.session.recording.finding_lines import finding_lines
 from gpuwatch.session.recording.recorded_book import RecordedBook
 from gpuwatch.session.session import Session
 from gpuwatch.wire import AnyRequest, FrameError, Lines
+
+if TYPE_CHECKING:
+    from gpuwatch.diagnose.actions.action import Action, ActionTarget
+    from gpuwatch.session.actions.execution import ActionRun
 
 SLICE_S = 0.05
 """Of real time that one poll takes records in for: a screen goes on meanwhile, and the replay is late."""
@@ -72,6 +78,14 @@ class ReplaySession(Session):
         """Stand at a moment (unix seconds of recorded time); everything known is as it was then."""
         self.player.seek(round(at * MICRO))
         self._take_due(None)
+
+    def act(self, action: Action, target: ActionTarget) -> ActionRun:  # noqa: ARG002 - as of the live session
+        """Refuse it.
+
+        Raises:
+            RefusedActionError: always.
+        """
+        raise RefusedActionError("this is a recording: its nodes and ranks are those of the past")
 
     @property
     def replay(self) -> ReplaySession:

@@ -17,6 +17,7 @@ from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.own_folders import config_folder, state_folder
 from gpuwatch.rules.load import load_packs, own_packs
+from gpuwatch.session.actions.running import RunningActions
 from gpuwatch.session.cluster_state.cluster_state import ClusterState, marks_file
 from gpuwatch.session.containment import Containment
 from gpuwatch.session.hang.hang_queries import HangQueries
@@ -33,11 +34,13 @@ from gpuwatch.wire import (
 )
 
 if TYPE_CHECKING:
+    from gpuwatch.diagnose.actions.action import Action, ActionTarget
     from gpuwatch.diagnose.hang.combined_verdict import HangReport
     from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
     from gpuwatch.probe.judging.checks.baseline import Baseline
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import ProbeRequest
+    from gpuwatch.session.actions.execution import ActionRun
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.hang.py_spy_upload import Program
     from gpuwatch.session.profile_query import ProfileQuery
@@ -102,6 +105,7 @@ class Session(RequestSender):
             if links is not None
             else open_links(plan, self.inbox, self._options, ask, self._followed.read())
         )
+        self._actions = RunningActions(self.note, self._links.dialer)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults
@@ -144,6 +148,7 @@ class Session(RequestSender):
         if self._hang_queries is not None:
             self._hang_queries.update()
         self.line_queries.update()
+        self._actions.update()
         self._state.update(self.book)
         if self._memory is not None:
             self._memory.update(self.book, self.fleet, self.clock.wall())
@@ -193,6 +198,14 @@ class Session(RequestSender):
     def note(self, incident: str, text: str) -> str | None:
         """Note something about an incident, by its id; why other cockpits will not know it, if so."""
         return self._state.note(self.book, incident, text)
+
+    def act(self, action: Action, target: ActionTarget) -> ActionRun:
+        """Run an action that a person has confirmed; returns at once. Its result goes into the notes.
+
+        Raises:
+            RefusedActionError: it must not run, or not any more.
+        """
+        return self._actions.begin(action, target, self.fleet)
 
     def retry(self, node: str | None = None) -> None:
         """Dial lost nodes now instead of after their wait: one by name, or all; returns at once."""
@@ -250,6 +263,7 @@ class Session(RequestSender):
             conductor.cancel()  # they end while the links do
         self._links.close()
         self._followed.write()
+        self._actions.close()
         self._state.close()
         if self._memory is not None:
             self._memory.close()

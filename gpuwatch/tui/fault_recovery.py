@@ -11,7 +11,7 @@ from textual.message_pump import MessagePump
 from textual.widget import AwaitMount, Widget
 
 from gpuwatch.tui.fleet.screen import FleetScreen
-from gpuwatch.tui.replay_control import ReplayControl
+from gpuwatch.tui.operator_actions import OperatorActions
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
 from gpuwatch.tui.toolkit.faults import FaultLog
 
@@ -19,7 +19,7 @@ CRASHED = 70
 """Exit status after a fault of our own (EX_SOFTWARE of sysexits.h)."""
 
 
-class FaultRecovery(ErrorBoundary, ReplayControl):
+class FaultRecovery(ErrorBoundary, OperatorActions):
     """An app that goes on after a fault wherever a screen is left that works."""
 
     faults: FaultLog

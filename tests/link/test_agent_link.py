@@ -308,6 +308,9 @@ class _Blocked:
     def stderr(self) -> str:
         return self._inner.stderr()
 
+    def exit_status(self, timeout_s: float) -> int | None:
+        return self._inner.exit_status(timeout_s)
+
     def close(self) -> None:
         self._closed.set()
         self._inner.close()

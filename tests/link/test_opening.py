@@ -44,6 +44,9 @@ class _SocketCarrier:
     def stderr(self) -> str:
         return ""
 
+    def exit_status(self, timeout_s: float) -> int | None:  # noqa: ARG002 - nothing runs
+        return None
+
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._ours.shutdown(socket.SHUT_RDWR)

@@ -148,6 +148,9 @@ class _DeadAir:
     def stderr(self) -> str:
         return ""
 
+    def exit_status(self, timeout_s: float) -> int | None:  # noqa: ARG002 - nothing runs
+        return None
+
     def close(self) -> None:
         self.closed.set()
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
+from gpuwatch.diagnose.actions.action import Action, ActionTarget
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.incident import IncidentNote
@@ -25,6 +26,8 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.probe.probe_request import ProbeRequest
 from gpuwatch.probe.results import Results
 from gpuwatch.rules.load import load_packs
+from gpuwatch.session.actions.execution import ActionRun
+from gpuwatch.session.actions.running import RefusedActionError, refuse_unless_possible
 from gpuwatch.tui.app import GpuwatchApp
 from gpuwatch.tui.model.alert_snapshot import Book
 from tests.link.demo.story import told_until
@@ -88,6 +91,11 @@ class StillSession:
     def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> Any:
         """No rank can be sampled: a test that wants one puts its own method in."""
         raise AssertionError((places, seats))
+
+    def act(self, action: Action, target: ActionTarget) -> ActionRun:
+        """Run nothing, as the session of the demo."""
+        refuse_unless_possible(action, target, self.fleet)
+        raise RefusedActionError("this session stands still")
 
     def retry(self, node: str | None = None) -> None:
         """Keep which node it was."""

@@ -60,7 +60,7 @@ def commands(
     received = [stacks.get((spec.name, process.pid)) for spec, process in first.values()]
     if any(each is not None and pauses(each) for each in received):
         return reported[:8]  # it saves or evaluates for all, and comes back: nothing is to be ended
-    slurm = _slurm_job(fleet, job)
+    slurm = slurm_job(fleet, job)
     if slurm is not None:
         listed = ",".join(nodes)
         reason = f"rank {','.join(map(str, sorted(ranks)))} hangs"
@@ -76,7 +76,7 @@ def commands(
     return reported[:8]
 
 
-def _slurm_job(fleet: Fleet, job: str | None) -> str | None:
+def slurm_job(fleet: Fleet, job: str | None) -> str | None:
     """The id that all ranks of the job carry; a rank with another one may name the job of another user."""
     carried = {
         process.variables.get("SLURM_JOB_ID")

@@ -60,6 +60,7 @@ def pod_node(pod: Pod) -> NodeSpec:
     """A pod as a node."""
     labels = {
         "kube_node": pod.node,
+        "kube_namespace": pod.namespace,
         "kube_phase": pod.phase,
         "kube_reason": pod.reason,
         "kube_restarts": str(pod.restarts),

@@ -50,6 +50,12 @@ class SshCarrier:
         with self._stderr_lock:
             return whole_lines(self._stderr, _STDERR_LIMIT)
 
+    def exit_status(self, timeout_s: float) -> int | None:
+        """What sshd reports; None where the command was ended by a signal, or nothing came in time."""
+        if not self._channel.status_event.wait(timeout_s) or self._channel.exit_status < 0:
+            return None
+        return self._channel.exit_status
+
     def close(self) -> None:
         """End the connection: sshd then ends the session and the command sees the end of its stdin."""
         self._connection.close()

@@ -31,6 +31,13 @@ class Carrier(Protocol):
         """The last lines that the remote side wrote to stderr (or the child's, for a command)."""
         ...
 
+    def exit_status(self, timeout_s: float) -> int | None:
+        """The command's exit status once its output has ended; minus the signal that ended it.
+
+        None: it did not come within `timeout_s` seconds, or the way to the node carries none.
+        """
+        ...
+
     def close(self) -> None:
         """End the stream and everything that was started for it; safe to call twice."""
         ...

@@ -23,9 +23,11 @@ from gpuwatch.shell_command import command_line
 from gpuwatch.wire import AnyRequest, Cancel, Lines, ReadLines, Search, Tail, decode
 
 if TYPE_CHECKING:
+    from gpuwatch.diagnose.actions.action import Action, ActionTarget
     from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
     from gpuwatch.probe.orchestration.conductor import Conductor
     from gpuwatch.probe.probe_request import ProbeRequest
+    from gpuwatch.session.actions.execution import ActionRun
     from gpuwatch.session.hang.hang_query import HangQuery
     from gpuwatch.session.profile_query import ProfileQuery
 
@@ -256,6 +258,14 @@ class FolderSession:
             NotInLogsError: always.
         """
         raise NotInLogsError("not in these logs: the ranks have ended")
+
+    def act(self, action: Action, target: ActionTarget) -> ActionRun:  # noqa: ARG002 - as of the live session
+        """Refuse it.
+
+        Raises:
+            NotInLogsError: always.
+        """
+        raise NotInLogsError("not in these logs: an action needs the nodes")
 
     def probe(self, request: ProbeRequest) -> Conductor:  # noqa: ARG002 - as of the live session
         """Refuse it.

@@ -21,9 +21,7 @@ MAX_CHARS = 2000
 class NoteScreen(ErrorBoundary, ModalScreen[None]):
     """One line of text; an empty one is no note."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.with_actions({"app.back": "close"}, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
 
     def __init__(self, title: str, take: Callable[[str], None], key_of: Callable[[str], str]) -> None:
         """Offer a line.

@@ -10,7 +10,9 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.widgets import Input, Label
 
+from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.fleet.nodes.metrics import METRICS
+from gpuwatch.tui.actions.action_targets import about_incident, about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.fleet.heat_map import HeatMap
@@ -208,6 +210,17 @@ class FleetScreen(LiveScreen):
         if self.focused is self.situation and (entry := self.situation.chosen()):
             return entry.node or entry.opens or None
         return chosen[0].name if (chosen := self.heat.chosen()) else None
+
+    def action_target(self) -> ActionTarget | None:
+        """The incident, GPU or node under the cursor."""
+        view_state = self.cockpit.view_state
+        entry = self.situation.chosen() if self.focused is self.situation else None
+        if entry is not None and (incident := view_state.snapshot.incident(entry.incident)):
+            return about_incident(incident)
+        chosen = self.heat.chosen() if self.focused is self.heat else None
+        gpu = entry.gpu if entry is not None else chosen[1] if chosen else None
+        name = self.node_name()
+        return about_place(view_state, name, None if gpu is None else gpu.info.index) if name else None
 
     def copy_text(self) -> str:
         """The table's line, or the line about the cell."""

@@ -9,8 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 
+from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.actions.action_targets import about_alert, about_incident
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.incidents.alert_list import AlertList, place_of
@@ -128,6 +130,13 @@ class IncidentsScreen(LiveScreen):
         """The node of the alert under the cursor."""
         alert = self.alert()
         return alert.node if alert else None
+
+    def action_target(self) -> ActionTarget | None:
+        """The incident that is shown; on the list of alerts the alert under the cursor."""
+        alert, incident = self.alert(), self.incident()
+        if self.focused is self.alerts and alert is not None:
+            return about_alert(self.cockpit.view_state.snapshot, alert)
+        return None if incident is None else about_incident(incident)
 
     @on(SelectableLines.Moved, "#incidents")
     def _show(self) -> None:

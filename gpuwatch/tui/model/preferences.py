@@ -39,6 +39,8 @@ class Preferences:
     """A desktop notification on a new incident."""
     title: bool = False
     """The terminal's title names the newest incident."""
+    actions: bool = True
+    """Whether the key for actions may run commands, once they are confirmed."""
     keys: Mapping[str, str] = field(default_factory=_nothing)
     """Id of a binding -> its keys."""
     alerts: Sequence[ReceiverSpec] = ()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gpuwatch.diagnose.actions.action import Action, ActionOutcome, ActionTarget
 from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.log_stream import LogStream
@@ -132,6 +133,13 @@ class ProfileSource(Protocol):
         ...
 
 
+class Acting(Protocol):
+    """What the screens need of an action that runs."""
+
+    outcome: ActionOutcome | None
+    """None: it runs."""
+
+
 class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
     """What the app needs of a session."""
 
@@ -175,6 +183,10 @@ class SessionProtocol(LineRequests, Searcher, ProfileSource, Protocol):
 
     def inquire(self) -> Asking:
         """Query all ranks for the one that the others wait for."""
+        ...
+
+    def act(self, action: Action, target: ActionTarget, /) -> Acting:
+        """Run an action that a person has confirmed; an exception of one sentence where it must not run."""
         ...
 
     def acknowledge(self, ident: str, /) -> None:

@@ -9,7 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 
+from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
+from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.node.alerts_pane import alert_rows
@@ -146,6 +148,12 @@ class GpuScreen(LiveScreen):
     def rank_place(self) -> PlacedRank | None:
         """The rank on this GPU."""
         return self.cockpit.view_state.seats.on_gpu(*self.place)
+
+    def action_target(self) -> ActionTarget | None:
+        """This GPU."""
+        gpu = self.cockpit.view_state.gpu(*self.place)
+        index = None if gpu is None else gpu.info.index
+        return None if gpu is None else about_place(self.cockpit.view_state, self.place[0], index)
 
     def idle(self) -> frozenset[str]:
         """One GPU has no neighbour."""

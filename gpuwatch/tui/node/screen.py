@@ -10,7 +10,9 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import TabbedContent, TabPane
 
+from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
+from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.model.alert_snapshot import kinds
@@ -89,6 +91,12 @@ class NodeScreen(LiveScreen):
     def node_name(self) -> str | None:
         """This node."""
         return self._node
+
+    def action_target(self) -> ActionTarget | None:
+        """The GPU under the cursor, else this node."""
+        gpu = self.gpus.chosen() if self.focused is self.gpus else None
+        index = None if gpu is None else gpu.info.index
+        return about_place(self.cockpit.view_state, self._node, index)
 
     def arrange_parts(self) -> None:
         """The GPUs get what they need, but leave the panes their share."""

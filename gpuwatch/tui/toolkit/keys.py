@@ -99,6 +99,8 @@ EVERYWHERE = [
     row("app.record", "R", "record", "Record", "start or end a recording of this session, for gpuwatch open"),
     row("app.jobs", "J", "jobs", "Jobs",
         tooltip="the jobs: choose one, and every screen shows it alone"),
+    row("app.actions", "A", "act", "Actions",
+        tooltip="what can be done here: drain, cordon, requeue, cancel, end a rank; runs once confirmed"),
     row("app.columns", "C", "columns", "Columns",
         tooltip="choose the columns of the table on this screen; they are kept"),
     row("app.faster", "plus", "faster", "Faster", "repaint more often, up to 8 times a second"),

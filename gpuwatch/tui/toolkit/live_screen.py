@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.screen import Screen
 from textual.widget import Widget
 
+from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.tui.model.preferences import Table
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.cockpit import Cockpit
@@ -95,6 +96,10 @@ class LiveScreen(ErrorBoundary, Screen[None]):
 
     def rank_place(self) -> PlacedRank | None:
         """Where the rank under the cursor runs, or ran; None: there is none."""
+        return None
+
+    def action_target(self) -> ActionTarget | None:
+        """What `A` acts on; None: the node of `node_name`, if any."""
         return None
 
     def node_name(self) -> str | None:

@@ -8,8 +8,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from gpuwatch.diagnose.actions.action import ActionTarget
 from gpuwatch.diagnose.playbook.topics import metric_meanings
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank
+from gpuwatch.tui.actions.action_targets import about_place
 from gpuwatch.tui.chrome.key_hints import KeysLine
 from gpuwatch.tui.chrome.status_bar import StatusLine
 from gpuwatch.tui.toolkit import keys
@@ -97,6 +99,13 @@ class TrainingScreen(LiveScreen):
         if row is None or row.rank is None or facts is None:
             return None
         return self.cockpit.view_state.seats.jobs.get(facts.job, {}).get(row.rank)
+
+    def action_target(self) -> ActionTarget | None:
+        """The rank under the cursor."""
+        row, facts = self.ranks.chosen(), self.view.facts
+        if row is None or facts is None or self.node_name() is None:
+            return None
+        return about_place(self.cockpit.view_state, row.node, rank=row.rank, job=facts.job)
 
     @on(SelectableLines.Chosen, "#ranks")
     def _open(self) -> None:

@@ -1,0 +1,85 @@
+"""What a command hits: ranks, jobs, GPUs and nodes as the fleet shows them, in lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuwatch.diagnose.model.text import plural, ranges
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.nodes.node import Gpu, Node
+from gpuwatch.hosts.names import fold
+from gpuwatch.wire import Process
+
+MAX_COMMAND_CHARS = 80
+
+
+def node_hits(node: Node) -> tuple[str, ...]:
+    """The GPUs and the ranks on a node."""
+    lines = [f"{node.name}: {plural(len(node.gpus), 'GPU')}"]
+    jobs = sorted({process.job or "" for process in node.processes if process.rank is not None})
+    for job in jobs:
+        ranks = _ranks(process for process in node.processes if (process.job or "") == job)
+        lines.append(f"runs {_job(job)}, {_listed(ranks)}")
+    return tuple(lines) if jobs else (*lines, "no rank runs there")
+
+
+def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
+    """The ranks, GPUs and nodes of a job."""
+    members = [
+        (node, process)
+        for node in fleet.nodes.values()
+        for process in node.processes
+        if process.rank is not None and process.job == job
+    ]
+    if not members:
+        return ("gpuwatch sees no rank of it",)
+    gpus = {gpu.uuid for _, process in members for gpu in process.gpus}
+    nodes = sorted({node.name for node, _ in members})
+    ranks = {process.rank for _, process in members}
+    users = ", ".join(sorted({process.user for _, process in members if process.user}))
+    return (
+        f"{plural(len(ranks), 'rank')} on {plural(len(gpus), 'GPU')} of {plural(len(nodes), 'node')}",
+        f"nodes: {fold(nodes)}",
+        *([f"of user {users}"] if users else []),
+    )
+
+
+def rank_hits(node: Node, process: Process, fleet: Fleet) -> tuple[str, ...]:
+    """A process, its GPUs, and the ranks that lose it."""
+    index = {gpu.info.uuid: gpu.info.index for gpu in node.gpu_list()}
+    gpus = ", ".join(str(index[held.uuid]) for held in process.gpus if held.uuid in index)
+    others = {
+        other.rank
+        for each in fleet.nodes.values()
+        for other in each.processes
+        if other.rank not in (None, process.rank) and other.job == process.job
+    }
+    what = (process.command or process.name)[:MAX_COMMAND_CHARS]
+    lines = [f"rank {process.rank} of {_job(process.job)}: process {process.pid} on {node.name}"]
+    lines += [f"GPU {gpus} of {node.name}"] if gpus else []
+    lines += [f"command: {what}"]
+    if others:
+        lines.append(f"{plural(len(others), 'other rank')} of the job lose it: the job ends or starts anew")
+    return tuple(lines)
+
+
+def gpu_hits(node: Node, gpu: Gpu) -> tuple[str, ...]:
+    """The processes that hold a GPU."""
+    holders = [each for each in node.processes if gpu.info.uuid in {held.uuid for held in each.gpus}]
+    lines = [f"GPU {gpu.info.index} of {node.name}: {gpu.info.name}, {gpu.info.uuid}"]
+    for each in holders:
+        rank = "" if each.rank is None else f", rank {each.rank} of {_job(each.job)}"
+        lines.append(f"held by process {each.pid} {each.name}{rank}: the driver refuses the reset")
+    return (*lines, "it needs root there; GPUs on one NVSwitch may have to be reset together")
+
+
+def _ranks(processes: Iterable[Process]) -> list[int]:
+    return sorted({process.rank for process in processes if process.rank is not None})
+
+
+def _listed(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranges(ranks)}"
+
+
+def _job(job: str | None) -> str:
+    return f"job {job}" if job else "a job without a name"

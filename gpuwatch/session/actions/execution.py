@@ -1,0 +1,109 @@
+"""Run one confirmed command to its end: here or over a node's link, within a time and a size."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from gpuwatch.diagnose.actions.action import Action, ActionOutcome
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.child_process import ChildCarrier
+from gpuwatch.link.stream.carrier import Carrier, CarrierError, Dialer
+from gpuwatch.plain import plain, plain_lines
+from gpuwatch.shell_command import command_line
+
+RUNS_S = 120.0
+"""A command that takes longer is given up; a drain, a kill and a reset take seconds."""
+STATUS_S = 2.0
+"""So long the exit status is waited for after the end of the output."""
+MAX_OUTPUT_BYTES, MAX_LINES = 64 << 10, 200
+
+
+class ActionRun:
+    """One command, running on a thread of its own from `start` on."""
+
+    def __init__(self, action: Action, opened: Callable[[], Carrier], limit_s: float = RUNS_S) -> None:
+        """Run nothing yet.
+
+        Args:
+            action: What was confirmed.
+            opened: Starts the command.
+            limit_s: After so many seconds it is given up.
+        """
+        self.action = action
+        self.outcome: ActionOutcome | None = None
+        """None: it runs."""
+        self._opened, self._limit_s = opened, limit_s
+        self._thread = threading.Thread(target=self._run, name=f"action {action.kind}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it ended within so many seconds."""
+        self._thread.join(timeout_s)
+        return self.outcome is not None
+
+    def _run(self) -> None:
+        try:
+            carrier = self._opened()
+        except (CarrierError, OSError) as error:
+            self.outcome = ActionOutcome(None, problem=f"not run: {plain(str(error))}")
+            return
+        try:
+            self.outcome = self._result(carrier)
+        except OSError as error:
+            self.outcome = ActionOutcome(
+                None, problem=f"the link broke ({plain(str(error))}): whether it ran is not known"
+            )
+
+    def _result(self, carrier: Carrier) -> ActionOutcome:
+        given_up = threading.Event()
+
+        def give_up() -> None:
+            given_up.set()
+            carrier.close()
+
+        watchdog = threading.Timer(self._limit_s, give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            output = bytearray()
+            while data := carrier.recv(MAX_OUTPUT_BYTES):
+                output += data
+                del output[:-MAX_OUTPUT_BYTES]
+            status = None if given_up.is_set() else carrier.exit_status(STATUS_S)
+            text = "\n".join((output.decode("utf-8", "replace"), carrier.stderr()))
+        finally:
+            watchdog.cancel()
+            carrier.close()
+        problem = ""
+        if given_up.is_set():
+            problem = f"no end within {self._limit_s:g} s, so it was given up; it may still run"
+        elif status is None:
+            problem = "it ran; its exit status did not come back"
+        return ActionOutcome(status, "\n".join(plain_lines(text, MAX_LINES)), problem)
+
+
+def run_of(action: Action, spec: NodeSpec | None, dialer: Dialer | None) -> ActionRun:
+    """The run of an action.
+
+    Args:
+        action: What was confirmed.
+        spec: The node that it runs on; None: it runs on this machine.
+        dialer: What opens a carrier to that node.
+
+    Raises:
+        CarrierError: the program is not here, or there is no way to the node.
+    """
+    if spec is None or spec.link == "local":
+        program = shutil.which(action.argv[0])
+        if program is None:
+            raise CarrierError(f"{action.argv[0]} is not installed on this machine", final=True)
+        return ActionRun(action, partial(ChildCarrier, action.argv))
+    if dialer is None:
+        raise CarrierError(f"{spec.name} has no link that carries a command", final=True)
+    return ActionRun(action, partial(dialer, command_line(action.argv)))

@@ -1,0 +1,110 @@
+"""The actions of a session: what keeps one from running, those under way, and the notes about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuwatch.diagnose.actions.action import Action, ActionOutcome, ActionTarget, SignalledProcess
+from gpuwatch.diagnose.actions.offers import possible_actions
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.link.stream.carrier import CarrierError, Dialer
+from gpuwatch.session.actions.execution import ActionRun, run_of
+
+MAX_NOTED_CHARS = 600
+"""Of the output, in a note."""
+Note = Callable[[str, str], str | None]
+"""Writes a text into the notes of an incident; why others will not know it, if so."""
+
+
+class RefusedActionError(Exception):
+    """The action does not run; the message is one sentence."""
+
+
+class RunningActions:
+    """Call `begin` for what was confirmed, `update` after every poll, `close` at the end."""
+
+    def __init__(self, note: Note, dialer: Callable[[str], Dialer | None]) -> None:
+        """Begin with none.
+
+        Args:
+            note: Writes the result.
+            dialer: What opens a carrier to a node, by its name.
+        """
+        self._note, self._dialer = note, dialer
+        self._under_way: list[tuple[ActionRun, str | None]] = []
+
+    def begin(self, action: Action, target: ActionTarget, fleet: Fleet) -> ActionRun:
+        """Run a confirmed action; returns at once.
+
+        Raises:
+            RefusedActionError: it must not run (any more), or cannot be started.
+        """
+        refuse_unless_possible(action, target, fleet)
+        spec = None if action.node is None else fleet.nodes[action.node].spec
+        try:
+            run = run_of(action, spec, self._dialer(action.node) if action.node is not None else None)
+        except CarrierError as error:
+            raise RefusedActionError(str(error)) from error
+        self._under_way.append((run, target.incident))
+        run.start()
+        return run
+
+    def update(self) -> None:
+        """Note what has ended."""
+        ended = [each for each in self._under_way if each[0].outcome is not None]
+        self._under_way = [each for each in self._under_way if each not in ended]
+        for run, incident in ended:
+            if incident is not None and run.outcome is not None:
+                self._note(incident, noted(run.action, run.outcome))
+
+    def close(self) -> None:
+        """Note what still runs: its result is not known then."""
+        self.update()
+        for run, incident in self._under_way:
+            if incident is not None:
+                self._note(
+                    incident, noted(run.action, ActionOutcome(None, problem="gpuwatch ended before it did"))
+                )
+        self._under_way = []
+
+
+def refuse_unless_possible(action: Action, target: ActionTarget, fleet: Fleet) -> None:
+    """Look once more, now that it was confirmed: ranks come and go, and process numbers are used again.
+
+    Raises:
+        RefusedActionError: with the reason.
+    """
+    links = {spec.link for spec in fleet.plan.nodes}
+    if "demo" in links:
+        raise RefusedActionError("this is the demo: nothing is run")
+    if not fleet.plan.actions:
+        raise RefusedActionError("the hosts file has actions: off")
+    if action.process is not None:
+        _refuse_another_process(action.process, fleet)
+    now = {each.argv: each for each in possible_actions(target, fleet)}
+    same = now.get(action.argv)
+    if same is None or (same.confirm, same.process, same.node) != (
+        action.confirm,
+        action.process,
+        action.node,
+    ):
+        raise RefusedActionError("what this would hit has changed: look again")
+
+
+def _refuse_another_process(process: SignalledProcess, fleet: Fleet) -> None:
+    node = fleet.nodes.get(process.node)
+    if node is None or node.link.phase != "live":
+        raise RefusedActionError(
+            f"{process.node} is not connected: whether the process is the same is not known"
+        )
+    if not any((each.pid, each.start) == (process.pid, process.start) for each in node.processes):
+        raise RefusedActionError(f"process {process.pid} on {process.node} has ended")
+
+
+def noted(action: Action, outcome: ActionOutcome) -> str:
+    """The text of a note: the command, how it ended, and the end of its output."""
+    output = outcome.output.replace("\n", " | ")
+    if len(output) > MAX_NOTED_CHARS:
+        output = "... " + output[-MAX_NOTED_CHARS:]
+    words = f"ran {action.where}: {action.command} -> {outcome.sentence}"
+    return f"{words}; output: {output}" if output else words

@@ -1,0 +1,66 @@
+"""From the cursor to what an action is about, with the incident whose notes take the result."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.actions.action import ActionTarget
+from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.incident import Incident
+from gpuwatch.tui.model.alert_snapshot import AlertSnapshot
+from gpuwatch.tui.model.view_state import ViewState
+
+
+def about_place(
+    view_state: ViewState,
+    node: str,
+    gpu: int | None = None,
+    *,
+    rank: int | None = None,
+    job: str | None = None,
+) -> ActionTarget:
+    """A node, one of its GPUs or ranks; the newest active incident that involves it takes the note.
+
+    Where one job is shown alone, it is about the ranks of that job.
+    """
+    job = view_state.scope.job if job is None else job
+    incident = next(
+        (
+            each
+            for each in view_state.snapshot.incidents
+            if not each.over
+            and (
+                node == each.node
+                or (job is not None and job == each.job)
+                or any(alert.node == node for alert in each.alerts)
+            )
+        ),
+        None,
+    )
+    return _noted_in(incident, ActionTarget(node, gpu, rank, job))
+
+
+def about_incident(incident: Incident) -> ActionTarget:
+    """The culprit of an incident: its rank, GPU and node, as far as they are known, and its job."""
+    rank = incident.rank
+    check = incident.hang_check
+    if rank is None and check is not None and len(check.culprits) == 1:
+        rank = check.culprits[0]
+    return _noted_in(incident, ActionTarget(incident.node, incident.gpu, rank, incident.job))
+
+
+def about_alert(snapshot: AlertSnapshot, alert: Alert) -> ActionTarget | None:
+    """The place of an alert; None: it has none."""
+    incident = next(
+        (each for each in snapshot.incidents if any(one.id == alert.id for one in each.alerts)), None
+    )
+    if alert.node is None and alert.rank is None and alert.job is None:
+        return None
+    return _noted_in(incident, ActionTarget(alert.node, alert.gpu, alert.rank, alert.job))
+
+
+def _noted_in(incident: Incident | None, target: ActionTarget) -> ActionTarget:
+    if incident is None:
+        return target
+    about = f"gpuwatch: {incident.code}"
+    if incident.gpu is not None and incident.node == target.node:
+        about += f", GPU {incident.gpu}"
+    return ActionTarget(target.node, target.gpu, target.rank, target.job, incident.id, about)

@@ -1,0 +1,28 @@
+"""An action as lines of a box: the command, where it runs, what it hits, how it is taken back."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.actions.action import Action, ActionTarget
+from gpuwatch.tui.toolkit.styles import clean
+
+MAX_HITS = 12
+
+
+def described(action: Action) -> str:
+    """Some lines, harmless for a terminal; long ones are wrapped by the box."""
+    hits = [clean(each) for each in action.hits[:MAX_HITS]]
+    if len(action.hits) > MAX_HITS:
+        hits.append(f"and {len(action.hits) - MAX_HITS} more")
+    lines = [clean(action.command), f"runs {clean(action.where)}", "", "What it hits:"]
+    lines += [f"  {each}" for each in hits]
+    lines += ["", f"To undo: {clean(action.undo)}"] if action.undo else ["", "It cannot be undone."]
+    return "\n".join(lines)
+
+
+def title_of(target: ActionTarget) -> str:
+    """What the actions are about: `gpu-003 GPU 5, rank 29`."""
+    node = target.node or ""
+    place = node if target.gpu is None else f"{node} GPU {target.gpu}"
+    rank = "" if target.rank is None else f"rank {target.rank}"
+    job = f"job {target.job}" if target.job is not None and not (place or rank) else ""
+    return clean(", ".join(each for each in (place, rank, job) if each) or "this place")

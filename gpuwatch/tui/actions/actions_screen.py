@@ -1,0 +1,85 @@
+"""The actions at a place, to choose one from; nothing runs before the next box confirms it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Label, OptionList
+from textual.widgets.option_list import Option
+
+from gpuwatch.diagnose.actions.action import Action
+from gpuwatch.tui.actions.action_text import described
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.styles import clean
+
+CLOSES = ("app.back", "app.quit", "app.actions")
+
+
+class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
+    """A list of actions over what the one under the cursor does; the result is the chosen one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys.with_actions(dict.fromkeys(CLOSES, "close"), priority=True),
+        *keys.with_actions({"move.down": "down", "move.up": "up", "move.open": "choose", "app.copy": "copy"}),
+    ]
+
+    def __init__(self, title: str, actions: Sequence[Action], key_of: Callable[[str], str]) -> None:
+        """Offer actions; `key_of` has the key in force of a binding."""
+        super().__init__()
+        self._title, self._actions, self._key_of = title, actions, key_of
+        self.choice = OptionList(*(Option(Content(clean(each.title))) for each in actions))
+        self.about = Label("", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """Title, list, what the chosen one does, what the keys do."""
+        with Vertical(id="actions-box"):
+            yield Label(f"What can be done: {self._title}", markup=False)
+            yield self.choice
+            with VerticalScroll(id="action-about", can_focus=False):
+                yield self.about
+            choose, copy, back = map(self._key_of, ("move.open", "app.copy", "app.back"))
+            ways = f"{choose}: confirm before it runs   {copy}: copy the command   {back}: do nothing"
+            yield Label(ways, classes="box-note", markup=False)
+
+    def on_mount(self) -> None:
+        """Start on the gentlest."""
+        self.choice.highlighted = 0
+        self.choice.focus()
+
+    @on(OptionList.OptionHighlighted)
+    def _show(self, event: OptionList.OptionHighlighted) -> None:
+        self.about.update(Content(described(self._actions[event.option_index])))
+
+    @on(OptionList.OptionSelected)
+    def _take(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._actions[event.option_index])
+
+    def action_close(self) -> None:
+        """Back; nothing runs."""
+        self.dismiss(None)
+
+    def action_choose(self) -> None:
+        """Confirm the action under the cursor."""
+        self.choice.action_select()
+
+    def action_copy(self) -> None:
+        """Copy the command under the cursor."""
+        if self.choice.highlighted is not None:
+            self.app.copy_to_clipboard(clean(self._actions[self.choice.highlighted].command))
+            self.app.notify("command copied", timeout=2)
+
+    def action_down(self) -> None:
+        """The next action."""
+        self.choice.action_cursor_down()
+
+    def action_up(self) -> None:
+        """The action before."""
+        self.choice.action_cursor_up()

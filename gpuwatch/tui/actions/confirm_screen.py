@@ -1,0 +1,114 @@
+"""The last box before an action runs: the command, what it hits, and a name to type; then the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label
+
+from gpuwatch.diagnose.actions.action import Action, ActionOutcome
+from gpuwatch.tui.actions.action_text import described
+from gpuwatch.tui.model.session_protocol import Acting
+from gpuwatch.tui.toolkit import keys
+from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
+from gpuwatch.tui.toolkit.styles import clean
+
+LOOK_EVERY_S = 0.1
+WHAT = {
+    "node": "the node's name",
+    "job": "the job's id",
+    "rank": "the rank's number",
+    "pod": "the pod's name",
+}
+
+
+class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
+    """Runs the action when exactly its name was typed, once."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.with_actions({"app.back": "close"})]
+
+    def __init__(
+        self,
+        action: Action,
+        begin: Callable[[Action], Acting | str],
+        noted: str,
+        key_of: Callable[[str], str],
+    ) -> None:
+        """Ask about an action.
+
+        Args:
+            action: What is to run.
+            begin: Runs it; a sentence where it must not run.
+            noted: Where the result is written to, for the person.
+            key_of: The key in force of a binding.
+        """
+        super().__init__()
+        self._action, self._begin, self._noted, self._key_of = action, begin, noted, key_of
+        self._run: Acting | None = None
+        self.line = Input(max_length=300)
+        self.question = Label("", markup=False)
+        self.about = Label("", markup=False)
+        self.state = Label("", classes="box-note", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """The command and what it hits, the line, what happens."""
+        with Vertical(id="confirm-box"):
+            yield Label(clean(self._action.title), markup=False)
+            with VerticalScroll(id="action-about", can_focus=False):
+                yield self.about
+            yield self.question
+            yield self.line
+            yield self.state
+
+    def on_mount(self) -> None:
+        """The keys go to the line."""
+        self.about.update(Content(described(self._action)))
+        what = WHAT[self._action.confirm_what]
+        self.question.update(Content(f"Type {what}, {clean(self._action.confirm)}, to run it:"))
+        run, back = self._key_of("move.open"), self._key_of("app.back")
+        self.state.update(Content(f"{run}: run   {back}: do nothing"))
+        self.line.focus()
+        self.set_interval(LOOK_EVERY_S, self._look)
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        if self._run is not None:
+            return
+        if self.line.value.strip() != self._action.confirm:
+            self._say(f"that is not {self._action.confirm}: nothing was run")
+            return
+        begun = self._begin(self._action)
+        if isinstance(begun, str):
+            self._say(f"nothing was run: {begun}")
+            return
+        self._run = begun
+        self.line.display = self.question.display = False
+        self._say("it runs ...")
+        self.set_focus(None)
+
+    def _look(self) -> None:
+        run = self._run
+        if run is not None and run.outcome is not None and not self.has_class("-ended"):
+            self.add_class("-ended")
+            self.about.update(Content(_result_text(self._action, run.outcome)))
+            self._say(f"{self._noted}   {self._key_of('app.back')}: close")
+
+    def _say(self, words: str) -> None:
+        self.state.update(Content(clean(words)))
+
+    def action_close(self) -> None:
+        """Back; what runs goes on."""
+        self.dismiss()
+
+
+def _result_text(action: Action, outcome: ActionOutcome) -> str:
+    lines = [action.command, f"ran {action.where}: {outcome.sentence}", ""]
+    lines += outcome.output.splitlines() or ["it printed nothing"]
+    return "\n".join(map(clean, lines))

@@ -1,0 +1,84 @@
+"""The key for actions: it lists what can be done at the cursor, and runs what was confirmed."""
+
+from __future__ import annotations
+
+from gpuwatch.diagnose.actions.action import Action, ActionTarget
+from gpuwatch.tui.model.preferences import Preferences
+from gpuwatch.tui.model.session_protocol import Acting
+from gpuwatch.tui.replay_control import ReplayControl
+from gpuwatch.tui.toolkit.live_screen import LiveScreen
+
+
+class OperatorActions(ReplayControl):
+    """An app that runs commands which change something, one at a time, each confirmed by typing a name."""
+
+    preferences: Preferences
+
+    def why_no_actions(self) -> str:
+        """Why no action may run here; empty: they may."""
+        if self.shared_view is not None and (why := self.shared_view.refusal("act")):
+            return why
+        if not self.view_state.plan.actions:
+            return "actions are off: the hosts file has actions: off"
+        if not self.preferences.actions:
+            return "actions are off: the settings file has actions: off"
+        return "" if self.replay is None else "a recording shows the past: nothing can be done in it"
+
+    def action_act(self) -> None:
+        """List the actions for what the cursor is on."""
+        from gpuwatch.diagnose.actions.offers import possible_actions  # noqa: PLC0415 - rarely needed
+        from gpuwatch.tui.actions.action_text import title_of  # noqa: PLC0415
+        from gpuwatch.tui.actions.actions_screen import ActionsScreen  # noqa: PLC0415
+
+        if self.is_not_in_logs("an action needs running nodes"):
+            return
+        if why := self.why_no_actions():
+            self.notify(why, timeout=5)
+            return
+        target = self._target()
+        if target is None:
+            self.notify("nothing under the cursor that can be acted on", timeout=3)
+            return
+        actions = possible_actions(target, self.view_state.session.fleet)
+        title = title_of(target)
+        if not actions:
+            words = "no rank runs there, and neither Slurm nor Kubernetes manages it"
+            self.notify(f"{title}: nothing can be done from here ({words})", timeout=5)
+            return
+
+        def confirm(action: Action | None) -> None:
+            if action is not None:
+                self._confirm(action, target)
+
+        self.push_screen(ActionsScreen(title, actions, self.key_of), confirm)
+
+    def _target(self) -> ActionTarget | None:
+        """What the cursor is on."""
+        from gpuwatch.tui.actions.action_targets import about_place  # noqa: PLC0415 - rarely needed
+
+        if not isinstance(self.screen, LiveScreen):
+            return None
+        name = self.screen.node_name()
+        return self.screen.action_target() or (about_place(self.view_state, name) if name else None)
+
+    def _confirm(self, action: Action, target: ActionTarget) -> None:
+        from gpuwatch.tui.actions.confirm_screen import ConfirmScreen  # noqa: PLC0415 - rarely needed
+
+        incident = self.view_state.snapshot.incident(target.incident or "")
+        noted = (
+            "no incident is about it: not noted"
+            if incident is None
+            else f"noted on incident {incident.number}"
+        )
+
+        def begin(confirmed: Action) -> Acting | str:
+            from gpuwatch.session.actions.running import RefusedActionError  # noqa: PLC0415 - likewise
+
+            if why := self.why_no_actions():
+                return why
+            try:
+                return self.view_state.session.act(confirmed, target)
+            except RefusedActionError as error:
+                return str(error)
+
+        self.push_screen(ConfirmScreen(action, begin, noted, self.key_of))

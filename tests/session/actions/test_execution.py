@@ -1,0 +1,73 @@
+"""Commands that really run, here and over a `command` link."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from gpuwatch.diagnose.actions.action import Action, ActionOutcome
+from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.link.command import CommandDialer
+from gpuwatch.link.stream.carrier import CarrierError
+from gpuwatch.session.actions.execution import ActionRun, run_of
+from gpuwatch.session.actions.running import noted
+
+
+def action(*argv: str, node: str | None = None) -> Action:
+    return Action("drain", "try", argv, " ".join(argv), "a", "node", node)
+
+
+def outcome_of(run: ActionRun) -> ActionOutcome:
+    run.start()
+    assert run.wait(60)
+    assert run.outcome is not None
+    return run.outcome
+
+
+def python(code: str, node: str | None = None) -> Action:
+    return action(sys.executable, "-c", code, node=node)
+
+
+def test_status_and_output_come_back_harmless() -> None:
+    code = "import sys; print('\\x1b[2Jgone'); print('why', file=sys.stderr); sys.exit(3)"
+    outcome = outcome_of(run_of(python(code), None, None))
+    assert outcome.exit_status == 3
+    assert "\x1b" not in outcome.output
+    assert {"why"} < set(outcome.output.splitlines())
+
+
+def test_over_a_link_every_word_stays_one_word() -> None:
+    spec = NodeSpec("a", link="command", command=("env",))
+    words = ("it's", "$(id)", "a b", ";exit 9", "`id`")
+    wanted = action(sys.executable, "-c", "import sys; print(sys.argv[1:])", *words, node="a")
+    outcome = outcome_of(run_of(wanted, spec, CommandDialer(spec)))
+    assert (outcome.exit_status, outcome.output) == (0, str(list(words)))
+
+
+def test_a_way_that_fails_is_reported() -> None:
+    spec = NodeSpec("a", link="command", command=("/no/such/program",))
+    outcome = outcome_of(run_of(action("kill", "7", node="a"), spec, CommandDialer(spec)))
+    assert outcome.exit_status is None
+    assert outcome.problem
+    with pytest.raises(CarrierError):
+        run_of(action("no-such-program-here"), None, None)
+    with pytest.raises(CarrierError):
+        run_of(action("kill", "7", node="a"), spec, None)
+
+
+def test_a_command_without_an_end_is_given_up() -> None:
+    endless = python("import time; print('begun', flush=True); time.sleep(600)")
+    run = ActionRun(endless, run_of(endless, None, None)._opened, limit_s=0.5)
+    outcome = outcome_of(run)
+    assert outcome.exit_status is None
+    assert outcome.problem
+
+
+def test_output_and_note_are_bounded() -> None:
+    outcome = outcome_of(
+        run_of(python("print('x' * 99 + chr(10), end='') or print('y\\n' * 500_000)"), None, None)
+    )
+    assert outcome.exit_status == 0
+    assert len(outcome.output) < 100_000
+    assert len(noted(action("a"), outcome)) < 1_000
