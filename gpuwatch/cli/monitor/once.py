@@ -64,7 +64,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
         print_as(form, fleet, found, now, unix, stands)
         if trouble := session.take_trouble():
             click.echo(f"gpuwatch: {plain(trouble)}", err=True)
-    well = healthy(fleet, found, now, stands.incidents, stands.alerts)
+    well = healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent)
     return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY
 
 

@@ -64,7 +64,7 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
         tuple(sorted(kept, key=lambda incident: (incident.first, incident.number))),
         tuple(sorted(loose, key=lambda alert: (ORDER.index(alert.severity), alert.first))),
         tuple((node, file) for node in fleet.nodes.values() for file in unsearched(node)),
-        tuple(silent_jobs(fleet.nodes.values(), fleet.plan.thresholds.hang_s, wall)),
+        tuple(silent_jobs(fleet.nodes.values(), fleet.plan.thresholds.hang_s, wall, fleet.progress)),
         tuple(stepless_jobs(fleet, now, wall)),
         book.checkpoints,
         book.ended_jobs,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwatch.agent.logs.files.finder import NOTHING
+from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
@@ -108,6 +109,7 @@ def healthy(
     now: float,
     incidents: Sequence[Incident] = (),
     alerts: Sequence[Alert] = (),
+    silent: Sequence[SilentJob] = (),
 ) -> bool:
     """Everything that is due has answered, no incident stands, and nothing worse than a remark was found.
 
@@ -117,7 +119,10 @@ def healthy(
         now: Monotonic seconds, the fleet's own clock.
         incidents: Those that stand.
         alerts: Of lines and events, those that fire and belong to no incident.
+        silent: Jobs whose logs do not grow; those that logged steps far more often before are not well.
     """
+    if any(job.is_stalled for job in silent):
+        return False
     if any(alert.severity != "info" for alert in alerts):
         return False
     if incidents or pending(fleet.nodes.values(), now) or without_log(fleet):

@@ -66,11 +66,17 @@ def fleet_facts(
         facts["demo"] = True
     facts["allocation"] = None if fleet.plan.allocation is None else asdict(fleet.plan.allocation)
     facts["interval_s"] = fleet.plan.interval_s
-    facts["healthy"] = healthy(fleet, found, now, stands.incidents, stands.alerts)
+    facts["healthy"] = healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent)
     facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]
     facts["alerts"] = [alert_facts(alert) for alert in stands.alerts]
     facts["silent_jobs"] = [
-        {"job": each.job, "ranks": each.ranks, "nodes": list(each.nodes), "silent_s": round(each.seconds, 1)}
+        {
+            "job": each.job,
+            "ranks": each.ranks,
+            "nodes": list(each.nodes),
+            "silent_s": round(each.seconds, 1),
+            "usual_s": rounded(each.usual_s),
+        }
         for each in stands.silent
     ]
     facts["stepless_jobs"] = [

@@ -191,7 +191,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     if starting:
         counted = f"{counted} and those of {fold(starting)} not known yet" if gpus else "GPUs not known yet"
     what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
-    if healthy(fleet, found, now, stands.incidents, stands.alerts):
+    if healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         reported = ", ".join([*filter(None, [reported_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
@@ -210,6 +210,8 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     counts = [f"{stand} incident{'s' * (stand != 1)}"] * bool(stand) + counts
     if waiting := len([each for each in pending(fleet.nodes.values(), now) if each.part != "node"]):
         counts.append(f"{waiting} not known yet")
+    stalled = sum(job.is_stalled for job in stands.silent)
+    counts += [f"{plural(stalled, 'silent job')}"] * bool(stalled)
     counts += ["--log matches no log file"] * bool(without_log(fleet))
     return ReportLine(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")
 

@@ -237,7 +237,7 @@ def test_a_job_started_later_ends_the_incident(alone: Path, tmp_path: Path) -> N
     assert stands.incidents == ()
 
 
-def test_a_log_that_is_still_written_is_of_no_ended_job(alone: Path, tmp_path: Path) -> None:
+def test_a_log_that_is_still_written_is_of_no_ended_job_at_first(alone: Path, tmp_path: Path) -> None:
     run_job(alone / "running", 120, 1000)
     with (
         (alone / "running" / "rank0.log").open("ab") as log,
@@ -246,9 +246,16 @@ def test_a_log_that_is_still_written_is_of_no_ended_job(alone: Path, tmp_path: P
         (tmp_path / "proc" / str(cat.pid)).symlink_to(f"/proc/{cat.pid}")
         with Session(PLAN) as session:
             watch(session, lambda _fleet, _now: searched(session))
-            files = [file.path for file in session.fleet.nodes["a"].logs if file.source == "found"]
-        cat.kill()
+            files = _found(session)
+            cat.kill()
+            cat.wait()
+            (tmp_path / "proc" / str(cat.pid)).unlink()
+            watch(session, lambda _fleet, _now: len(_found(session)) > 1, seconds=50)
     assert files == [str(alone / "running" / "rank1.log")]
+
+
+def _found(session: Session) -> list[str]:
+    return [file.path for file in session.fleet.nodes["a"].logs if file.source == "found"]
 
 
 @pytest.mark.parametrize("name", ["rank{}.log", "out.rank{}", "attempt_0/{}/stdout.log"])

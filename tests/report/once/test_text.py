@@ -9,6 +9,7 @@ from rich.console import Console
 from gpuwatch.diagnose.alert_book import AlertBook
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.stream.inbox import LinkStatus
 from gpuwatch.report.once.active import Standing, standing
@@ -228,9 +229,29 @@ def test_a_job_that_is_silent_is_told_though_every_node_is_well(sentences: Sente
     sentences([line.text for line in reported.notices])
     sentences(reported.verdict.text)
     facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
-    assert facts["silent_jobs"] == [{"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0}]
+    assert facts["silent_jobs"] == [
+        {"job": "4711", "ranks": 2, "nodes": ["gpu-001"], "silent_s": 200.0, "usual_s": None}
+    ]
+    assert facts["healthy"]
     node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 20)]
     assert standing(AlertBook(load_packs(), Thresholds()), fleet, START, NODE_TIME).silent == ()
+
+
+@pytest.mark.parametrize(("step_s", "well"), [(0.25, False), (8.0, False), (30.0, True)])
+def test_a_silent_job_that_logged_steps_far_more_often_before_is_not_healthy(
+    step_s: float, well: bool
+) -> None:
+    fleet = healthy_fleet(gpus=2)
+    node = fleet.nodes["gpu-001"]
+    node.processes = [process(77 + n, n, rank=n, job="4711", logs=["/logs/a.log"]) for n in range(2)]
+    node.logs = [LogFile("/logs/a.log", searched_to=0, grown_at=NODE_TIME - 200)]
+    logged = RankProgress("gpu-001", "/logs/a.log", job="4711")
+    logged.past = [LoggedStep(step, START - 200 - (9 - step) * step_s, None) for step in range(10)]
+    fleet.progress.writers["gpu-001", "/logs/a.log", None, None, None, None] = logged
+    stands = standing(AlertBook(load_packs(), Thresholds()), fleet, START, NODE_TIME)
+    facts = fleet_facts(fleet, [], START, NODE_TIME, stands)
+    assert facts["silent_jobs"][0]["usual_s"] == step_s
+    assert facts["healthy"] is well
 
 
 @pytest.mark.parametrize(("hang_s", "silent"), [(30.0, 1), (60.0, 0), (600.0, 0)])

@@ -25,6 +25,9 @@ ANSWER_S = 2.0
 """So long the cockpit may take to state which node looks through a network file system."""
 AGAIN_S = 60.0
 """Between two looks: a job that dies within seconds of its start is met by no look at the processes."""
+SOON_S = 5.0
+"""The same where a process that no list of ranks held yet was writing: it may end before it is listed."""
+MAX_SOON = 6
 STEP_S = 0.02
 BUDGET_S = 2.0
 """So long one look takes in all."""
@@ -57,6 +60,10 @@ class Discovery(object):
         """Those that the cockpit wants us to look through; None: it has not stated."""
         self._answer_due = None  # type: float | None
         self._looked = False
+        self._soon = 0
+        """How often it was looked again `SOON_S` later."""
+        self._held = False
+        """Whether the last look met files that are written, and that nothing followed."""
         self.cut = False
         """Whether a bound ended the last look before it was through."""
 
@@ -103,7 +110,9 @@ class Discovery(object):
             if spent > STEP_S:
                 self._spent += spent
                 return True
-        self._work, self._due = None, time.monotonic() + AGAIN_S
+        soon = self._held and self._soon < MAX_SOON
+        self._work, self._due = None, time.monotonic() + (SOON_S if soon else AGAIN_S)
+        self._soon += soon
         self._looked = True
         if self._answer_due is None:
             self._answer_due = time.monotonic() + ANSWER_S
@@ -121,6 +130,7 @@ class Discovery(object):
         new = [one for one in walk.found if self._is_new(one)]
         new = sorted(new, key=lambda one: -one.modified)[:MAX_TAILS]
         held = written_by_others(self._proc, frozenset(one.path for one in new))
+        self._held = bool(held)
         yield
         for one in new:
             if one.path not in held and not self._is_blocked(one.path):
