@@ -18,7 +18,7 @@ from gpuwatch.diagnose.model.failure_classes import RulePacks
 from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.log_writers import LogWriters, ReadFile
 from gpuwatch.fleet.fleet import Fleet, NodeEvent, NodeFinding
-from gpuwatch.fleet.jobs.ended_files import is_ended, run_of
+from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.places import Places
 from gpuwatch.fleet.jobs.rank_places import places_of
 from gpuwatch.fleet.jobs.slurm_tasks import SlurmTasks
@@ -55,7 +55,7 @@ class ReportedAlerts:
         self._processes: dict[str, float | None] = {}
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
         """(node, log of an ended job) -> the ranks whose lines it holds."""
-        self._ended_versions = (-1, -1, -1)
+        self._ended_versions = (-1, -1)
         self._tasks = SlurmTasks()
         self._tasks_version = 0
         self._placed_at: float | None = None
@@ -118,7 +118,7 @@ class ReportedAlerts:
 
     def _take_ended_files(self, fleet: Fleet) -> bool:
         """Whether other logs of ended jobs are known, or other ranks of them."""
-        versions = fleet.logs_version, fleet.progress.version, fleet.findings_version
+        versions = fleet.logs_version, fleet.progress.version
         if versions == self._ended_versions:
             return False
         self._ended_versions, before = versions, self._ended_files
@@ -131,11 +131,6 @@ class ReportedAlerts:
         for writer in fleet.progress.writers.values() if ended else ():
             if writer.rank is not None and (writer.node, writer.file) in ended:
                 ended[writer.node, writer.file].add(writer.rank)
-        for found in fleet.findings.values() if ended else ():
-            key, rank = (found.node, found.finding.file), found.finding.rank
-            # in the folder of a rank torch's prefix names that rank
-            if key in ended and rank is not None and found.finding.rank_from == "line" and run_of(key[1])[0]:
-                ended[key].add(rank)
         self._ended_files = {file: frozenset(ranks) for file, ranks in ended.items()}
         return self._ended_files != before
 

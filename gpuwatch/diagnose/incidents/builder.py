@@ -19,7 +19,7 @@ from gpuwatch.diagnose.incidents.culprit import CulpritChoice, chosen_culprit, w
 from gpuwatch.diagnose.incidents.playbook import playbook, settle
 from gpuwatch.diagnose.incidents.suspects import Hang, hang
 from gpuwatch.diagnose.incidents.timeline import timeline
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
 from gpuwatch.diagnose.model.device_kind import device_kind, for_device, steps_for
 from gpuwatch.diagnose.model.failure_classes import (
     EXITS,
@@ -191,8 +191,7 @@ def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]
 
     It does not where a log that no such rank writes states the number.
     """
-    spawned = cause is not None and cause.rank_from == "index" and cause.fields.get("proc_index") is not None
-    if spawned and cause is not None and rank is not None and cause.rank == rank:
+    if cause is not None and rank is not None and cause.rank == rank and by_order(cause):
         return True
     files = {file for each in places if each.inferred for file in (None, *each.logs)}
     if not files:
@@ -200,6 +199,12 @@ def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]
     if cause is None or cause.rank != rank or cause.rank_from not in ("path", "line", "field"):
         return True
     return any(proof.file in files for proof in cause.proof[:1])
+
+
+def by_order(alert: Alert) -> bool:
+    """Whether the rank of an alert rests on the number of its process among those of its parent."""
+    spawned = alert.rank_from == "index" and alert.fields.get("proc_index") is not None
+    return spawned or RANK_INFERRED in alert.fields
 
 
 def _last_activity(

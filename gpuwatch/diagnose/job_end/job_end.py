@@ -17,7 +17,7 @@ from gpuwatch.diagnose.job_end.closing import (
     signal_of,
 )
 from gpuwatch.diagnose.job_end.epoch_end import ended_in_epoch, ends_on_purpose
-from gpuwatch.diagnose.job_end.planned_end import with_interruption
+from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED, with_interruption
 from gpuwatch.diagnose.job_end.stopped_ranks import (
     absent_from_collective,
     busy_behind,
@@ -168,6 +168,7 @@ def job_end(
         state = "finished"
     elif stopped:
         state = "stopped"
+    ended_by = "SIGINT" if any(each.code == INTERRUPTED for each in alerts) else signal_of(main, closings)
     failed = any(is_failure(alert) for alert in with_interruption(alerts))
     return JobEnd(
         state=state,
@@ -179,7 +180,7 @@ def job_end(
         epoch=epoch,
         finished=tuple(each.rank for each in ranks if reached(each.step, total)) if short else (),
         nodes=tuple((node, track.marks[-1].step) for node, track in sorted(lost.items())),
-        signal=signal_of(main, closings) if state in ("stopped", "unknown") and not failed else None,
+        signal=ended_by if state in ("stopped", "unknown") and not failed else None,
     )
 
 

@@ -15,6 +15,7 @@ from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, SCHE
 PLANNED = SCHEDULER | {"proc.sigterm", "slurm.tasks_terminated", "launch.siblings_killed"}
 """Classes of lines that a job prints when it is ended on purpose."""
 SIGNALLED = "launch.agent_signalled"
+INTERRUPTED = "proc.interrupted"
 CANCELLED = "slurm.cancelled"
 ENDED_WITH = PEER_CONNECTION_ERRORS | {
     "launch.siblings_killed",
@@ -97,6 +98,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
 def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
     """The alerts; notes where the user interrupted the launcher (Ctrl-C), and of what that ended.
 
+    A rank that was interrupted itself lost its peers because they were, too.
     A launcher that Slurm stopped when it cancelled the job has its signal from there: an echo, a warning.
     """
     alerts = list(alerts)
@@ -107,10 +109,13 @@ def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
         else alert
         for alert in alerts
     ]
+    interrupted = {(alert.job, alert.rank) for alert in alerts if alert.code == INTERRUPTED}
     moments = [(alert.first, alert.job) for alert in alerts if _is_interruption(alert)]
     return [
         structs.replace(alert, severity="info", role="hint" if alert.code == SIGNALLED else alert.role)
-        if _is_interruption(alert) or (alert.code in ENDED_WITH and _is_near(alert, moments))
+        if _is_interruption(alert)
+        or (alert.code in ENDED_WITH and _is_near(alert, moments))
+        or (alert.code in PEER_CONNECTION_ERRORS and (alert.job, alert.rank) in interrupted)
         else alert
         for alert in alerts
     ]

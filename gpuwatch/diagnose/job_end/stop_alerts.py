@@ -20,6 +20,7 @@ from gpuwatch.diagnose.job_end.closing import (
     is_failed_end,
 )
 from gpuwatch.diagnose.job_end.job_end import JobEnd, is_failure
+from gpuwatch.diagnose.job_end.planned_end import INTERRUPTED
 from gpuwatch.diagnose.job_end.training_tracks import is_run, main_tracks
 from gpuwatch.diagnose.model.alert import Alert, Proof
 from gpuwatch.diagnose.model.failure_classes import SCHEDULER
@@ -45,7 +46,7 @@ def stop_alerts(
     alerts = list(alerts)
     reported = any(
         alert.code in SCHEDULER
-        or alert.code == "proc.sigterm"
+        or alert.code in ("proc.sigterm", INTERRUPTED)
         or (is_failure(alert) and alert.code not in QUIET_ALONE)  # what a survivor states is no cause
         for alert in alerts
     )

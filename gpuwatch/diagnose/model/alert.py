@@ -8,6 +8,9 @@ import msgspec
 
 from gpuwatch.wire import RankSource, Role, Severity, TimeBound
 
+RANK_INFERRED = "rank_inferred"
+"""Field of an alert that an earlier session kept, of a rank whose number was inferred then."""
+
 AlertState: TypeAlias = Literal["firing", "resolved"]
 
 

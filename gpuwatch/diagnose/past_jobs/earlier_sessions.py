@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import structs
 
-from gpuwatch.diagnose.model.alert import Alert
+from gpuwatch.diagnose.model.alert import RANK_INFERRED, Alert
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.fleet.fleet import Fleet
 
@@ -85,9 +85,18 @@ def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterato
             yield structs.replace(alert, job=name)
 
 
-def failures(alerts: Iterable[Alert], most: int) -> tuple[Alert, ...]:
-    """The alerts of an incident that are worth keeping, shortened: the cause first, no remarks."""
+def failures(alerts: Iterable[Alert], most: int, inferred: int | None = None) -> tuple[Alert, ...]:
+    """The alerts of an incident that are worth keeping, shortened: the cause first, no remarks.
+
+    `inferred`: the rank among them whose number is inferred.
+    """
     kept = [alert for alert in alerts if not alert.is_remark and alert.proof][:most]
+    kept = [
+        alert
+        if inferred is None or alert.rank != inferred
+        else structs.replace(alert, fields={**alert.fields, RANK_INFERRED: 1})
+        for alert in kept
+    ]
     return tuple(
         structs.replace(
             alert, proof=tuple(structs.replace(each, lines=(), key=0) for each in alert.proof[:2])

@@ -25,6 +25,11 @@ GRAVE = ("error", "critical")
 _decoder = msgspec.json.Decoder(list[EarlierJob])
 
 
+def _inferred(incident: Incident) -> int | None:
+    """The rank of an incident, where its sentence marks it as inferred."""
+    return incident.rank if f"~{incident.rank} " in incident.headline else None
+
+
 class EarlierJobsFile:
     """Read at the start, written when a watched job has failed. Other sessions' jobs are kept."""
 
@@ -68,7 +73,7 @@ class EarlierJobsFile:
     def _keep(self, job: str, incident: Incident, wall: float) -> None:
         known = self._failed.get(job)
         alerts = {each.id: each for each in (known.alerts if known is not None else ())}
-        alerts.update((each.id, each) for each in failures(incident.alerts, MAX_ALERTS))
+        alerts.update((each.id, each) for each in failures(incident.alerts, MAX_ALERTS, _inferred(incident)))
         nodes, users = self._ran[job]
         kept = tuple(list(alerts.values())[:MAX_ALERTS])
         new = EarlierJob(

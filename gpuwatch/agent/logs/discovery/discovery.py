@@ -4,6 +4,7 @@ import os
 import pwd
 import time
 
+from ...base.path_ranks import ranks_of_path
 from ...base.procfs import clean
 from .siblings import sibling_logs
 from .start_folders import start_folders, written_by_others
@@ -185,7 +186,8 @@ class Discovery(object):
         if last < time.time() - WINDOW_S or not tail.is_training(self._ruleset, self._sieve):
             self._known[one.path] = _state(one)
             return
-        self._catalog.add(one.path, "found")
+        of_one = ranks_of_path(one.path)[1] is not None
+        self._catalog.add(one.path, "found", tail.rank() if of_one else None)
         entry = self._catalog.entries.get(one.path)
         if entry is not None:
             entry.last_at, entry.last_lines, entry.owner = last, tail.lines, self._user(one.uid)

@@ -26,6 +26,8 @@ _TRAINING = re.compile(
     rb"|train|wandb|checkpoint"
 )
 """A word that programs without a training do not write beside an exception."""
+_TORCHS_RANK = re.compile(rb"(?m)^\[rank(\d{1,6})\]: ")
+"""torch's prefix of the lines of an exception."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _GRAVE = ("error", "critical")
 
@@ -51,6 +53,12 @@ class LogTail(object):
         texts = masked_lines([line_text(line) for line in re.split(b"[\r\n]", self.data) if line.strip()])
         self.lines = [text[:LAST_CHARACTERS] for text in texts[-LAST_LINES:]]
         self.at = _newest_time(texts[-_STAMPED_LINES:], self.modified)
+
+    def rank(self):
+        # type: () -> int | None
+        """The one rank that torch states before lines."""
+        ranks = set(_TORCHS_RANK.findall(self.data))
+        return int(ranks.pop()) if len(ranks) == 1 else None
 
     def is_training(self, ruleset, sieve):
         # type: (RuleSet, Sieve) -> bool

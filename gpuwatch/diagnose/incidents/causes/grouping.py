@@ -100,7 +100,10 @@ def _thrown_out(group: AlertGroup) -> bool:
     raised = {
         alert.rank
         for alert in group.alerts
-        if alert.code == PEER_LOST and alert.proof and RAISED.search(alert.proof[0].text)
+        if alert.code == PEER_LOST
+        and alert.severity != "info"
+        and alert.proof
+        and RAISED.search(alert.proof[0].text)
     }
     return len(raised - {None}) > 1
 
