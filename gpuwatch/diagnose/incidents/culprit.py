@@ -238,17 +238,22 @@ def _suspected(
 def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
     """No timeout shows who waited: the node that others name, or the only rank without a line."""
     votes = blamed_nodes(alerts, where)
+    spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
+    world = where.world(job) | spoke
+    only = next(iter(world - spoke)) if len(world - spoke) == 1 and len(spoke) > 1 else None
+    because = f"the only rank of {len(world)} that logged no error: it may have exited without an error"
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
+        there = None if only is None else _at(only, where, job)
+        if there is not None and there.node in (None, "", node):
+            because = f"{because}, and the others' lines name its address"
+            return replace(there, node=node, because=because, votes=count)
         if count > 1 and _lost_by_all_others(node, alerts, where, job):
             because = "all other ranks lost it and name its address; its own ranks logged no lost peer"
             return CulpritChoice(node=node, confidence="medium", because=because, votes=count)
         return CulpritChoice(node=node, because="the others' lines name its address", votes=count)
-    spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
-    world = where.world(job) | spoke
-    if len(world - spoke) == 1 and len(spoke) > 1:
-        because = f"the only rank of {len(world)} that logged no error: it may have exited without an error"
-        return replace(_at((world - spoke).pop(), where, job), confidence="low", because=because)
+    if only is not None:
+        return replace(_at(only, where, job), confidence="low", because=because)
     return CulpritChoice(because="only affected ranks logged errors")
 
 
