@@ -23,6 +23,7 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.node_frames import reboot_event, take_hello, take_sample
 from gpuwatch.fleet.pending_request import Asked
 from gpuwatch.hosts.plan import Plan
+from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts, facts_at_start
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
 from gpuwatch.wire import (
     SLURM_TASK,
@@ -104,6 +105,9 @@ class Fleet:
         self._limits = NodeLimits()
         self.identities = SharedIdentities()
         self.version = 0
+        self.scheduler = SchedulerFacts()
+        """The newest word of the scheduler; at first that of the plan."""
+        self.take_scheduler(facts_at_start(plan))
 
     def after(self, earlier: Fleet) -> Fleet:
         """This fleet, in the place of an earlier one: its versions go on from there."""
@@ -125,6 +129,16 @@ class Fleet:
         ):  # that has a version of its own, and shows nothing of a node
             node.version += 1
         self.version += 1
+
+    def take_scheduler(self, facts: SchedulerFacts) -> None:
+        """Take in what a scheduler reports now."""
+        self.scheduler = facts
+        for name, node in self.nodes.items():
+            standing = facts.nodes.get(name)
+            if standing != node.standing:
+                node.standing = standing
+                node.version += 1
+                self.version += 1
 
     def gpus(self) -> list[Gpu]:
         """Every GPU, node by node in the plan's order."""

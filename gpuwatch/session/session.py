@@ -25,6 +25,7 @@ from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_histo
 from gpuwatch.session.line_queries import LineQueries
 from gpuwatch.session.recording.book_records import BookRecorder
 from gpuwatch.session.request_sender import RequestSender
+from gpuwatch.session.scheduler.slurm_watch import watch_of
 from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.session.settings.silence_file import SilenceFile
@@ -105,6 +106,7 @@ class Session(RequestSender):
             if links is not None
             else open_links(plan, self.inbox, self._options, ask, self._followed.read())
         )
+        self._slurm = watch_of(self.fleet) if links is None else None
         self._actions = RunningActions(self.note, self._links.dialer)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
@@ -148,7 +150,9 @@ class Session(RequestSender):
         if self._hang_queries is not None:
             self._hang_queries.update()
         self.line_queries.update()
-        self._actions.update()
+        has_acted = self._actions.update()
+        if self._slurm is not None:
+            self._slurm.update(self.fleet, now, at_once=has_acted)
         self._state.update(self.book)
         if self._memory is not None:
             self._memory.update(self.book, self.fleet, self.clock.wall())
@@ -264,6 +268,8 @@ class Session(RequestSender):
         self._links.close()
         self._followed.write()
         self._actions.close()
+        if self._slurm is not None:
+            self._slurm.close()
         self._state.close()
         if self._memory is not None:
             self._memory.close()

@@ -306,7 +306,9 @@ class Navigation(App[None]):
         if not jobs:
             self.notify("no job is known; a job is known by its ranks' processes", timeout=3)
             return
-        self.push_screen(JobsScreen(jobs, view_state.scope.job, self.key_of), self.show_job)
+        self.push_screen(
+            JobsScreen(jobs, view_state.scope.job, self.key_of, view_state.wall()), self.show_job
+        )
 
     def show_job(self, job: str | None) -> None:
         """Show a job alone, or all; a node or GPU of another job is left for the fleet."""

@@ -24,6 +24,7 @@ AT_ONCE = frozenset(
         "nvlink_errors",
         "pcie_replays",
         "disk_full",
+        "scheduler_state",
     )
 )
 """Facts, not values that go up and down."""

@@ -10,6 +10,7 @@ from gpuwatch.diagnose.model.text import plural
 from gpuwatch.fleet.nodes.node import STALE_TICKS, STARTING, Node
 from gpuwatch.fleet.nodes.readings import host_memory_pct
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.plain import plain
 from gpuwatch.wire import IbPort, Severity
 
 CLOCK_S = 1.0
@@ -93,6 +94,17 @@ def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Conditio
         yield Condition("clock_unsure", "info", text, Evidence("error", round(error, 3), " s", CLOCK_S))
 
 
+def scheduler(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
+    """A node that its scheduler gives no new jobs: a person took it out, or it is broken."""
+    standing = node.standing
+    if standing is None or not standing.is_out:
+        return
+    severity: Severity = "warning" if standing.is_broken else "info"
+    why = f": {plain(standing.reason)}" if standing.reason else ""
+    text = f"{standing.scheduler} state {plain(standing.state)}{why}"
+    yield Condition("scheduler_state", severity, text, Evidence("state", plain(standing.state)))
+
+
 def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
     """Memory and disks nearly full, fabric ports down."""
     if (
@@ -160,4 +172,4 @@ def since(at: float | None, now: float) -> float | None:
     return None if at is None else max(0.0, now - at)
 
 
-CHECKS = (link, notices, identity, missing_gpus, clock, host, agent, lone_gpu)
+CHECKS = (link, notices, scheduler, identity, missing_gpus, clock, host, agent, lone_gpu)

@@ -53,6 +53,8 @@ REMEDIES: dict[str, str] = {
     "idle_held": "Ask whose process it is; a rank that waits for others is idle too.",
     "node_stale": "The node or the network to it is overloaded or gone; the old numbers stay, dimmed.",
     "clock_off": "Start its time service (chrony, ntpd): events of this node stand in the wrong order.",
+    "scheduler_state": "Read the reason; once it is mended: `scontrol update NodeName=NODE State=RESUME`, "
+    "`kubectl uncordon NODE`.",
     "host_memory": "Find the largest process before the kernel's OOM killer does.",
     "disk_full": "Make room: a checkpoint that cannot be written ends the job.",
     "ib_down": "Check cable, switch port and `ibstat`; the job's traffic takes fewer ports, or none.",

@@ -152,6 +152,17 @@ def allocation_text(allocation: Allocation, wall: float) -> str:
     return ", ".join(parts)
 
 
+def allocation_words(allocation: Allocation, wall: float) -> str:
+    """`RUNNING, 29 min left, requeued once`, as the scheduler reported it last."""
+    parts = [plain(allocation.state)]
+    if allocation.ends is not None:
+        left = allocation.ends - wall
+        parts.append(f"{duration(left)} left" if left > 0 else f"end {clock(allocation.ends, wall)}")
+    if allocation.restarts:
+        parts.append("requeued once" if allocation.restarts == 1 else f"requeued {allocation.restarts} times")
+    return ", ".join(parts)
+
+
 def job_text(job: str | None) -> str:
     """`job 4711`, or `the job` of ranks that name none."""
     return f"job {job}" if job else "the job"

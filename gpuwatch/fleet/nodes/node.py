@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from gpuwatch.fleet.nodes.history import GpuHistory, HostHistory
 from gpuwatch.hosts.plan import NodeSpec
+from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding
 from gpuwatch.link.stream.inbox import ClockReading, LinkStatus
 from gpuwatch.wire import (
     AgentCost,
@@ -146,6 +147,8 @@ class Node:
     """When the agent last stated that it had dropped more frames."""
     bye: str | None = None
     version: int = 0
+    standing: NodeStanding | None = None
+    """What its scheduler reports of it; None: it has none, or is not known there."""
     own_host: str | None = None
     """The host name that its agent reports, where no other node has it; None: not known."""
     taken_host: str | None = None

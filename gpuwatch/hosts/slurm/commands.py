@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuwatch.hosts.errors import HostsError
 from gpuwatch.hosts.external_command import RunCommand, run_external
+from gpuwatch.hosts.slurm.plan import allocation_of
 from gpuwatch.hosts.slurm.reports import (
     ACCOUNT_FIELDS,
     JOB_ID,
@@ -18,6 +19,7 @@ from gpuwatch.hosts.slurm.reports import (
     read_nodes,
     read_queue,
 )
+from gpuwatch.hosts.slurm.scheduler_facts import NodeStanding, SchedulerFacts
 
 
 def known_job(job: str, run: RunCommand = run_external) -> SlurmJob:
@@ -60,9 +62,32 @@ def own_jobs(run: RunCommand = run_external) -> list[QueuedJob]:
     return sorted(jobs, key=lambda job: job.state != "RUNNING")
 
 
+def scheduler_facts(
+    nodes: Sequence[str], jobs: Sequence[str], run: RunCommand = run_external
+) -> SchedulerFacts:
+    """What Slurm reports now of nodes, by name, and of jobs, by id; what it does not know is left out."""
+    reports = node_reports(nodes, run) or node_reports((), run)  # one unknown name fails the question for all
+    found = {}
+    for name in nodes:
+        report = reports.get(name)
+        if report is not None:
+            found[name] = NodeStanding("Slurm", report.state, report.reason)
+    allocations = {}
+    for ident in jobs:
+        try:
+            known = read_jobs(run(["scontrol", "show", "job", "-d", ident]))
+        except HostsError:
+            continue
+        running = [one for one in known if one.state == "RUNNING"]
+        for job in (running or known)[:1]:
+            allocations[ident] = allocation_of(job)
+    return SchedulerFacts(found, allocations)
+
+
 def node_reports(nodes: Sequence[str], run: RunCommand = run_external) -> dict[str, SlurmNode]:
-    """The states of nodes; none where Slurm does not report them."""
+    """The states of nodes, of all without a name; none where Slurm does not report them."""
     try:
-        return read_nodes(run(["scontrol", "show", "node", "-o", ",".join(nodes)]))
+        names = [",".join(nodes)] if nodes else []
+        return read_nodes(run(["scontrol", "show", "node", "-o", *names]))
     except HostsError:
         return {}

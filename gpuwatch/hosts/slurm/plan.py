@@ -38,8 +38,13 @@ def job_plan(job: SlurmJob, reports: Mapping[str, SlurmNode]) -> Plan:
         nodes=nodes,
         logs=tuple(dict.fromkeys(as_glob(path) for path in (job.stdout, job.stderr) if is_log(path))),
         source=f"--slurm {job.id}",
-        allocation=Allocation(job.id, job.name, job.user, job.state, job.ends, job.restarts),
+        allocation=allocation_of(job),
     )
+
+
+def allocation_of(job: SlurmJob) -> Allocation:
+    """A job, as the screens and reports show it."""
+    return Allocation(job.id, job.name, job.user, job.state, job.ends, job.restarts)
 
 
 def labels(job: SlurmJob, node: str, report: SlurmNode | None) -> dict[str, str]:

@@ -101,7 +101,7 @@ def title(fleet: Fleet, time: float) -> ReportLine:
 
 
 def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
-    """The scheduler's job; nodes that it gives no new jobs and pods that do not run, with the reason."""
+    """The scheduler's job; pods that do not run, with the reason."""
     job = fleet.plan.allocation
     lines = [] if job is None else [ReportLine(allocation_text(job, time), "plain")]
     for spec in fleet.plan.nodes:
@@ -111,9 +111,6 @@ def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
             lines.append(
                 ReportLine(f"warning   {spec.name}: pod is {phase}: {reason}, {restarts}", "warning")
             )
-        if "slurm_reason" in spec.labels:
-            state, reason = spec.labels["slurm_state"], plain(spec.labels["slurm_reason"])
-            lines.append(ReportLine(f"warning   {spec.name}: Slurm state {state}: {reason}", "warning"))
     return lines
 
 

@@ -49,13 +49,14 @@ class RunningActions:
         run.start()
         return run
 
-    def update(self) -> None:
-        """Note what has ended."""
+    def update(self) -> bool:
+        """Note what has ended; True when anything had."""
         ended = [each for each in self._under_way if each[0].outcome is not None]
         self._under_way = [each for each in self._under_way if each not in ended]
         for run, incident in ended:
             if incident is not None and run.outcome is not None:
                 self._note(incident, noted(run.action, run.outcome))
+        return bool(ended)
 
     def close(self) -> None:
         """Note what still runs: its result is not known then."""

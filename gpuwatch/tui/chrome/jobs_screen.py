@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.model.text import allocation_words, plural
 from gpuwatch.tui.model.job_scope import JobSummary
 from gpuwatch.tui.toolkit import keys
 from gpuwatch.tui.toolkit.error_boundary import ErrorBoundary
@@ -32,11 +32,20 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
         *keys.with_actions({"move.down": "down", "move.up": "up", "move.open": "choose"}),
     ]
 
-    def __init__(self, jobs: Sequence[JobSummary], chosen: str | None, key_of: Callable[[str], str]) -> None:
-        """Offer jobs, one of them chosen already; `key_of` has the key in force of a binding."""
+    def __init__(
+        self, jobs: Sequence[JobSummary], chosen: str | None, key_of: Callable[[str], str], wall: float
+    ) -> None:
+        """Offer jobs.
+
+        Args:
+            jobs: In their order.
+            chosen: The one that is shown alone.
+            key_of: The key in force of a binding.
+            wall: Unix seconds.
+        """
         super().__init__()
         self._jobs, self._chosen, self._key_of = jobs, chosen, key_of
-        texts = ["all jobs", *map(_text, jobs)]
+        texts = ["all jobs", *(_text(each, wall) for each in jobs)]
         self.choice = OptionList(*(Option(Content(text)) for text in texts))
 
     def compose(self) -> ComposeResult:
@@ -75,7 +84,9 @@ class JobsScreen(ErrorBoundary, ModalScreen["str | None"]):
         self.choice.action_cursor_up()
 
 
-def _text(each: JobSummary) -> str:
+def _text(each: JobSummary, wall: float) -> str:
     size = f"{plural(each.ranks, 'rank')} on {plural(each.nodes, 'node')}"
     state = "running" if each.running else "ended"
+    if each.allocation is not None:
+        state = clean(allocation_words(each.allocation, wall))
     return f"{fit(clean(each.job), NAME_COLUMNS)}  {fit(size, 22)}  {fit(clean(each.user), 10)}  {state}"

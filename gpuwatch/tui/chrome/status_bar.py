@@ -160,7 +160,7 @@ class StatusLine(RebuiltPage, can_focus=False):
     def _about_source(self, width: int) -> list[Segment]:
         """The time that a Slurm job has left; how often a Prometheus scrapes."""
         look, view_state, left = self.look, self.view_state, []
-        allocation = view_state.plan.allocation
+        allocation = view_state.fleet.scheduler.allocation(view_state.scope.job)
         if allocation is not None and allocation.ends is not None and width >= WIDE_COLUMNS:
             left_s = allocation.ends - view_state.wall()
             remaining = f"{duration(left_s)} left" if left_s > 0 else "time limit reached"

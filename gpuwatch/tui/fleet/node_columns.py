@@ -91,6 +91,13 @@ def _trouble(view: NodeView, now: float) -> Cell:
     return since + view.trouble, worst.severity
 
 
+def _standing(view: NodeView, _now: float) -> Cell:
+    standing = view.node.standing
+    if standing is None:
+        return UNKNOWN, None
+    return standing.state, "warning" if standing.is_broken else "info" if standing.is_out else None
+
+
 def _jobs(view: NodeView, _now: float) -> Cell:
     return ",".join(sorted({each.job for each in view.node.processes if each.job})) or UNKNOWN, None
 
@@ -157,6 +164,17 @@ COLUMNS: tuple[NodeColumn, ...] = (
     NodeColumn("age", "age", 5, 97, _age, lambda v, n: v.node.age(n) or 0.0),
     NodeColumn(
         "job", "job", 12, 65, _jobs, lambda v, n: _jobs(v, n)[0], falling=False, right=False, optional=True
+    ),
+    NodeColumn(
+        "scheduler",
+        "scheduler",
+        14,
+        63,
+        _standing,
+        lambda v, n: _standing(v, n)[0],
+        falling=False,
+        right=False,
+        optional=True,
     ),
     NodeColumn(
         "user",

@@ -14,6 +14,7 @@ from gpuwatch.diagnose.training.job_view.job_members import JobMembers, members_
 from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet, NodeFinding
 from gpuwatch.fleet.nodes.node import Node
+from gpuwatch.hosts.plan import Allocation
 from gpuwatch.tui.model.alert_snapshot import ACTIVE, AlertSnapshot, kinds, standing
 from gpuwatch.wire import Event
 
@@ -27,6 +28,8 @@ class JobSummary:
     nodes: int
     user: str
     running: bool
+    allocation: Allocation | None = None
+    """The scheduler's word on it; None: it has none."""
 
 
 class JobScope:
@@ -171,6 +174,7 @@ def summaries(fleet: Fleet, seats: RankPlacement) -> list[JobSummary]:
             len({seat.node for seat in ranks.values()}),
             users.get(job, ""),
             any(seat.alive for seat in ranks.values()),
+            fleet.scheduler.allocation(job),
         )
         for job, ranks in seats.jobs.items()
         if job is not None

@@ -77,6 +77,7 @@ def header(view: NodeView, width: int, look: StyleSet, now: float) -> Row:
     for text in (
         software(node),
         f"age {seconds_text(age)}" if age is not None else "",
+        "" if node.standing is None else f"{node.standing.scheduler} {clean(node.standing.state)}",
         cost_text(node),
         clock_text(node),
     ):

@@ -7,7 +7,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 
-from gpuwatch.diagnose.model.text import plural
+from gpuwatch.diagnose.model.text import allocation_words, plural
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
 from gpuwatch.tui.chrome.status_bar import spread
@@ -19,6 +19,8 @@ from gpuwatch.tui.toolkit.text import age_text
 from gpuwatch.tui.training.job_view import TrainingView
 
 ALERT_LINES = 3
+SOON_S = 900.0
+"""A job with less time left (seconds) should have saved a checkpoint."""
 BAR = 24
 TITLE = 9
 """The first value of every line stands in one column."""
@@ -118,7 +120,12 @@ class TrainingHead(RebuiltPage, can_focus=False):
                 (Segment(" For logs elsewhere, use `--log` or `logs:` in the hosts file.", look.dim),),
             ]
         sheet = JobHeader(facts, look, self.view_state.now)
-        lines = [self._who(facts, width), self._far(facts, sheet, width), self._losses(sheet)]
+        lines = [
+            self._who(facts, width),
+            *self._scheduler(facts),
+            self._far(facts, sheet, width),
+            self._losses(sheet),
+        ]
         lines += [self._fast(facts, sheet), self._times(facts, sheet)]
         return [*lines, *self._alerts(width)]
 
@@ -140,6 +147,16 @@ class TrainingHead(RebuiltPage, can_focus=False):
         if used + len(words) <= width:
             left.append(Segment(words, look.dim))
         return spread(left, right, width)
+
+    def _scheduler(self, facts: JobFacts) -> list[Row]:
+        """What the job has left, by its scheduler; nothing where that does not know the job."""
+        allocation, wall = self.view_state.fleet.scheduler.allocation(facts.job), self.view_state.wall()
+        if allocation is None:
+            return []
+        near = allocation.ends is not None and 0 < allocation.ends - wall < SOON_S
+        style = self.look.severity["warning"] if near else self.look.text
+        words = clean(allocation_words(allocation, wall))
+        return [(Segment(f" {'Slurm'.ljust(TITLE)} ", self.look.dim), Segment(words, style))]
 
     def _far(self, facts: JobFacts, sheet: JobHeader, width: int) -> Row:
         look, now = self.look, self.view_state.now
