@@ -35,6 +35,7 @@ from gpuwatch.diagnose.outcomes import Outcomes
 from gpuwatch.diagnose.past_jobs.earlier_sessions import EarlierJob, EarlierJobsWatch
 from gpuwatch.diagnose.past_jobs.ended_jobs_watch import EndedJobsWatch
 from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
+from gpuwatch.diagnose.serving.serving_watch import ServingWatch
 from gpuwatch.diagnose.sources.contradictions import changed, with_contradictions
 from gpuwatch.diagnose.sources.node_report import NodeReport, node_reports
 from gpuwatch.diagnose.sources.unconfirmed import with_unconfirmed_node
@@ -77,8 +78,8 @@ class AlertBook:
         self._reported = ReportedAlerts(packs, self._joiner)
         self._rounds = HealthSweep(thresholds)
         self._hangs = HangWatch(thresholds)
-        ranks = (VanishedWatch(), MissingWatch(), UnstartedWatch())
-        self._watches = (self._hangs, StragglerWatch(thresholds), TrainingWatch(thresholds), *ranks)
+        jobs = (StragglerWatch(thresholds), TrainingWatch(thresholds), ServingWatch(thresholds))
+        self._watches = (self._hangs, *jobs, VanishedWatch(), MissingWatch(), UnstartedWatch())
         self._end_order = EndOrderWatch()
         self._checkpoints_version = 0
         self._ended = EndedJobsWatch()
@@ -318,8 +319,7 @@ class AlertBook:
         yield
         alerts = [self._marks.applied(alert, wall) for alert in alerts]
         found = []
-        grouped = groups([alert for alert in alerts if not alert.silenced], where)
-        for group in grouped:
+        for group in groups([alert for alert in alerts if not alert.silenced], where):
             yield
             order = end_order(group, self._end_order.alerts, alerts)
             if order is not None:

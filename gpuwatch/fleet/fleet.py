@@ -22,6 +22,7 @@ from gpuwatch.fleet.nodes.last_ranks import LastRanks
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.fleet.nodes.node_frames import reboot_event, take_hello, take_sample
 from gpuwatch.fleet.pending_request import Asked
+from gpuwatch.fleet.servers import FleetServers
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts, facts_at_start
 from gpuwatch.link.stream.inbox import Arrival, ClockReading, Content, LinkStatus, Refused
@@ -91,6 +92,8 @@ class Fleet:
         """Questions that are not answered yet; the session adds and removes them."""
         self.progress = FleetProgress()
         """What training reports about itself in its logs."""
+        self.servers = FleetServers()
+        """Inference servers, by their metrics or their logs."""
         self.checkpoints = FleetCheckpoints()
         """What ranks have reported of the checkpoints that they wrote."""
         self.jobs = Jobs()
@@ -210,7 +213,7 @@ class Fleet:
                     reported = structs.replace(
                         reported, rank=what.index, rank_from="index", index=None, index_of=None
                     )
-                self.progress.take(node.name, reported, what.t, at)
+                self.servers.take_logged(self.progress.take(node.name, reported, what.t, at))
             case Lines() | Reply():
                 self._take_answer(node.name, what)
 

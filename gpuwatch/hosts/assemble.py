@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from gpuwatch.hosts.errors import Problems, TextPosition, did_you_mean, shown
 from gpuwatch.hosts.keys import SETTINGS, Names
 from gpuwatch.hosts.names import MAX_NODES, fold
-from gpuwatch.hosts.plan import Model, NodeSpec, Plan, Thresholds
+from gpuwatch.hosts.plan import Model, NodeSpec, Plan, ServingEndpoint, Thresholds
 from gpuwatch.hosts.structures import ReadMapping
 
 Settings: TypeAlias = dict[str, Any]
@@ -66,6 +67,7 @@ class Assembly:
             hang_query=self._values.get("hang_query", Plan.hang_query),
             actions=self._values.get("actions", Plan.actions),
             model=Model(**model.values) if model and "params" in model.values else None,
+            serving=_endpoints(self._values.get("serving", ())),
             source=self._problems.source,
         )
 
@@ -179,3 +181,15 @@ def _spec(name: str, layers: Sequence[Settings]) -> NodeSpec:
         labels=labels,
         slots=merged.get("slots"),
     )
+
+
+def _endpoints(values: Iterable[str | ReadMapping]) -> tuple[ServingEndpoint, ...]:
+    """The servers; of two with one name the first."""
+    found: dict[str, ServingEndpoint] = {}
+    for value in values:
+        given = {"url": value} if isinstance(value, str) else value.values
+        if url := given.get("url"):
+            parts = urlsplit(url)
+            name = given.get("name") or f"{parts.hostname}{'' if parts.port is None else f':{parts.port}'}"
+            found.setdefault(name, ServingEndpoint(name, url))
+    return tuple(found.values())

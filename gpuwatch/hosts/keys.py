@@ -10,6 +10,7 @@ from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Problems, TextPosition, shown
 from gpuwatch.hosts.names import MAX_NODES, USER, RangeError, expand, expand_login
 from gpuwatch.hosts.plan import Thresholds
+from gpuwatch.hosts.receivers import UrlText
 from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Switch, Text, Whole, quoted, scalar
 from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
 
@@ -229,6 +230,23 @@ _MODEL = Record(
     ),
 )
 
+_SERVING_URL = UrlText()
+_SERVING = ListOf(
+    OneOf(
+        "a URL, or a mapping with url and name",
+        single=_SERVING_URL,
+        mapping=Record(
+            "a server",
+            (
+                Key("url", _SERVING_URL, "Its metrics, such as http://gpu-001:8000/metrics.", required=True),
+                Key("name", Text("a name", r"[^\s]+", 100), "What it is called (default: host and port)."),
+            ),
+        ),
+    ),
+    "a URL or a list of URLs",
+    or_single=True,
+)
+
 DOCUMENT = Record(
     "a hosts file",
     (
@@ -274,6 +292,7 @@ DOCUMENT = Record(
             Switch(),
             "Whether the key A may run commands that change something, once confirmed (on); off: never.",
         ),
+        Key("serving", _SERVING, "Inference servers (vLLM, SGLang, TGI, Triton): URLs of metrics."),
         Key("thresholds", _THRESHOLDS, "When a value counts as unhealthy."),
         Key(
             "model", _MODEL, "The model that is trained, to work out its MFU where the log does not tell it."

@@ -96,6 +96,18 @@ class Model:
     """What one GPU can compute at most, without sparsity; goes before gpuwatch's own table."""
 
 
+@dataclass(frozen=True, repr=False)
+class ServingEndpoint:
+    """An inference server. Its `repr` holds no secret: the URL may hold a password."""
+
+    name: str
+    url: str
+    """Of its metrics."""
+
+    def __repr__(self) -> str:
+        return f"<server {self.name}>"
+
+
 @dataclass(frozen=True)
 class Allocation:
     """The job of a scheduler that the nodes of a plan were taken from, as it was when the plan was made."""
@@ -135,6 +147,8 @@ class Plan:
     actions: bool = True
     """Whether a person may have commands run that change something (drain, cancel, kill); off: never."""
     model: Model | None = None
+    serving: tuple[ServingEndpoint, ...] = ()
+    """Inference servers whose metrics are read from this machine."""
     allocation: Allocation | None = None
     source: str = ""
     """What the person named: a path, "--local", "--demo"."""

@@ -13,6 +13,7 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.opening import Links, open_links
 from gpuwatch.link.recording.tee import StreamTee
+from gpuwatch.link.serving.readers import ServingReaders
 from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.link.stream.options import Ask, LinkOptions
 from gpuwatch.own_folders import config_folder, state_folder
@@ -108,6 +109,7 @@ class Session(RequestSender):
         )
         self._slurm = watch_of(self.fleet) if links is None else None
         self._actions = RunningActions(self.note, self._links.dialer)
+        self._serving = ServingReaders(plan.serving if links is None else (), clock.monotonic)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults
@@ -135,12 +137,15 @@ class Session(RequestSender):
             self._memory.start()
         self._state.start()
         self._links.start()
+        self._serving.start()
 
     def poll(self) -> bool:
         """Move all that has arrived into the fleet; True when anything had."""
         arrivals = self.inbox.drain()
         self._take(arrivals)
         now = self.clock.monotonic()
+        for name, answer in self._serving.drain():
+            self.fleet.servers.take(name, answer, now)
         self._followed.note(self.fleet)
         self._followed.write_sometimes(now)
         wall = self.clock.wall()
@@ -266,6 +271,7 @@ class Session(RequestSender):
         for conductor in self.probes:
             conductor.cancel()  # they end while the links do
         self._links.close()
+        self._serving.close()
         self._followed.write()
         self._actions.close()
         if self._slurm is not None:

@@ -52,7 +52,8 @@ class Progress(Frame, tag="progress", frozen=True, kw_only=True):
     """Steps begin anew with every epoch."""
     fields: Table[Real | Odd] = {}
     """step, total_steps, epoch, loss, lr, grad_norm, loss_scale, skipped, step_time_s, samples_per_s,
-    tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s: those that were written."""
+    tokens_per_s, tflops, mfu (0 to 1), mem_gib, eta_s; of inference servers requests_running,
+    requests_waiting, cache_share (0 to 1): those that were written."""
     phases_s: Table[Real] = {}
     """Seconds of each timer (forward, backward, allreduce, ...)."""
     past: Annotated[list[PastStep], msgspec.Meta(max_length=MAX_PAST_STEPS)] = []

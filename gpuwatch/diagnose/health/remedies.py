@@ -79,6 +79,11 @@ REMEDIES: dict[str, str] = {
     "train.low_utilisation": "Profile a step: data loading and host code leave the GPUs waiting.",
     "train.communication_bound": "Probe the links (`gpuwatch probe SOURCE`); overlap or shard differently.",
     "train.data_bound": "More loader workers, faster storage, or prefetching.",
+    "serve.errors": "Look at the server's log for the first failed request, and at its GPUs (Xid, memory).",
+    "serve.queue_grows": "More requests come than it serves: add a replica, or lower the load; a full KV "
+    "cache takes fewer requests at once.",
+    "serve.unreachable": "Look whether the server runs, and whether its metrics are on "
+    "(SGLang: --enable-metrics).",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",
 }
 """By the code of the condition. A lost node is not among them: the reason itself names the remedy."""

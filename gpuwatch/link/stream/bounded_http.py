@@ -1,4 +1,4 @@
-"""One POST over HTTP within bounds of time and size. No redirect is followed: secrets would go along."""
+"""One request over HTTP within bounds of time and size. No redirect is followed: secrets would go along."""
 
 from __future__ import annotations
 
@@ -69,6 +69,23 @@ def post(
         HttpError: no answer in time, or another one than 2xx.
     """
     request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - http(s) alone
+    return _answer(request, silence_s, whole_s, most)
+
+
+def get(url: str, headers: Mapping[str, str], silence_s: float, whole_s: float, most: int) -> bytes:
+    """GET once, with the bounds of `post`.
+
+    Raises:
+        HttpError: no answer in time, or another one than 2xx.
+    """
+    try:
+        request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - http(s) alone
+    except ValueError as error:
+        raise HttpError(str(error)) from None
+    return _answer(request, silence_s, whole_s, most)
+
+
+def _answer(request: urllib.request.Request, silence_s: float, whole_s: float, most: int) -> bytes:
     try:
         with _opener.open(request, timeout=silence_s) as answer:
             return _bounded(answer, most + 1, time.monotonic() + whole_s)

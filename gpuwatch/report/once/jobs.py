@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from gpuwatch.diagnose.serving.server_facts import Latencies, server_facts
+from gpuwatch.diagnose.serving.server_text import heading, numbers, trouble
 from gpuwatch.diagnose.training.job_view.build import jobs_of, overview, received_from
 from gpuwatch.diagnose.training.job_view.facts import JobFacts
 from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
+from gpuwatch.report.incidents.json_output import Facts
+from gpuwatch.report.output.report_line import ReportLine
 
 MAX_JOBS_LISTED = 64
 """The running ones and the largest first."""
@@ -79,3 +83,43 @@ def _whole(value: float | None) -> int | None:
 def _number(value: float | None) -> float | None:
     """JSON has no NaN: what is not finite is null, and an alert tells of it."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def server_lines(fleet: Fleet, now: float) -> list[ReportLine]:
+    """`now`: our monotonic clock."""
+    lines = []
+    for server in fleet.servers.servers.values():
+        facts = server_facts(server, now)
+        why = trouble(facts, now)
+        parts = [f"server {heading(facts)}", numbers(facts), why]
+        lines.append(ReportLine(plain("  ".join(filter(None, parts))), "warning" if why else "plain", hang=2))
+    return lines
+
+
+def servers_as_facts(fleet: Fleet, now: float) -> list[Facts]:
+    """As `docs/json.md` has it."""
+    found: list[Facts] = []
+    for server in fleet.servers.servers.values():
+        facts = server_facts(server, now)
+        found.append(
+            {
+                "name": plain(facts.name),
+                "engine": facts.engine,
+                "source": facts.source,
+                "error": None if facts.error is None else plain(facts.error),
+                "age_s": None if facts.at is None else round(max(0.0, now - facts.at), 1),
+                "running": facts.running,
+                "waiting": facts.waiting,
+                "cache_pct": facts.cache_pct,
+                "tokens_per_s": facts.tokens_per_s,
+                "requests_per_s": facts.requests_per_s,
+                "error_pct": facts.error_pct,
+                "latency_s": _latencies(facts.latency),
+                "first_token_s": _latencies(facts.first_token),
+            }
+        )
+    return found
+
+
+def _latencies(found: Latencies) -> Facts:
+    return {"p50": found.p50, "p95": found.p95, "p99": found.p99}

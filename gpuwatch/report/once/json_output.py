@@ -18,7 +18,7 @@ from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_f
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.ended_jobs import ended_facts
 from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
-from gpuwatch.report.once.jobs import training_facts
+from gpuwatch.report.once.jobs import servers_as_facts, training_facts
 from gpuwatch.report.once.pending import Pending, pending
 from gpuwatch.report.once.unseen import busy_unseen
 from gpuwatch.report.output.checkpoints import job_checkpoint_facts
@@ -90,6 +90,7 @@ def fleet_facts(
         for each in stands.stepless
     ]
     facts["jobs"] = training_facts(fleet, now, time)
+    facts["servers"] = servers_as_facts(fleet, now)
     facts["cut_searches"] = [node.name for node in fleet.nodes.values() if node.search_cut]
     facts["checkpoints"] = job_checkpoint_facts(stands.checkpoints)
     facts["ended_jobs"] = ended_facts(stands.ended, stands.of_ended, stands.checkpoints)

@@ -18,6 +18,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
 from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
+from gpuwatch.report.once.jobs import server_lines
 from gpuwatch.report.once.json_output import node_error
 from gpuwatch.report.once.pending import pending
 from gpuwatch.report.once.problem_lines import (
@@ -79,6 +80,7 @@ def report(
             *notice_lines(fleet),
             *unreadable_lines(fleet),
             *allocation_lines(fleet, time),
+            *server_lines(fleet, now),
             *pending_lines(fleet, now),
             *unread_lines(stands),
             *silent_lines(stands),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 
 from gpuwatch.diagnose.model.text import allocation_words, plural
+from gpuwatch.diagnose.serving.server_facts import server_facts
+from gpuwatch.diagnose.serving.server_text import heading, numbers, trouble
 from gpuwatch.diagnose.training.job_view.facts import Fact, JobFacts
 from gpuwatch.fleet.nodes.units import UNKNOWN, scaled_text
 from gpuwatch.tui.chrome.status_bar import spread
 from gpuwatch.tui.toolkit.charts import bar
+from gpuwatch.tui.toolkit.item_page import hanging
 from gpuwatch.tui.toolkit.rows import Row
 from gpuwatch.tui.toolkit.selectable_lines import RebuiltPage
 from gpuwatch.tui.toolkit.styles import StyleSet, clean, fit
@@ -21,6 +25,8 @@ from gpuwatch.tui.training.job_view import TrainingView
 ALERT_LINES = 3
 SOON_S = 900.0
 """A job with less time left (seconds) should have saved a checkpoint."""
+SERVERS = 4
+"""Inference servers shown over the ranks."""
 BAR = 24
 TITLE = 9
 """The first value of every line stands in one column."""
@@ -113,6 +119,12 @@ class TrainingHead(RebuiltPage, can_focus=False):
     def build(self, width: int) -> list[Row]:
         """Who, how far, what, how fast, and the alerts."""
         facts, look = self.view.facts, self.look
+        servers = list(self._servers(width))
+        idle = facts is None or (
+            not facts.rows and (facts.speaker is None or facts.speaker.stepped_at is None)
+        )
+        if idle and servers:
+            return [*servers, *self._alerts(width)]
         if facts is None or (not facts.rows and facts.speaker is None):
             text = " No training job detected: no process with a rank, no log with steps."
             return [
@@ -127,7 +139,18 @@ class TrainingHead(RebuiltPage, can_focus=False):
             self._losses(sheet),
         ]
         lines += [self._fast(facts, sheet), self._times(facts, sheet)]
-        return [*lines, *self._alerts(width)]
+        return [*lines, *servers, *self._alerts(width)]
+
+    def _servers(self, width: int) -> Iterator[Row]:
+        """Inference servers, two lines each at most."""
+        look, now = self.look, self.view_state.now
+        for server in list(self.view_state.fleet.servers.servers.values())[:SERVERS]:
+            facts = server_facts(server, now)
+            why = trouble(facts, now)
+            style = look.stale if why else look.text
+            text = "  ".join(filter(None, (numbers(facts), why)))
+            head = (Segment(f" server {clean(heading(facts))}  ", look.title),)
+            yield from hanging(head, clean(text), width, style) if text else (head,)
 
     def _who(self, facts: JobFacts, width: int) -> Row:
         look, view = self.look, self.view

@@ -3,8 +3,8 @@
 A quantity is what a dialect states about a word or a named group: `step_time_ms` is the field `step_time_s`,
 reported in milliseconds where the line writes no unit itself. Fields: step, total_steps, epoch, loss, lr,
 grad_norm, loss_scale, skipped, step_time_s, samples_per_s, tokens_per_s, tflops, mfu (0 to 1), mem_gib,
-eta_s, rank. What is not a number, or infinite, is the text "nan", "inf" or "-inf": JSON has no such
-numbers.
+eta_s, rank; of inference servers requests_running, requests_waiting, cache_share (0 to 1). What is not a
+number, or infinite, is the text "nan", "inf" or "-inf": JSON has no such numbers.
 """
 
 import re
@@ -78,6 +78,9 @@ QUANTITIES = {
     "eta_h": ("eta_s", "time", _H),
     "eta_days": ("eta_s", "time", _DAY),
     "rank": ("rank", "count", 1.0),
+    "requests_running": ("requests_running", "count", 1.0),
+    "requests_waiting": ("requests_waiting", "count", 1.0),
+    "cache_share": ("cache_share", "share", 1.0),
 }  # type: Dict[str, Quantity]
 """Name -> field, how it is read, and the factor for a number that is written without a unit."""
 NOTHING = "-"

@@ -1,0 +1,122 @@
+"""What a server did in the last minute, from its counters and gauges. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuwatch.fleet.servers import InferenceServer
+from gpuwatch.link.serving.server_reading import Buckets, ServerReading
+
+WINDOW_S = 60.0
+STALE_S = 20.0
+"""A reading that is older states nothing about now; one is due every 5 s, in a log every 10 s."""
+QUANTILES = (0.5, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Quantiles in seconds. None: no request, or not reported."""
+
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """One server now. None is unknown."""
+
+    name: str
+    engine: str | None
+    at: float | None
+    """Of the newest reading (our monotonic clock)."""
+    stale: bool
+    error: str | None
+    source: str
+    """`metrics` or `log`."""
+    running: float | None = None
+    waiting: float | None = None
+    cache_pct: float | None = None
+    tokens_per_s: float | None = None
+    requests_per_s: float | None = None
+    requests: float | None = None
+    """That ended within the window."""
+    error_pct: float | None = None
+    """Of those."""
+    latency: Latencies = Latencies()
+    first_token: Latencies = Latencies()
+
+
+def server_facts(server: InferenceServer, now: float) -> ServerFacts:
+    """All that is known of a server. `now`: our monotonic clock."""
+    source = "metrics" if server.file is None else "log"
+    if not server.readings:
+        return ServerFacts(server.name, None, None, True, server.error, source)
+    newest = server.readings[-1]
+    window = since_start([each for each in server.readings if each.at >= newest.at - WINDOW_S])
+    first = window[0]
+    took_s = newest.at - first.at
+    requests, failed = _more(first.requests, newest.requests), _more(first.failed, newest.failed)
+    tokens = _more(first.tokens, newest.tokens)
+    return ServerFacts(
+        name=server.name,
+        engine=newest.engine,
+        at=newest.at,
+        stale=now - newest.at > STALE_S,
+        error=server.error,
+        source=source,
+        running=newest.running,
+        waiting=newest.waiting,
+        cache_pct=None if newest.cache_share is None else 100.0 * newest.cache_share,
+        tokens_per_s=newest.tokens_per_s if tokens is None or took_s <= 0 else tokens / took_s,
+        requests_per_s=None if requests is None or took_s <= 0 else requests / took_s,
+        requests=requests,
+        error_pct=None if failed is None or not requests else 100.0 * min(1.0, failed / requests),
+        latency=_latencies(first.latency, newest.latency) if newest.latency else _own(newest),
+        first_token=_latencies(first.first_token, newest.first_token),
+    )
+
+
+def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
+    """The readings since the server was restarted: its counters began anew."""
+    for number in range(len(readings) - 1, 0, -1):
+        before, after = readings[number - 1].requests, readings[number].requests
+        if before is not None and after is not None and after < before:
+            return readings[number:]
+    return readings
+
+
+def quantile(before: Buckets, now: Buckets, share: float) -> float | None:
+    """A quantile of the requests between two readings of a histogram, as Prometheus' histogram_quantile.
+
+    In the highest bucket, which has no upper bound, it is the lower bound.
+    """
+    earlier = dict(before)
+    counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in now]
+    whole = counts[-1][1] if counts else 0.0
+    if whole <= 0 or not math.isinf(counts[-1][0]):
+        return None
+    wanted, lower, below = share * whole, 0.0, 0.0
+    for bound, count in counts:
+        if count >= wanted:
+            if math.isinf(bound):
+                return lower
+            inside = count - below
+            return bound if inside <= 0 else lower + (bound - lower) * (wanted - below) / inside
+        lower, below = bound, count
+    return None
+
+
+def _latencies(before: Buckets, now: Buckets) -> Latencies:
+    return Latencies(*(quantile(before, now, share) for share in QUANTILES))
+
+
+def _own(reading: ServerReading) -> Latencies:
+    known = dict(reading.quantiles)
+    return Latencies(*(known.get(share) for share in QUANTILES))
+
+
+def _more(before: float | None, now: float | None) -> float | None:
+    return None if before is None or now is None else max(0.0, now - before)

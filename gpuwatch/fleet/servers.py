@@ -1,0 +1,85 @@
+"""Inference servers: what their `/metrics` or their logs have reported, for a quarter of an hour."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from gpuwatch.fleet.logs.progress import RankProgress
+from gpuwatch.link.serving.server_reading import ServerReading
+
+KEPT_READINGS = 200
+"""Of one server: 15 minutes and more, at one in 5 s."""
+MAX_SERVERS = 256
+LOG_EVERY_S = 4.0
+"""Of a log that reports more often one reading in so long is kept."""
+WAITING = "requests_waiting"
+"""The field of a progress line that makes its writer a server."""
+
+
+@dataclass
+class InferenceServer:
+    """One server and its readings, oldest first."""
+
+    name: str
+    readings: deque[ServerReading] = field(default_factory=lambda: deque(maxlen=KEPT_READINGS))
+    error: str | None = None
+    """Why the last attempt to read it failed."""
+    failing_since: float | None = None
+    """Our monotonic clock."""
+    node: str | None = None
+    file: str | None = None
+    """The log that reports it; None: `/metrics`."""
+    offset: int | None = None
+    """Of the newest line in it (bytes)."""
+
+
+class FleetServers:
+    """All servers by name; `version` moves when anything was reported."""
+
+    def __init__(self) -> None:
+        self.servers: dict[str, InferenceServer] = {}
+        self.version = 0
+
+    def take(self, name: str, answer: ServerReading | str, at: float) -> None:
+        """Take a reading of `/metrics`, or why there is none. `at`: our monotonic clock."""
+        server = self._server(name)
+        if server is None:
+            return
+        self.version += 1
+        if isinstance(answer, str):
+            server.error = answer
+            server.failing_since = at if server.failing_since is None else server.failing_since
+            return
+        server.error = server.failing_since = None
+        server.readings.append(answer)
+
+    def take_logged(self, writer: RankProgress) -> None:
+        """Take what the log of a server has reported in its newest line."""
+        waiting = writer.values.get(WAITING)
+        if waiting is None or not waiting.sure:
+            return
+        server = self._server(f"{writer.node} {writer.file.rpartition('/')[2]}")
+        if server is None or (server.readings and waiting.at - server.readings[-1].at < LOG_EVERY_S):
+            return
+        server.node, server.file, server.offset = writer.node, writer.file, writer.offset
+        self.version += 1
+        server.readings.append(
+            ServerReading(
+                at=waiting.at,
+                engine=ENGINE_OF.get(writer.dialect, "log"),
+                running=writer.value("requests_running"),
+                waiting=waiting.value,
+                cache_share=writer.value("cache_share"),
+                tokens_per_s=writer.value("tokens_per_s"),
+            )
+        )
+
+    def _server(self, name: str) -> InferenceServer | None:
+        if name not in self.servers and len(self.servers) >= MAX_SERVERS:
+            return None
+        return self.servers.setdefault(name, InferenceServer(name))
+
+
+ENGINE_OF = {"progress.vllm": "vLLM", "progress.sglang": "SGLang"}
+"""Dialect -> engine."""

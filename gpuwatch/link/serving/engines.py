@@ -1,0 +1,180 @@
+"""The metrics of each inference engine, by name, and what they mean.
+
+Sources: vLLM, docs/design/metrics.md and usage/metrics (0.4 to 0.11; `gpu_cache_usage_perc` became
+`kv_cache_usage_perc`); SGLang, docs/references/production_metrics.md; TGI, reference/metrics of its
+documentation; Triton, docs/user_guide/metrics.md. HTTP status codes of vLLM's and other FastAPI servers are
+those of prometheus-fastapi-instrumentator (`http_requests_total`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gpuwatch.link.serving.exposition import MetricSample, samples
+from gpuwatch.link.serving.server_reading import Buckets, ServerReading
+
+HTTP = "http_requests_total"
+NOT_REQUESTS = ("/metrics", "/health", "/ping", "/version", "/load")
+"""Handlers that serve no inference."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The names of one engine's metrics; of several the first that is there counts."""
+
+    name: str
+    prefix: str
+    running: Sequence[str] = ()
+    waiting: Sequence[str] = ()
+    cache_share: Sequence[str] = ()
+    tokens_per_s: Sequence[str] = ()
+    requests: Sequence[str] = ()
+    """Counters of requests that ended without an error; `failed` is added where it counts apart."""
+    failed: Sequence[str] = ()
+    fails: Callable[[dict[str, str]], bool] = lambda _labels: True
+    """Whether a sample of `failed` with these labels is an error of the server."""
+    failed_apart: bool = False
+    """Whether `requests` leaves out the failed ones."""
+    tokens: Sequence[str] = ()
+    latency: Sequence[str] = ()
+    first_token: Sequence[str] = ()
+    first_token_unit_s: float = 1.0
+    quantiles: Sequence[str] = ()
+    quantile_unit_s: float = 1.0
+
+
+ENGINES = (
+    Engine(
+        "vLLM",
+        "vllm:",
+        running=("vllm:num_requests_running",),
+        waiting=("vllm:num_requests_waiting",),
+        cache_share=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        requests=("vllm:request_success_total", "vllm:request_success"),
+        failed=("vllm:request_success_total", "vllm:request_success"),
+        fails=lambda labels: labels.get("finished_reason") == "error",
+        tokens=("vllm:generation_tokens_total", "vllm:generation_tokens"),
+        latency=("vllm:e2e_request_latency_seconds",),
+        first_token=("vllm:time_to_first_token_seconds",),
+    ),
+    Engine(
+        "SGLang",
+        "sglang:",
+        running=("sglang:num_running_reqs",),
+        waiting=("sglang:num_queue_reqs",),
+        cache_share=("sglang:token_usage",),
+        tokens_per_s=("sglang:gen_throughput",),
+        requests=("sglang:num_requests_total", "sglang:e2e_request_latency_seconds_count"),
+        tokens=("sglang:generation_tokens_total",),
+        latency=("sglang:e2e_request_latency_seconds",),
+        first_token=("sglang:time_to_first_token_seconds",),
+    ),
+    Engine(
+        "TGI",
+        "tgi_",
+        running=("tgi_batch_current_size",),
+        waiting=("tgi_queue_size",),
+        requests=("tgi_request_count",),
+        failed=("tgi_request_failure",),
+        tokens=("tgi_request_generated_tokens_sum",),
+        latency=("tgi_request_duration",),
+    ),
+    Engine(
+        "Triton",
+        "nv_inference_",
+        waiting=("nv_inference_pending_request_count",),
+        requests=("nv_inference_request_success",),
+        failed=("nv_inference_request_failure",),
+        fails=lambda labels: labels.get("reason") != "CANCELED",
+        failed_apart=True,
+        first_token=("nv_inference_first_response_histogram_ms",),
+        first_token_unit_s=1e-3,
+        quantiles=("nv_inference_request_summary_us",),
+        quantile_unit_s=1e-6,
+    ),
+)
+"""In the order in which they are looked for."""
+
+
+class NoEngineError(ValueError):
+    """A page without the metrics of an engine that is known here."""
+
+
+def read_page(text: str, at: float) -> ServerReading:
+    """The reading on a page of metrics. `at`: our monotonic clock.
+
+    Raises:
+        NoEngineError: no known engine wrote it.
+    """
+    by_name: dict[str, list[MetricSample]] = {}
+    for sample in samples(text, [*(engine.prefix for engine in ENGINES), HTTP]):
+        by_name.setdefault(sample.name, []).append(sample)
+    engine = next((each for each in ENGINES if any(name.startswith(each.prefix) for name in by_name)), None)
+    if engine is None:
+        raise NoEngineError("no metrics of vLLM, SGLang, TGI or Triton")
+    return _reading(engine, by_name, at)
+
+
+def _reading(engine: Engine, by_name: dict[str, list[MetricSample]], at: float) -> ServerReading:
+    def found(names: Sequence[str]) -> list[MetricSample]:
+        return next((by_name[name] for name in names if name in by_name), [])
+
+    requests = _sum(found(engine.requests))
+    failing = found(engine.failed)
+    failed = _sum([each for each in failing if engine.fails(each.labels)]) if failing else None
+    if failing and failed is None:
+        failed = 0.0
+    if engine.failed_apart and requests is not None:
+        requests += failed or 0.0
+    answers = [each for each in by_name.get(HTTP, ()) if each.labels.get("handler") not in NOT_REQUESTS]
+    if answers:
+        requests = _sum(answers)
+        failed = _sum([each for each in answers if each.labels.get("status", "").startswith("5")]) or 0.0
+    return ServerReading(
+        at=at,
+        engine=engine.name,
+        running=_sum(found(engine.running)),
+        waiting=_sum(found(engine.waiting)),
+        cache_share=max((each.value for each in found(engine.cache_share)), default=None),
+        tokens_per_s=_sum(found(engine.tokens_per_s)),
+        requests=requests,
+        failed=failed,
+        tokens=_sum(found(engine.tokens)),
+        latency=_buckets(by_name, engine.latency, 1.0),
+        first_token=_buckets(by_name, engine.first_token, engine.first_token_unit_s),
+        quantiles=_quantiles(found(engine.quantiles), engine.quantile_unit_s),
+    )
+
+
+def _sum(found: Iterable[MetricSample]) -> float | None:
+    values = [each.value for each in found if math.isfinite(each.value)]
+    return sum(values) if values else None
+
+
+def _buckets(by_name: dict[str, list[MetricSample]], names: Sequence[str], unit_s: float) -> Buckets:
+    """The histogram over all series of its name."""
+    found = next((by_name[f"{name}_bucket"] for name in names if f"{name}_bucket" in by_name), [])
+    counts: dict[float, float] = {}
+    for each in found:
+        try:
+            bound = float(each.labels.get("le", ""))
+        except ValueError:
+            continue
+        if math.isfinite(each.value):
+            counts[bound * unit_s] = counts.get(bound * unit_s, 0.0) + each.value
+    return tuple(sorted(counts.items()))
+
+
+def _quantiles(found: Sequence[MetricSample], unit_s: float) -> tuple[tuple[float, float], ...]:
+    """The slowest model's: quantiles of several series cannot be put together."""
+    worst: dict[float, float] = {}
+    for each in found:
+        try:
+            quantile = float(each.labels.get("quantile", ""))
+        except ValueError:
+            continue
+        if math.isfinite(each.value):
+            worst[quantile] = max(worst.get(quantile, 0.0), each.value * unit_s)
+    return tuple(sorted(worst.items()))

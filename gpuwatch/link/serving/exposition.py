@@ -1,0 +1,42 @@
+"""Prometheus' text format, read within bounds: the page is of a stranger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+MAX_SAMPLES = 200_000
+MAX_LINE = 8192
+SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)")
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSample:
+    """One sample."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+def samples(text: str, prefixes: Sequence[str]) -> Iterator[MetricSample]:
+    """The samples whose names begin with one of the prefixes; what is no sample is skipped."""
+    wanted = tuple(prefixes)
+    count = 0
+    for line in text.split("\n"):
+        if not line.startswith(wanted) or len(line) > MAX_LINE:
+            continue
+        found = SAMPLE.match(line)
+        if found is None:
+            continue
+        name, labels, number = found.groups()
+        try:
+            value = float(number)
+        except ValueError:
+            continue
+        yield MetricSample(name, dict(LABEL.findall(labels or "")), value)
+        count += 1
+        if count >= MAX_SAMPLES:
+            return

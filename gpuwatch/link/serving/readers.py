@@ -1,0 +1,71 @@
+"""The readers of `/metrics`: one thread for each server, so that a slow one delays no other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TypeAlias
+
+from gpuwatch import __version__
+from gpuwatch.hosts.plan import ServingEndpoint
+from gpuwatch.link.serving.engines import NoEngineError, read_page
+from gpuwatch.link.serving.server_reading import ServerReading
+from gpuwatch.link.stream.bounded_http import HttpError, get, split_login
+
+EVERY_S = 5.0
+SILENCE_S, WHOLE_S = 4.0, 8.0
+"""Longest silence of a server, and longest answer."""
+MAX_PAGE_BYTES = 16 << 20
+MAX_SERVERS = 64
+Answer: TypeAlias = "tuple[str, ServerReading | str]"
+"""The server's name, and its reading or why there is none."""
+
+
+class ServingReaders:
+    """Start it, call `drain` at any pace, close it."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[ServingEndpoint],
+        clock: Callable[[], float] = time.monotonic,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._endpoints = endpoints[:MAX_SERVERS]
+        self._clock, self._every_s = clock, every_s
+        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Read every server, again and again."""
+        for endpoint in self._endpoints:
+            threading.Thread(target=self._run, args=(endpoint,), name=endpoint.name, daemon=True).start()
+
+    def drain(self) -> list[Answer]:
+        """The answers since the last time."""
+        return [self._answers.get_nowait() for _ in range(self._answers.qsize())]
+
+    def close(self) -> None:
+        """End the threads; one that waits for a server ends with that request."""
+        self._ended.set()
+
+    def _run(self, endpoint: ServingEndpoint) -> None:
+        while not self._ended.is_set():
+            self._answers.put((endpoint.name, self._read(endpoint.url)))
+            self._ended.wait(self._every_s)
+
+    def _read(self, url: str) -> ServerReading | str:
+        bare, login = split_login(url)
+        try:
+            page = get(
+                bare, {"User-Agent": f"gpuwatch/{__version__}", **login}, SILENCE_S, WHOLE_S, MAX_PAGE_BYTES
+            )
+        except HttpError as error:
+            return str(error)
+        if len(page) > MAX_PAGE_BYTES:
+            return f"a page of more than {MAX_PAGE_BYTES >> 20} MB"
+        try:
+            return read_page(page.decode("utf-8", "replace"), self._clock())
+        except NoEngineError as error:
+            return str(error)
