@@ -13,6 +13,9 @@ RANK_ENDED = "rank_ended"
 OBSERVED = f"{RANK_ENDED}:"
 """Begins the ids of such alerts."""
 TERMINATED = "rank.terminated"
+GENERIC_END = "rank.exit_error"
+ANNOUNCED_BYTES = 1024
+"""The lines of a launcher about one end stand in a block of so many bytes."""
 SAME_END_S = 60.0
 """A launcher reports the end of a rank within this."""
 
@@ -29,8 +32,12 @@ def is_observed(alert: Alert) -> bool:
 
 
 def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
-    """The alerts without observed ends that a launcher's line states too: it stands below the errors."""
-    alerts = list(alerts)
+    """The alerts without observed ends that a launcher's line states too: it stands below the errors.
+
+    Nor is a launcher's line kept that only announces the one below it, which states the rank.
+    """
+    every = list(alerts)
+    alerts = [alert for alert in every if not any(_announces(alert, below) for below in every)]
     stated: dict[int | None, list[float]] = {}
     for alert in alerts:
         if alert.code in EXITS and not is_observed(alert):
@@ -41,3 +48,14 @@ def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
         if not is_observed(alert)
         or not any(abs(at - alert.first) <= SAME_END_S for at in stated.get(alert.rank, ()))
     ]
+
+
+def _announces(alert: Alert, below: Alert) -> bool:
+    """Whether a line states the end of some rank, and one close below it of which and how."""
+    if alert.code != GENERIC_END or alert.rank is not None or below.code != alert.code or below.rank is None:
+        return False
+    if "exitcode" in alert.fields or "signal" in alert.fields or not (alert.proof and below.proof):
+        return False
+    upper, lower = alert.proof[0], below.proof[0]
+    same = (upper.node, upper.file) == (lower.node, lower.file) and upper.file is not None
+    return same and 0 < (lower.offset or 0) - (upper.offset or 0) <= ANNOUNCED_BYTES

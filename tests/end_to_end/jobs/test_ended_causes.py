@@ -107,6 +107,10 @@ def test_the_rank_that_failed_first_is_named(
     assert (incident["rank"], incident["class"]) == (rank, code)
 
 
+def test_the_exit_code_stands_in_the_sentence(ended: dict[str, Any]) -> None:
+    assert "exit code 3" in ended["mpirun"]["incident"]["sentence"]
+
+
 @pytest.mark.parametrize("folder", ["standalone", "second-node", "spawn", "spawn-killed"])
 def test_a_rank_that_is_only_inferred_is_named_with_low_confidence(
     ended: dict[str, Any], folder: str

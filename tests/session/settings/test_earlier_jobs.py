@@ -40,9 +40,12 @@ def watched(file: EarlierJobsFile, cluster: Watched, seconds: int) -> None:
         file.note(cluster.fleet, cluster.book.incidents, cluster.now, wall(cluster))
 
 
-def failed_before(folder: Path) -> Path:
+def failed_before(folder: Path, *, inferred: bool = False) -> Path:
     """The file that a session leaves in which rank 9 was killed, and its job ended."""
     first = Watched(packs=PACKS)
+    for name in first.names if inferred else ():
+        guessed = [structs.replace(each, rank_source="order") for each in first.fleet.nodes[name].processes]
+        first.report(name, wire.Ranks(t=first.t, seq=6, processes=guessed))
     path = folder / "failed_jobs.json"
     file = EarlierJobsFile(path)
     watched(file, first, 4)
@@ -75,6 +78,12 @@ def test_a_later_session_names_the_rank_that_was_killed(tmp_path: Path) -> None:
     assert (named.code, named.rank, named.node, named.job) == ("rank.killed", RANK, NODE, JOB)
     assert not named.over
     assert cluster.book.renewed()._earlier.jobs
+
+
+def test_a_rank_that_was_inferred_stays_so_in_a_later_session(tmp_path: Path) -> None:
+    (named,) = later(failed_before(tmp_path, inferred=True)).book.incidents
+    assert (named.rank, named.confidence) == (RANK, "low")
+    assert f"~{RANK} " in named.headline
 
 
 def test_a_job_that_runs_again_has_no_earlier_failure(tmp_path: Path) -> None:
