@@ -79,7 +79,7 @@ def place_of(
         node = where.node_named(host)
     if kernel and where.places.live and node is not None:
         return _kernel_place(finding, node, where, _dated(finding, at))
-    blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    blamed = _blamed(finding, where)
     if blamed is not None:
         node = where.node_named(blamed)
     elif not kernel and (there := _in_prose(found, node, where, at, host=host)) is not None:
@@ -96,6 +96,14 @@ def place_of(
             place = RankPlace(place.rank, node or "", place.job)
         return place.node or node, place, known
     return node, None, finding.rank_from
+
+
+def _blamed(finding: Finding, where: RankIndex) -> object:
+    """The node that a line names as the one it is about, by itself or by a pod that was put there."""
+    node = finding.fields.get("node") if finding.rule in NODE_NAMING else None
+    if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
+        return where.named(f"pod/{finding.fields['pod']}")
+    return node
 
 
 def _of_other_node(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -21,6 +21,11 @@ LAST_LINES = 2
 """Of a log: a program that states there how it goes on did not."""
 AFTERMATH_S = 1800.0
 """A fault that passed brought about nothing where no failure follows within the default timeout of NCCL."""
+
+CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("CE", "Corrected", "corrected")}
+"""Class -> the kinds of its errors that the hardware corrected; empty: all."""
+MANY_CORRECTED = 100
+"""So many in one log speak for a part that will fail."""
 
 GOES_ON = re.compile(
     r"(?i)\b(?:fall(?:s|ing|en)?[ -]?back (?:to|on)|fell back|using .{1,60} instead|ignoring (?:it|this)"
@@ -102,15 +107,25 @@ def _as_reported(alert: Alert, ends: tuple[str, ...]) -> Alert:
 
 
 def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float], *, saved_last: bool) -> Alert:
-    if alert.severity not in GRAVE:
-        return alert
+    if not failures and alert.severity == "warning" and _is_corrected(alert):
+        return structs.replace(alert, severity="info")
     if alert.state == "resolved" and not any(_may_follow(each, alert) for each in failures):
         return structs.replace(alert, severity="info")
+    if alert.severity not in GRAVE:
+        return alert
     limit = alert.code == "slurm.time_limit"
     late = alert.timed and any(0.0 <= alert.first - saved <= SAVED_S for saved in saves)
     if limit and (saved_last or late):
         return structs.replace(alert, severity="warning")
     return alert
+
+
+def _is_corrected(alert: Alert) -> bool:
+    """Whether the hardware corrected a few errors, which cost nothing."""
+    kinds = CORRECTED.get(alert.code)
+    errors = alert.fields.get("errors")
+    many = alert.count >= MANY_CORRECTED or (isinstance(errors, int) and errors >= MANY_CORRECTED)
+    return kinds is not None and not many and (not kinds or alert.fields.get("kind") in kinds)
 
 
 def _may_follow(failure: Alert, fault: Alert) -> bool:

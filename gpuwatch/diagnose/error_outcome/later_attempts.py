@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 
 from msgspec import structs
 
@@ -21,6 +24,11 @@ from gpuwatch.diagnose.model.timing import attempt_of_path
 
 RESTARTED = frozenset(("cuda.ecc", "cuda.nvlink"))
 """Of the faults that stay, those whose line states that a process ended."""
+
+JOB_FILE = re.compile(
+    r"(?P<name>slurm-|\S{1,120}?(?:\.o|[-_.](?:job[-_]?)?(?=\d{5})))(?P<id>\d{2,12})(?P<rest>(?:\.(?:out|err|log|txt))?)"
+)
+"""The output of a batch job, with the number that the scheduler gave it: `slurm-101.out`, `vit.o88123`."""
 
 
 def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
@@ -41,7 +49,47 @@ def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) ->
         number = attempt_of_path(file)
         if number is not None:
             last[_run(file)] = max(last.get(_run(file), 0), number)
-    return [_of_attempt(alert, last) for alert in alerts] if last else alerts
+    alerts = [_of_attempt(alert, last) for alert in alerts] if last else alerts
+    return _with_later_jobs(alerts, ends, tracks)
+
+
+def _with_later_jobs(alerts: list[Alert], ends: Sequence[str], tracks: Sequence[StepTrack]) -> list[Alert]:
+    """The alerts of a batch job after whose end one of the same name began, and came to its end."""
+    begun: dict[tuple[str, ...], list[tuple[int, float]]] = defaultdict(list)
+    for track in tracks:
+        job = _job_of(track.file)
+        began = track.marks[0].at if track.marks else None
+        if job is not None and began is not None and track.file in ends:
+            begun[job[0]].append((job[1], began))
+    if not begun:
+        return alerts
+    last: dict[str, float] = {}
+    for track in tracks:
+        last[track.file] = max(track.marks[-1].at or 0.0 if track.marks else 0.0, last.get(track.file, 0.0))
+    return [
+        softened(alert, Recovery(None, None, finished=True)) if _is_of_earlier(alert, begun, last) else alert
+        for alert in alerts
+    ]
+
+
+def _is_of_earlier(
+    alert: Alert, begun: Mapping[tuple[str, ...], Sequence[tuple[int, float]]], last: Mapping[str, float]
+) -> bool:
+    file = alert.proof[0].file or "" if alert.proof else ""
+    job = _job_of(file)
+    if job is None or not may_recover(alert):
+        return False
+    over = max(alert.last, last.get(file, 0.0))
+    return any(number > job[1] and began > over for number, began in begun.get(job[0], ()))
+
+
+def _job_of(file: str) -> tuple[tuple[str, ...], int] | None:
+    """The folder and name that the outputs of one script share, and the number of the job."""
+    path = PurePath(file)
+    found = JOB_FILE.fullmatch(path.name)
+    if found is None:
+        return None
+    return (str(path.parent), found["name"], found["rest"]), int(found["id"])
 
 
 def _of_attempt(alert: Alert, last: Mapping[str, int]) -> Alert:

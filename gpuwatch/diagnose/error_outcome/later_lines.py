@@ -68,20 +68,6 @@ _COMMAND = re.compile(
     r"(?:python[\d.]{0,5}|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|bash|sh|\./\S{1,80}) \S"
 )
 """A command behind the prompt of a shell, or as `set -x` prints it."""
-_PASSED = re.compile(
-    r"^\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
-    r"|\b(?:[Tt]ests?|[Cc]hecks?|suite|benchmark|run|validation) (?:PASSED|passed)\b"
-    r"|^Tests: \d{1,6}, Assertions: \d{1,7}"
-    r"(?:, (?:Warnings|Skipped|Deprecations|Risky|Notices): \d{1,6}){0,5}\.$"
-)
-"""The result of a test run without failures."""
-_STATUS_0 = re.compile(
-    r"\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
-    r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
-    r"0\W{0,3}$"
-    r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
-)
-"""Exit status 0 (also in Chinese)."""
 _FINISHED = re.compile(
     r"(?i)\b(?:all|everything)\b.{0,40}\b(?:done|finished|completed?|succeeded|processed)\b"
     r"|\b(?:benchmark|training|run|job|evaluation|sweep|search) (?:is |has )?"
@@ -114,6 +100,26 @@ _TRIAL_FAILED = re.compile(
 )
 _TRIAL_DONE = re.compile(r"(?i)\btrial #?([\w.:-]{1,60}) (?:has )?(?:finished|completed?|succeeded)\b")
 """What a search over hyperparameters (Optuna, Ray Tune, Keras Tuner) reports of a trial; its name."""
+_HANDLER = re.compile(
+    r"(?i)\bException (?:in ASGI application|on \S{1,200} \[[A-Z]{3,7}\]|calling application|while serving)"
+    r"|\bError (?:handling|processing|in) (?:the )?request\b|\bInternal Server Error: /"
+    r"|\b(?:unhandled|uncaught) exception (?:in (?:the )?(?:request|handler)|[A-Z]{3,7} /|while handling)"
+)
+"""How a server logs that the handler of one request failed."""
+_SERVED = re.compile(
+    r"\"(?:GET|POST|PUT|HEAD|DELETE|PATCH|OPTIONS) (?!/(?:health|ping|ready|live|metrics))\S{1,300}"
+    r"(?: HTTP/[\d.]{1,3})?\" (?:- )?[23]\d\d\b"
+)
+"""A request that was answered."""
+_SUCCEEDED = re.compile(
+    r"(?i)\b(?:attempt|try|retry) #?\d{1,4}(?: ?(?:/|of) ?\d{1,4})?:? (?:has |was )?"
+    r"(?:succeeded|successful|ok|passed)\b"
+    r"|\bsucceeded (?:on|at|after|in) (?:the )?(?:(?:\d{1,4}|second|third|next|last)[a-z]{0,2} )?"
+    r"(?:attempts?|try|tries|retry|retries)\b"
+)
+_FAILED_AGAIN = re.compile(
+    r"(?i)\b(?:attempt|try|retry) #?\d{1,4}.{0,20} (?:failed|errored|timed out)\b|\bgiving up\b"
+)
 _NOT_FINISHED = re.compile(
     r"(?i)\b(?:not|never|fail\w*|errors?|abort\w*|incomplete|unsuccessful\w*|partial\w*|interrupted|killed"
     r"|before|until)\b|n't\b"
@@ -195,6 +201,25 @@ def searches_on(around: Around, error: str) -> bool:
     return bool(failed) and bool(done - failed)
 
 
+def serves_on(around: Around, error: str) -> bool:
+    """Whether the handler of a request failed, in a server that answered others below."""
+    lines = list(around.above[-MAX_TRACEBACK_LINES:])
+    heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
+    beside = [*lines[max(0, heads[-1] - 1) : heads[-1]], error] if heads else [*lines[-1:], error]
+    served = [line for line in around.below if _SERVED.search(line)]
+    return len(served) >= MIN_LINES_OF_SURVIVOR and any(_HANDLER.search(line) for line in beside)
+
+
+def succeeds_later(around: Around) -> bool:
+    """Whether a later attempt succeeded below an error, and none failed after that."""
+    outcomes = [
+        _SUCCEEDED.search(line) is not None
+        for line in around.below
+        if _SUCCEEDED.search(line) or _FAILED_AGAIN.search(line)
+    ]
+    return bool(outcomes) and outcomes[-1]
+
+
 def counts_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
     """Whether a counter rises, line by line, below an error, at least so often. `rank`: of it alone."""
     return any(
@@ -217,24 +242,6 @@ def reaches_total(around: Around) -> bool:
     return False
 
 
-def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
-    """Whether the file ends with the result of a test run without failures, or with exit status 0.
-
-    Args:
-        around: The lines of the file.
-        tests: False for the log of a training, in which a result of tests is another program's.
-        died: The error ended its process: a status of 0 right below it is another program's, as that of
-            `tee` in `train.py | tee log; echo "exit code: $?"`.
-    """
-    ends = [line for line in around.last[-END_LINES:] if _is_good(line)]
-    if any(_PASSED.search(line) and "passed" in line.lower() for line in ends):
-        return tests
-    last = around.last[-1] if around.last else ""
-    if not ends or ends[-1] is not last:
-        return False
-    return bool(_PASSED.search(last)) or (bool(_STATUS_0.search(last)) and not died)
-
-
 def finishes(around: Around) -> bool:
     """Whether a program worked on below an error and then reported that it is done."""
     worked = any(len(lines) >= MIN_COUNTED_LINES for lines in _forms(around.below).values())
@@ -248,10 +255,11 @@ def reports_end(around: Around) -> bool:
 
 def has_finished(line: str) -> bool:
     """Whether a line states that the work is done."""
-    return _FINISHED.search(line) is not None and _is_good(line)
+    return _FINISHED.search(line) is not None and is_good(line)
 
 
-def _is_good(line: str) -> bool:
+def is_good(line: str) -> bool:
+    """Whether a line states no failure but counts of zero."""
     return _NOT_FINISHED.search(_NOTHING_WRONG.sub(" ", line)) is None
 
 

@@ -17,7 +17,7 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import (
 )
 from gpuwatch.diagnose.error_outcome.step_track import StepTrack
 from gpuwatch.diagnose.model.alert import Alert
-from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
+from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS, UNEXPLAINED
 from gpuwatch.runs.files.around import Around
 
 GRAVE = ("error", "critical")
@@ -114,7 +114,7 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
         stopped: The steps of a training end at the error: what else is printed below may be another program.
     """
     tests = not stopped or alert.code.startswith("launch.")
-    passed = later_lines.passes(around, tests=tests, died=_died(alert, around, stopped=stopped))
+    passed = regular_end.passes(around, tests=tests, died=_died(alert, around, stopped=stopped))
     if passed or later_lines.reaches_total(around):
         return Recovery(None, None, finished=True)
     anew = later_lines.starts_anew(around)
@@ -125,7 +125,8 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     if ran_to_its_end(alert, around, rank):
         return Recovery(None, None, finished=True)
     if not may_be_caught(alert):
-        return None
+        overcome = alert.code == UNEXPLAINED and _is_overcome(alert, around)
+        return Recovery(None, None, finished=False) if overcome else None
     if later_lines.breaks_off(around, rank) or later_lines.from_main(around):
         return None
     if later_lines.finishes(around):
@@ -135,9 +136,14 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     going = later_lines.works_on(around, rank, least) and not later_lines.is_glued(around)
     if later_lines.announces_fallback(around):
         going |= later_lines.counts_on(around, rank, later_lines.MIN_COUNTED_LINES)
-    if going or (not buffered and later_lines.counts_on(around, rank)):
+    if going or _is_overcome(alert, around) or (not buffered and later_lines.counts_on(around, rank)):
         return Recovery(None, None, finished=False)
     return None
+
+
+def _is_overcome(alert: Alert, around: Around) -> bool:
+    """Whether a later attempt succeeded, or the server of a failed request answered others."""
+    return later_lines.succeeds_later(around) or later_lines.serves_on(around, alert.proof[0].text)
 
 
 def _died(alert: Alert, around: Around, *, stopped: bool) -> bool:

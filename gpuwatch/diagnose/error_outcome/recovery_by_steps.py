@@ -33,12 +33,14 @@ TRACEBACK = "Traceback (most recent call last)"
 LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.", "net.nic.")
 """Classes of faults that stay whatever the job does afterwards, and of verdicts that rest on steps."""
 LASTING_CLASSES = frozenset(
-    ("cuda.ecc", "cuda.nvlink", "nccl.wrong_results", "ckpt.corrupt", "ckpt.mismatch",
+    ("cuda.ecc", "cuda.nvlink", "nccl.wrong_results", "ckpt.mismatch",
      "slurm.node_failure", "ray.node_dead", "slurm.kill_timeout", "rdma.port_event", "rdma.async_fatal")
 )  # fmt: skip
 """Likewise: broken hardware, damaged data, a lost node, training without a GPU."""
 COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
 """The job went on, but something was not written: a warning remains."""
+READ_ANOTHER = "ckpt.corrupt"
+"""A damaged checkpoint before which another one was loaded: a note once the job finished."""
 
 
 class Recovery(NamedTuple):
@@ -66,6 +68,8 @@ def severity_after(alert: Alert, recovery: Recovery) -> Severity:
     """A note; a warning where a rank was restarted and has not finished yet, or something was not written."""
     if alert.severity in ("warning", "info"):
         return alert.severity if alert.code.startswith(COSTLY) else "info"
+    if alert.code == READ_ANOTHER and recovery.finished:
+        return "info"
     restarted = alert.code in EXITS or alert.code in LAUNCHER or alert.code in TIMEOUTS
     if alert.code.startswith(COSTLY) or (restarted and not recovery.finished):
         return "warning"

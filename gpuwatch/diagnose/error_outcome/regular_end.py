@@ -1,4 +1,4 @@
-"""Tracebacks above the regular end of their program's log, which therefore did not end it. Pure.
+"""Errors above the regular end of their program's log, or the result of tests, which did not end it. Pure.
 
 Text that a model samples, and programs that a test harness runs, print tracebacks of their own.
 """
@@ -9,10 +9,12 @@ import re
 from collections.abc import Sequence
 
 from gpuwatch.diagnose.error_outcome.later_lines import (
+    END_LINES,
     FINAL_REPORT,
     MAX_TRACEBACK_LINES,
     has_finished,
     is_glued,
+    is_good,
 )
 from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.around import Around
@@ -29,6 +31,30 @@ _VERDICT = re.compile(
     r"|\b(?:task|problem|instance|test|item) \S{1,120} (?:passed|failed|solved|unsolved|resolved)\b"
 )
 """What a harness states of one problem, whose program it ran."""
+_PASSED = re.compile(
+    r"^(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )?\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
+    r"|^test result: ok\. \d{1,7} passed; 0 failed\b"
+    r"|^ok\s{1,8}[\w./-]{1,200}\s{1,8}(?:[\d.]{1,12}s|\(cached\))"
+    r"|^Tests: {1,12}(?:\d{1,6} (?:skipped|todo), ){0,2}\d{1,7} passed, \d{1,7} total"
+    r"|^\d{1,7} examples?, 0 failures\b"
+    r"|\bTests run: \d{1,7}, Failures: 0, Errors: 0\b|\bBUILD SUCCESS(?:FUL)?\b"
+    r"|\b(?:[Tt]ests?|[Cc]hecks?|suite|benchmark|run|validation) (?:PASSED|passed)\b"
+    r"|^Tests: \d{1,6}, Assertions: \d{1,7}"
+    r"(?:, (?:Warnings|Skipped|Deprecations|Risky|Notices): \d{1,6}){0,5}\.$"
+)
+"""The result of a test run without failures."""
+_STATUS_0 = re.compile(
+    r"\b(?:return|exit)(?:ed with)? (?:code|status)[ :=]{1,3}0\.?\s*$"
+    r"|^\W{0,4}(?:echo )?(?:(?:exit|rc|ret|status|exit[ _-]?(?:code|status)|return[ _-]?code) ?[=:] ?|exit )"
+    r"0\W{0,3}$"
+    r"|\u9000\u51fa\u7801[ :\uff1a]{0,3}0\W?$"
+)
+"""Exit status 0 (also in Chinese)."""
+_TEST_FAILED = re.compile(
+    r"^(?:FAIL|FAILED)\b|\btest result: FAILED\b|\bBUILD FAIL"
+    r"|(?<![\w.])[1-9]\d{0,6} (?:failed|errors?|failures)\b"
+)
+"""The result of a test run with failures."""
 
 
 def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> bool:
@@ -40,6 +66,26 @@ def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> boo
         trains: The file holds the steps of a training.
     """
     return _closes(around) or (not trains and _is_harness(around, texts))
+
+
+def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
+    """Whether the file ends with the result of a test run without failures, or with exit status 0.
+
+    Args:
+        around: The lines of the file.
+        tests: False for the log of a training, in which a result of tests is another program's.
+        died: The error ended its process: a status of 0 right below it is another program's, as that of
+            `tee` in `train.py | tee log; echo "exit code: $?"`.
+    """
+    if any(_TEST_FAILED.search(line) for line in around.last[-END_LINES:]):
+        return False
+    ends = [line for line in around.last[-END_LINES:] if is_good(line)]
+    if any(_PASSED.search(line) and "passed" in line.lower() for line in ends):
+        return tests
+    last = around.last[-1] if around.last else ""
+    if not ends or ends[-1] is not last:
+        return False
+    return bool(_PASSED.search(last)) or (bool(_STATUS_0.search(last)) and not died)
 
 
 def _closes(around: Around) -> bool:

@@ -31,7 +31,7 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("symbol {missing_symbol}", "{library}"),
     ("module {found}, library {library}", "{variable}", "{assertion}"),
     ("{count} processes", "pod {pod}: {status}", "pod {pod}"),
-    ("low on {resource}",),
+    ("low on {resource}", "{lack}", "quota {quota}"),
     ("node {k8s_node}",),
     ("{param}: {saved} saved, {wanted} in the model", "{param}"),
     ("exit code {exitcode}",),

@@ -57,6 +57,14 @@ _AGAIN = re.compile(
 )
 
 
+_SERVICE_STOPS = re.compile(
+    r"(?i)\b(?:received|got|caught) sig(?:nal )?(?:term|15)\b.{0,20}"
+    r"\b(?:stopping|shutting down|exiting|graceful\w*)\b"
+    r"|\bsigterm\b.{0,20}\b(?:stopping|shutting down|graceful\w*)\b"
+)
+"""A service takes the signal as the request that it is."""
+
+
 class Leave(NamedTuple):
     """How a job took the word that it shall end."""
 
@@ -85,7 +93,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
         alerts: With what later steps and lines showed.
         closings: File -> how its log ends.
     """
-    alerts = with_interruption(alerts)
+    alerts = [_of_service(alert, closings) for alert in with_interruption(alerts)]
     if any(alert.severity in GRAVE and alert.code not in PLANNED for alert in alerts):
         return alerts
     leaves = [leave_of(each.lines) for each in closings.values()]
@@ -93,6 +101,17 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
         return alerts
     meant = any(leave.meant for leave in leaves if leave.saved)
     return [_judged(alert, meant=meant) for alert in alerts]
+
+
+def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
+    """A note of the signal by which a service was stopped that then shut down, and logs no steps."""
+    file = alert.proof[0].file if alert.proof else None
+    stopped = alert.code == "proc.sigterm" and alert.rank is None and file in closings
+    if not stopped or _SERVICE_STOPS.search(alert.proof[0].text) is None:
+        return alert
+    ends = closings[file or ""].lines
+    work = any(re.search(r"(?i)\b(?:step|epoch|iter\w{0,6}|loss)\b", line) for line in ends)
+    return alert if work else structs.replace(alert, severity="info")
 
 
 def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:

@@ -120,6 +120,7 @@ NODE_NAMING = frozenset(
         "launch.ssh_unreachable",
         "ray.node_dead",
         "k8s.pod_error",
+        "k8s.node_not_ready",
         "rank.exit_error",
         "rank.killed",
         "rank.segfault",
@@ -129,7 +130,9 @@ NODE_NAMING = frozenset(
 )
 """The line may name the node that it is about; it stands in the log of another one."""
 
-OTHERS_ENDS = frozenset(("ray.node_dead", "launch.ssh_unreachable", "launch.nodes_missing"))
+OTHERS_ENDS = frozenset(
+    ("ray.node_dead", "launch.ssh_unreachable", "launch.nodes_missing", "k8s.node_not_ready")
+)
 """Of those, what others report of a node that no longer answers: never of the node that reports it."""
 
 SCHEDULER = frozenset(
@@ -199,7 +202,8 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "node.preempted": (*_ENDED_JOB, "jax.task_lost", "node_lost", "ray.node_dead"),
     "slurm.node_failure": ("node_lost", "ray.node_dead", "slurm.cancelled", "rank.*", "proc.*"),
     REBOOTED: (*_DEATH, "node_lost", "ray.node_dead", "slurm.node_failure"),
-    "node_lost": ("ray.node_dead", "slurm.node_failure", "k8s.pod_error"),
+    "k8s.node_not_ready": ("k8s.pod_error", "node_lost", "ray.node_dead", "jax.task_lost", "rank.*"),
+    "node_lost": ("ray.node_dead", "slurm.node_failure", "k8s.pod_error", "k8s.node_not_ready"),
     "kernel.mce": (*_DEATH, "node_lost", "slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"),
     "kernel.panic": ("node_lost", "slurm.node_failure", "ray.node_dead"),
     "gpu.xid.fell_off": (*_XID_ENDS, "gpu.xid.gsp", "gpu.xid.driver", "pcie.aer_fatal", "pcie.aer"),

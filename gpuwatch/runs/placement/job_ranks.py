@@ -39,6 +39,7 @@ def with_census(
         *clues_of_hosts(found, words),
         *clues_of_own_hosts(found),
         *clues_of_pods(found),
+        *sorted(found.pods, key=lambda clue: (clue.address or "", clue.host or "")),
         *sorted(found.spawned, key=lambda clue: (clue.file, clue.host or "", clue.pid or 0)),
     ]
     if found.announced is not None and all(clue.world is None for clue in clues):

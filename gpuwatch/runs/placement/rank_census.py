@@ -18,6 +18,7 @@ from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.placement.rank_line_patterns import (
     ADDRESS,
     ASSIGNED,
+    ASSIGNED_POD,
     BUS,
     GLOBAL_RANKS,
     HOST,
@@ -36,6 +37,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     PER_NODE,
     PID,
     PID_OF_RANK,
+    POD,
     SPAWNED,
     SRUN_TASKS,
     VARIABLE,
@@ -87,6 +89,8 @@ class Census:
     """Whether lines are of JAX on several hosts, which runs one process on each."""
     ray_train: bool = False
     """Whether lines are of Ray Train's table of workers."""
+    pods: set[Clue] = field(default_factory=set)
+    """Where the scheduler of Kubernetes put each pod."""
     spawned: set[Clue] = field(default_factory=set)
     """Processes with their local ranks."""
     launched: bool = False
@@ -174,6 +178,9 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
     if reading.world is not None:
         found.worlds.add(reading.world)
     _count_tasks(found, file, text)
+    pod = ASSIGNED_POD.search(text) if "assigned" in text else None
+    if pod is not None:
+        found.pods.add(Clue(file, "launcher's mapping", pod["node"], address=POD + pod["pod"]))
     found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
     found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
     if found.ray_train and _is_table_row(found, file, text):

@@ -71,6 +71,12 @@ WORKER_TABLE = re.compile(
     r"world_rank=(?P<rank>\d{1,6})\b"
 )
 """A row of Ray Train's table of workers, which its driver prints."""
+ASSIGNED_POD = re.compile(
+    r"\bSuccessfully assigned [\w.-]{1,100}/(?P<pod>[\w.-]{1,253}) to (?P<node>[A-Za-z0-9][\w.-]{0,120})"
+)
+"""The scheduler of Kubernetes names the node of a pod."""
+POD = "pod/"
+"""Before the name of a pod among addresses: it is no host's."""
 GLOBAL_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6}(?:, ?\d{1,6}){0,63})\]")
 """The ranks that torchrun gives to the processes of its node, by local rank."""
 NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ](\d{1,5})\b")
