@@ -26,7 +26,8 @@ from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_histo
 from gpuwatch.session.line_queries import LineQueries
 from gpuwatch.session.recording.book_records import BookRecorder
 from gpuwatch.session.request_sender import RequestSender
-from gpuwatch.session.scheduler.slurm_watch import watch_of
+from gpuwatch.session.scheduler.kube_watch import watch_of as kube_watch_of
+from gpuwatch.session.scheduler.slurm_watch import watch_of as slurm_watch_of
 from gpuwatch.session.settings.earlier_jobs_file import EarlierJobsFile
 from gpuwatch.session.settings.followed_folders import FollowedFolders
 from gpuwatch.session.settings.silence_file import SilenceFile
@@ -107,7 +108,12 @@ class Session(RequestSender):
             if links is not None
             else open_links(plan, self.inbox, self._options, ask, self._followed.read())
         )
-        self._slurm = watch_of(self.fleet) if links is None else None
+        self._slurm = slurm_watch_of(self.fleet) if links is None else None
+        self._kube = (
+            kube_watch_of(self.fleet, lambda rule: self.packs.by_id[rule].role, clock.wall())
+            if links is None
+            else None
+        )
         self._actions = RunningActions(self.note, self._links.dialer)
         self._serving = ServingReaders(plan.serving if links is None else (), clock.monotonic)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
@@ -136,14 +142,18 @@ class Session(RequestSender):
         if self._memory is not None:
             self._memory.start()
         self._state.start()
+        if self._kube is not None:
+            self._kube.start()
         self._links.start()
         self._serving.start()
 
     def poll(self) -> bool:
         """Move all that has arrived into the fleet; True when anything had."""
-        arrivals = self.inbox.drain()
-        self._take(arrivals)
         now = self.clock.monotonic()
+        arrivals = self.inbox.drain()
+        if self._kube is not None:
+            arrivals = [*arrivals, *self._kube.update(now, self.clock.wall())]
+        self._take(arrivals)
         for name, answer in self._serving.drain():
             self.fleet.servers.take(name, answer, now)
         self._followed.note(self.fleet)
@@ -274,8 +284,9 @@ class Session(RequestSender):
         self._serving.close()
         self._followed.write()
         self._actions.close()
-        if self._slurm is not None:
-            self._slurm.close()
+        for watch in (self._slurm, self._kube):
+            if watch is not None:
+                watch.close()
         self._state.close()
         if self._memory is not None:
             self._memory.close()

@@ -1,1 +1,1 @@
-"""The scheduler of a live session, asked again and again: states of nodes, what its jobs have left."""
+"""The scheduler of a live session, asked again and again: states of nodes, what jobs have left."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Sequence
 
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.slurm.commands import scheduler_facts
 from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts
+from gpuwatch.session.scheduler.repeated_look import RepeatedLook
 from gpuwatch.shell_command import value
 
 EVERY_S = 30.0
 """Between two looks (seconds): squeue(1) asks not to be polled by tools in short loops."""
+CHANGES_S = 2.0
+"""A job that is new on the nodes is asked for within so long (seconds)."""
 MAX_JOBS = 8
 """Jobs whose time and state are asked for."""
 Look = Callable[[Sequence[str], Sequence[str]], SchedulerFacts]
@@ -24,13 +26,9 @@ class SlurmWatch:
 
     def __init__(self, look: Look = scheduler_facts, every_s: float = EVERY_S) -> None:
         """Ask nothing yet."""
-        self._look, self._every_s = look, every_s
         self._next = 0.0
         self._wanted: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
-        self._found: SchedulerFacts | None = None
-        self._changed = threading.Condition()
-        self._closing = self._stale = False
-        self._thread: threading.Thread | None = None
+        self._looking = RepeatedLook(lambda: look(*self._wanted), every_s, "slurm")
 
     def update(self, fleet: Fleet, now: float, *, at_once: bool = False) -> None:
         """Take in what was found, and note what to ask for.
@@ -40,46 +38,24 @@ class SlurmWatch:
             now: Monotonic seconds.
             at_once: Ask now: something was changed.
         """
-        with self._changed:
-            found, self._found = self._found, None
-            if at_once:
-                self._stale = True
-                self._changed.notify()
+        found = self._looking.take()
         if found is not None:
             fleet.take_scheduler(found)
-        if now < self._next:
+        if now < self._next and not at_once:
             return
-        self._next = now + min(self._every_s, 2.0)
+        self._next = now + CHANGES_S
         jobs = job_ids(fleet)
-        names = tuple(name for name in fleet.nodes if value("node", name) is not None)
         if not jobs:
             return
-        with self._changed:
-            is_new = jobs != self._wanted[1]
-            self._wanted = names, jobs
-            if is_new:
-                self._changed.notify()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="slurm", daemon=True)
-            self._thread.start()
+        is_new = jobs != self._wanted[1]
+        self._wanted = tuple(name for name in fleet.nodes if value("node", name) is not None), jobs
+        self._looking.start()
+        if is_new or at_once:
+            self._looking.hurry()
 
     def close(self) -> None:
         """Ask no more."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-
-    def _watch(self) -> None:
-        asked: tuple[str, ...] = ()
-        while not self._closing:
-            with self._changed:
-                names, asked = self._wanted
-                self._stale = False
-            found = self._look(names, asked)
-            with self._changed:
-                self._found = found
-                if not (self._closing or self._stale) and self._wanted[1] == asked:
-                    self._changed.wait(self._every_s)
+        self._looking.close()
 
 
 def watch_of(fleet: Fleet) -> SlurmWatch | None:

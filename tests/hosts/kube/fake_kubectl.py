@@ -1,12 +1,17 @@
-"""A kubectl for tests: `get pods` prints a list of pods, `exec` runs its command on this machine."""
+"""A kubectl for tests: `get` prints a list of pods or events, `exec` runs its command on this machine."""
 
 from __future__ import annotations
 
 import json
 import stat
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+
+EVENTS = Path(__file__).with_name("events.json")
+"""What `get events` prints, a minute after it happened."""
+RECORDED = "2026-11-26T12:00:0"
 
 
 def pod(name: str, *, gpus: int = 0, phase: str = "Running", **state: object) -> dict[str, Any]:
@@ -35,12 +40,16 @@ def pod(name: str, *, gpus: int = 0, phase: str = "Running", **state: object) ->
 def write_kubectl(folder: Path, pods: list[dict[str, Any]]) -> Path:
     """Make `folder/kubectl`, which appends its arguments to `folder/calls`."""
     (folder / "pods.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": pods}))
+    lately = f"{datetime.now(timezone.utc) - timedelta(minutes=1):%Y-%m-%dT%H:%M:0}"
+    (folder / "events.json").write_text(EVENTS.read_text().replace(RECORDED, lately))
     program = folder / "kubectl"
     program.write_text(
         f"#!{sys.executable}\n"
         "import os, sys\n"
         f"open({str(folder / 'calls')!r}, 'a').write(' '.join(sys.argv[1:])[:200] + chr(10))\n"
-        "if sys.argv[1] == 'get':\n"
+        "if sys.argv[1:3] == ['get', 'events']:\n"
+        f"    sys.stdout.write(open({str(folder / 'events.json')!r}).read())\n"
+        "elif sys.argv[1] == 'get':\n"
         f"    sys.stdout.write(open({str(folder / 'pods.json')!r}).read())\n"
         "elif 'worker-9' in ' '.join(sys.argv):\n"
         "    sys.exit('error: no-such-container')\n"

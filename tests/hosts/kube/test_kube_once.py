@@ -29,7 +29,10 @@ def test_pods_are_nodes_and_one_that_does_not_run_says_why(tmp_path: Path) -> No
     write_kubectl(tmp_path, [waiting, pod("run7-worker-0")])
     done = once(tmp_path, "--kube", "pytorchjob/run7", "--namespace", "ml", "--json", "--wait", "20")
     assert done.returncode == 1, done.stderr
-    running, broken = json.loads(done.stdout)["nodes"]
+    reported = json.loads(done.stdout)
+    failed = {(each["class"], each["node"]) for each in reported["incidents"]}
+    assert ("k8s.pod_error", "run7-worker-0") in failed
+    running, broken = reported["nodes"]
     assert (running["name"], running["state"]) == ("run7-worker-0", "live")
     assert running["labels"]["kube_node"] == "gpu-0"
     assert (broken["name"], broken["labels"]["kube_reason"]) == ("run7-worker-9", "ImagePullBackOff")

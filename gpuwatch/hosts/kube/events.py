@@ -1,0 +1,127 @@
+"""What Kubernetes reports of pods and machines that fail: its events, and how containers ended.
+
+Example, an item of `kubectl get events -o json`: `{"type": "Warning", "reason": "Evicted", "involvedObject":
+{"kind": "Pod", "name": "run7-worker-1"}, "message": "The node was low on resource: memory.", ...}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+RULES: Final = {
+    "BackOff": ("k8s.pod_error", "error"),
+    "Evicted": ("k8s.pod_error", "error"),
+    "FailedCreatePodSandBox": ("k8s.pod_error", "warning"),
+    "FailedMount": ("k8s.pod_error", "warning"),
+    "FailedScheduling": ("k8s.pod_error", "warning"),
+    "NodeNotReady": ("k8s.pod_error", "error"),
+    "OOMKilled": ("oom.host.cgroup", "error"),
+    "OOMKilling": ("oom.host.cgroup", "error"),
+    "Preempted": ("k8s.preempted", "error"),
+    "SystemOOM": ("k8s.pod_error", "error"),
+}
+"""Reason -> the rule that explains it, and how grave it is; the reasons of the kubelet, the scheduler and the
+node controller (kubernetes/pkg/kubelet/events/event.go)."""
+MAX_EVENTS = 2000
+MAX_MESSAGE_CHARS = 1000
+
+
+@dataclass(frozen=True)
+class KubeEvent:
+    """One thing that went wrong."""
+
+    uid: str
+    """The same when it is reported again with a higher count."""
+    reason: str
+    """A key of `RULES`."""
+    kind: str
+    """Pod or Node."""
+    name: str
+    """Of the pod or the machine."""
+    at: float
+    """When it was seen last (unix seconds)."""
+    message: str = ""
+    count: int = 1
+
+    @property
+    def line(self) -> str:
+        """As `kubectl get events` prints it."""
+        return f"Warning   {self.reason}   {self.kind.lower()}/{self.name}   {self.message}".rstrip()
+
+
+def read_events(text: str) -> list[KubeEvent]:
+    """The events of a list that a rule explains; none of what is no list. The newest `MAX_EVENTS`."""
+    found = [event for item in _items(text) if (event := _event(item)) is not None]
+    return sorted(found, key=lambda event: event.at)[-MAX_EVENTS:]
+
+
+def read_ends(text: str) -> list[KubeEvent]:
+    """The containers of a list of pods that the kernel killed for their memory: no event reports that."""
+    return [event for item in _items(text) for event in _ends(item)][:MAX_EVENTS]
+
+
+def _items(text: str) -> list[Mapping[str, Any]]:
+    try:
+        items = msgspec.json.decode(text)["items"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return []
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _event(item: Mapping[str, Any]) -> KubeEvent | None:
+    about, series = _mapping(item, "involvedObject"), _mapping(item, "series")
+    reason, kind, name = item.get("reason"), about.get("kind"), about.get("name")
+    if not (isinstance(reason, str) and isinstance(name, str)) or reason not in RULES:
+        return None
+    if kind not in ("Pod", "Node"):
+        return None
+    at = next(
+        (
+            at
+            for each in (series.get("lastObservedTime"), item.get("lastTimestamp"), item.get("eventTime"))
+            if (at := _moment(each)) is not None
+        ),
+        None,
+    )
+    if at is None:
+        return None
+    count = series.get("count") or item.get("count") or 1
+    uid = str(_mapping(item, "metadata").get("uid") or f"{kind}/{name}/{reason}")[:200]
+    message = str(item.get("message") or "")[:MAX_MESSAGE_CHARS]
+    return KubeEvent(
+        uid, reason, kind, name, at, message, count if isinstance(count, int) and 0 < count < 1 << 31 else 1
+    )
+
+
+def _ends(item: Mapping[str, Any]) -> Iterator[KubeEvent]:
+    name = _mapping(item, "metadata").get("name")
+    statuses = _mapping(item, "status").get("containerStatuses")
+    for status in statuses if isinstance(statuses, list) and isinstance(name, str) else ():
+        for kept in ("state", "lastState") if isinstance(status, dict) else ():
+            ended = _mapping(_mapping(status, kept), "terminated")
+            at = _moment(ended.get("finishedAt"))
+            if ended.get("reason") == "OOMKilled" and at is not None:
+                container = str(status.get("name"))[:253]
+                message = f"container {container} exceeded its memory limit"
+                yield KubeEvent(f"{name}/{container}/{at:.0f}", "OOMKilled", "Pod", str(name), at, message)
+
+
+def _mapping(item: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = item.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _moment(text: object) -> float | None:
+    """Unix seconds of `2026-11-26T14:26:50Z`."""
+    if not isinstance(text, str):
+        return None
+    try:
+        at = datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return at if 0.0 < at < 1e11 else None

@@ -1,0 +1,114 @@
+"""Ask Kubernetes again and again what failed, and turn it into findings of the pods that are watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.external_command import RunCommand, run_external
+from gpuwatch.hosts.kube.events import RULES, KubeEvent, read_ends, read_events
+from gpuwatch.hosts.kube.plan import label_selector
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.plain import plain
+from gpuwatch.session.scheduler.repeated_look import RepeatedLook
+from gpuwatch.wire import Finding, Role
+
+EVERY_S = 15.0
+"""Between two looks (seconds); Kubernetes itself keeps its events for an hour."""
+FILE = "Kubernetes events"
+"""What `file` is for them; offsets count events."""
+FIRST_ID = 1 << 40
+"""Ids of findings from here on are no agent's."""
+SOURCE = "--kube "
+
+
+class KubeWatch:
+    """Call `start` with the session, `update` after every poll, `close` at the end."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        role_of: Callable[[str], Role],
+        started: float,
+        run: RunCommand = run_external,
+        every_s: float = EVERY_S,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            plan: Of `--kube`.
+            role_of: The role of a rule, by its id.
+            started: When the session began (unix seconds): what is older was there before.
+            run: Runs kubectl.
+            every_s: Seconds between two looks.
+        """
+        self._role_of, self._started, self._run = role_of, started, run
+        self._pods = {spec.name for spec in plan.nodes}
+        self._on_machine: dict[str, list[str]] = {}
+        for spec in plan.nodes:
+            self._on_machine.setdefault(spec.labels.get("kube_node", ""), []).append(spec.name)
+        self._spaces = sorted({spec.labels.get("kube_namespace", "") for spec in plan.nodes} - {""})
+        self._selector = label_selector(plan.source.removeprefix(SOURCE))
+        self._known: dict[tuple[str, str], tuple[int, int]] = {}
+        """(Event, pod) -> the id of its finding and the count that was reported."""
+        self._looking = RepeatedLook(self._look, every_s, "kubernetes events")
+        self.start = self._looking.start
+        self.close = self._looking.close
+
+    def update(self, now: float, wall: float) -> list[Arrival]:
+        """The findings that are new, or happened again.
+
+        Args:
+            now: Monotonic seconds.
+            wall: Unix seconds.
+        """
+        found = self._looking.take() or ()
+        return [
+            Arrival(pod, now, self._finding(event, pod, wall))
+            for event in found
+            for pod in self._pods_of(event)
+            if self._known.get((event.uid, pod), (0, -1))[1] != event.count
+        ]
+
+    def _pods_of(self, event: KubeEvent) -> Sequence[str]:
+        if event.kind == "Node":
+            return self._on_machine.get(event.name, ()) if event.name else ()
+        return (event.name,) if event.name in self._pods else ()
+
+    def _finding(self, event: KubeEvent, pod: str, wall: float) -> Finding:
+        number = self._known.get((event.uid, pod), (len(self._known), 0))[0]
+        self._known[event.uid, pod] = number, event.count
+        rule, severity = RULES[event.reason]
+        return Finding(
+            t=wall,
+            seq=number,
+            id=FIRST_ID + number, rule=rule, severity="warning" if severity == "warning" else "error",
+            role=self._role_of(rule), file=FILE, offset=number, at=event.at, timed=True,
+            backlog=event.at < self._started, lines=[plain(event.line)],
+            fields={"status": event.reason, "pod": pod}, count=max(1, event.count),
+        )  # fmt: skip
+
+    def _look(self) -> list[KubeEvent]:
+        found: list[KubeEvent] = []
+        for space in self._spaces:
+            where = ["--namespace", space]
+            found += read_events(self._text(["kubectl", "get", "events", *where, "-o", "json"]))
+            pods = ["kubectl", "get", "pods", *where, "--selector", self._selector, "-o", "json"]
+            found += read_ends(self._text(pods))
+        of_nodes = ["--namespace", "default", "--field-selector", "involvedObject.kind=Node"]
+        found += read_events(self._text(["kubectl", "get", "events", *of_nodes, "-o", "json"]))
+        return found
+
+    def _text(self, argv: Sequence[str]) -> str:
+        """What kubectl prints; nothing where it fails: a role may forbid to list these."""
+        try:
+            return self._run(argv)
+        except HostsError:
+            return ""
+
+
+def watch_of(fleet: Fleet, role_of: Callable[[str], Role], started: float) -> KubeWatch | None:
+    """The watch of a plan of `--kube`; None: the nodes come from elsewhere."""
+    return KubeWatch(fleet.plan, role_of, started) if fleet.plan.source.startswith(SOURCE) else None

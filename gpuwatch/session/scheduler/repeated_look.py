@@ -1,0 +1,60 @@
+"""Something slow that is read again and again on a thread of its own; the session takes the newest result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+class RepeatedLook(Generic[Result]):
+    """Call `start` once there is something to read, `take` after every poll, and `close` at the end."""
+
+    def __init__(self, look: Callable[[], Result], every_s: float, name: str) -> None:
+        """Read nothing yet.
+
+        Args:
+            look: Reads; called on the thread. It raises nothing.
+            every_s: Seconds between the end of one call and the next one.
+            name: Of the thread.
+        """
+        self._look, self._every_s, self._name = look, every_s, name
+        self._result: Result | None = None
+        self._changed = threading.Condition()
+        self._closing = self._hurry = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Read from now on; again: nothing."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+    def take(self) -> Result | None:
+        """The result that came since the last call, if any."""
+        with self._changed:
+            result, self._result = self._result, None
+        return result
+
+    def hurry(self) -> None:
+        """Read at once, and not only when it is time."""
+        with self._changed:
+            self._hurry = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Read no more."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while not self._closing:
+            with self._changed:
+                self._hurry = False
+            result = self._look()
+            with self._changed:
+                self._result = result
+                self._changed.wait_for(lambda: self._closing or self._hurry, self._every_s)
