@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from gpuwatch.cli.shared.source import Refusal
 from gpuwatch.plain import plain
 
 PICTURES = ("png", "svg")
+EVENTS = "events.out.tfevents."
+"""How TensorBoard's files begin."""
+MAX_ENTRIES = 200_000
+"""Files and folders that are looked through for them."""
 
 
 @runs.command()
@@ -78,6 +83,48 @@ def plot(names: tuple[str, ...], logs: Path, output: Path | None) -> int:
     with writing(), console_on(sys.stdout) as console:
         print_charts(charts, console)
     return exit_codes.HEALTHY
+
+
+@runs.command()
+@click.argument("folder", default="logs", metavar="[DIR]", type=click.Path(path_type=Path))
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=6006, show_default=True, help="Port of TensorBoard."
+)
+@click.option("--start", is_flag=True, help="Start it instead of printing the command; Ctrl-C ends it.")
+def tensorboard(folder: Path, port: int, start: bool) -> int:
+    """Print the command that shows the event files below DIR in TensorBoard, or start it.
+
+    Event files are written with TelemetrySettings(enable_tensorboard=True), or by the training itself.
+
+    Exit status: 0 done; 2 no event files below DIR, or TensorBoard is not installed; with --start that of
+    TensorBoard.
+    """
+    from gpuwatch.shell_command import command_line
+
+    if not has_events(folder):
+        raise Refusal([f"{plain(str(folder))}: no event files of TensorBoard ({EVENTS}*) below it"])
+    arguments = ["tensorboard", "--logdir", str(folder), "--port", str(port)]
+    if not start:
+        with writing():
+            sys.stdout.write(f"{plain(command_line(arguments))}\n")
+        return exit_codes.HEALTHY
+    program = shutil.which("tensorboard")
+    if program is not None:
+        sys.stdout.flush()
+        os.execv(program, arguments)  # noqa: S606 - no shell; it gets the terminal and its signals
+    raise Refusal(["tensorboard is not on PATH; install it: pip install tensorboard"])
+
+
+def has_events(folder: Path) -> bool:
+    """Whether event files lie below a folder; at most so many entries are looked at."""
+    seen = 0
+    for _path, _folders, files in os.walk(folder):
+        seen += 1 + len(files)
+        if any(name.startswith(EVENTS) for name in files):
+            return True
+        if seen > MAX_ENTRIES:
+            break
+    return False
 
 
 def write_output(path: Path, data: bytes) -> None:

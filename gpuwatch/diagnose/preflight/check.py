@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from gpuwatch.diagnose.model.alert import Alert
@@ -73,6 +73,8 @@ class PreflightData:
     now: float
     wall: float
     """Unix seconds of that moment."""
+    step_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    """Node and pid of a rank -> the median seconds of its last steps, where its log reports them."""
     recorded: bool = False
     """Whether the nodes are those of a recording: they answer only what they were asked then."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
+from statistics import median
 
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.health.peer_comparison import peer_conditions
@@ -13,11 +15,15 @@ from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRan
 from gpuwatch.diagnose.preflight.hardware import hardware
 from gpuwatch.diagnose.preflight.job import job
 from gpuwatch.diagnose.preflight.software import software
+from gpuwatch.diagnose.training.job_view.rank_placement import RankPlacement
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STARTING, Node
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import NOT_RECORDED, NodeSettings
 
+RECENT_STEPS = 20
+STEPPED_S = 600.0
+"""A rank that has not stepped for so long has no step time of now."""
 FROM_SETTINGS = ("net.", "versions.", "host.shm", "limits.", "env.", "gpu.fabric")
 """Checks of what nodes state when they are asked for their settings; without it they are skipped."""
 
@@ -63,10 +69,24 @@ def checklist(
         fleet.plan.thresholds.hang_s,
         now,
         wall,
+        step_times(fleet, now),
         recorded,
     )
     checks = [*job(case), *software(case), *hardware(case)]
     return [_unanswered(check) for check in checks] if recorded and not reported else checks
+
+
+def step_times(fleet: Fleet, now: float) -> dict[tuple[str, int], float]:
+    """Node and pid of a rank -> the median seconds of the steps that its log reported of late."""
+    seats = RankPlacement()
+    seats.refresh(fleet)
+    found = {}
+    for writer in fleet.progress.writers.values():
+        _job, seat = seats.of(writer)
+        took = writer.step_times(RECENT_STEPS)
+        if seat is not None and took and now - (writer.stepped_at or -inf) <= STEPPED_S:
+            found[seat.node, seat.pid] = median(took)
+    return found
 
 
 def _unanswered(check: Check) -> Check:

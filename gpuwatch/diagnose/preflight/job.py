@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import mean
 
 from gpuwatch.diagnose.hang.silence_snapshot import silent_jobs
@@ -25,6 +25,8 @@ from gpuwatch.wire import NO_PYTHON, NOT_RECORDED
 
 IMBALANCE_PCT = 20.0
 """(max - min) / mean of the ranks' GPU memory; over it the load is not balanced (DESIGN section 6)."""
+STEP_IMBALANCE_PCT = 10.0
+"""The same of their step times (DESIGN section 6)."""
 NCCL_PARTS = ("nccl.", "c10d.", "gloo.", "ddp.", "rdma.")
 """Rule packs whose findings state that ranks cannot talk to each other."""
 RENDEZVOUS_PORT = "29500"
@@ -182,32 +184,70 @@ def spread(case: PreflightData) -> Check:
 
 
 def balanced(case: PreflightData) -> Check:
-    """The ranks of a job hold about the same GPU memory."""
+    """The ranks of a job hold about the same GPU memory, and take about as long for a step."""
     id_ = "ranks.balanced"
-    spreads = [
-        spread for ranks in by_job(case.ranks).values() if (spread := memory_spread(ranks)) is not None
-    ]
-    if not spreads:
-        return skipped(id_, "no job has two ranks that hold GPU memory")
-    pct, high, low = max(spreads, key=lambda spread: spread[0])
-    if pct <= IMBALANCE_PCT:
-        return passed(id_, f"GPU memory differs by {pct:.0f} % over the ranks of a job")
-    most, least = (
-        f"{rank.name} on {rank.node} holds {held(rank) / (1 << 30):.1f} GiB" for rank in (high, low)
-    )
+    by_memory, by_steps = widest(case, held), widest(case, lambda rank: step_s(case, rank))
+    if by_memory is None and by_steps is None:
+        return skipped(id_, "no job has two ranks that hold GPU memory or log their step times")
+    even: list[str] = []
+    uneven: list[str] = []
+    nodes: list[str] = []
+    for what, found, limit in (
+        ("GPU memory differs", by_memory, IMBALANCE_PCT),
+        ("step times differ", by_steps, STEP_IMBALANCE_PCT),
+    ):
+        if found is None:
+            continue
+        pct, high, low = found
+        if pct <= limit:
+            even.append(f"{what} by {pct:.0f} %")
+            continue
+        most, least = (
+            f"{rank.name} on {rank.node} {of_memory(rank) if found is by_memory else of_steps(case, rank)}"
+            for rank in (high, low)
+        )
+        uneven.append(f"{what} by {pct:.0f} %: {most}, {least}")
+        nodes += [high.node, low.node]
+    if not uneven:
+        return passed(id_, f"{', '.join(even)} over the ranks of a job")
     remedy = "Pipeline stages may differ by design; otherwise look for uneven batches or a leak on one rank."
-    return Check(
-        id_, "WARN", f"GPU memory differs by {pct:.0f} %: {most}, {least}", (high.node, low.node), remedy
-    )
+    return Check(id_, "WARN", "; ".join(uneven), tuple(dict.fromkeys(nodes)), remedy)
 
 
-def memory_spread(ranks: Sequence[PreflightRank]) -> tuple[float, PreflightRank, PreflightRank] | None:
-    """(max - min) / mean in percent of what the ranks hold, and who holds most and least."""
-    holding = [rank for rank in ranks if held(rank)]
-    if len(holding) < 2:
+def widest(
+    case: PreflightData, value: Callable[[PreflightRank], float]
+) -> tuple[float, PreflightRank, PreflightRank] | None:
+    """Of the job that is spread most: (max - min) / mean in percent, the rank with most and with least."""
+    spreads = [
+        found for ranks in by_job(case.ranks).values() if (found := spread_of(ranks, value)) is not None
+    ]
+    return max(spreads, key=lambda found: found[0], default=None)
+
+
+def spread_of(
+    ranks: Sequence[PreflightRank], value: Callable[[PreflightRank], float]
+) -> tuple[float, PreflightRank, PreflightRank] | None:
+    """The same of the ranks of one job; those with nothing are left out."""
+    known = [rank for rank in ranks if value(rank)]
+    if len(known) < 2:
         return None
-    high, low = max(holding, key=held), min(holding, key=held)
-    return 100.0 * (held(high) - held(low)) / mean(held(rank) for rank in holding), high, low
+    high, low = max(known, key=value), min(known, key=value)
+    return 100.0 * (value(high) - value(low)) / mean(value(rank) for rank in known), high, low
+
+
+def of_memory(rank: PreflightRank) -> str:
+    """`holds 71.2 GiB`."""
+    return f"holds {held(rank) / (1 << 30):.1f} GiB"
+
+
+def of_steps(case: PreflightData, rank: PreflightRank) -> str:
+    """`takes 0.41 s`."""
+    return f"takes {step_s(case, rank):.3g} s"
+
+
+def step_s(case: PreflightData, rank: PreflightRank) -> float:
+    """Seconds of a step; 0: not logged."""
+    return case.step_s.get((rank.node, rank.process.pid), 0.0)
 
 
 def held(rank: PreflightRank) -> int:

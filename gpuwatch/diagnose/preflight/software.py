@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
@@ -29,6 +30,11 @@ SHM_LEAST_BYTES = 1 << 30
 MIN_NOFILE = 65_536
 """What NCCL's and the data loaders' sockets and files need with hundreds of ranks."""
 NO_RANK = "no rank detected, or none reports its settings"
+FSDP_TORCH = 2
+"""FSDP with `use_orig_params`, as trainers use it, came with torch 2.0."""
+TORCH = re.compile(r"(\d{1,4})\.\d{1,4}[^+]{0,40}(?:\+cu(\d{2})\d)?")
+"""Major version, and the major version of the CUDA that it was built for (`2.3.1+cu121`): a driver runs every
+minor version of its CUDA (NVIDIA's minor version compatibility), and older ones."""
 MAY_DIFFER = frozenset(
     (
         "CUDA_VISIBLE_DEVICES",
@@ -74,6 +80,7 @@ def software(case: PreflightData) -> Iterator[Check]:
     yield of_ranks(
         "versions.torch", "torch", case, lambda rank: rank.reported.torch if rank.reported else None
     )
+    yield torch_fits(case)
     yield of_ranks("versions.nccl", "NCCL", case, lambda rank: rank.reported.nccl if rank.reported else None)
     yield of_ranks(
         "versions.python", "python", case, lambda rank: rank.reported.python if rank.reported else None
@@ -91,6 +98,35 @@ def _models(node: Node) -> str | None:
     names = [gpu.info.name for gpu in node.gpu_list() if gpu.info.identified]
     kinds = {name: names.count(name) for name in names}
     return " + ".join(f"{number} x {name}" for name, number in kinds.items()) or None
+
+
+def torch_fits(case: PreflightData) -> Check:
+    """Whether torch is new enough for FSDP, and its CUDA one that the node's driver runs."""
+    id_ = "versions.torch_cuda"
+    cuda = {node.name: node.hello.cuda for node in case.nodes if node.hello is not None}
+    known = [(rank, rank.reported.torch) for rank in case.ranks if rank.reported and rank.reported.torch]
+    if not known:
+        return skipped(id_, NO_RANK)
+    old = [rank for rank, torch in known if (found := TORCH.match(torch)) and int(found[1]) < FSDP_TORCH]
+    unfit = [
+        f"{rank.name} on {rank.node}: torch {torch}, driver for CUDA {driver}"
+        for rank, torch in known
+        if (found := TORCH.match(torch))
+        and found[2]
+        and (driver := cuda.get(rank.node))
+        and driver.partition(".")[0].isdigit()
+        and int(found[2]) > int(driver.partition(".")[0])
+    ]
+    if unfit:
+        nodes = tuple(dict.fromkeys(rank.node for rank, _ in known))
+        remedy = "Install a newer driver, or a torch that was built for an older CUDA."
+        return Check(id_, "FAIL", listed(unfit), nodes, remedy)
+    if old:
+        text = f"torch below {FSDP_TORCH}.0, which FSDP needs: {listed(rank.name for rank in old)}"
+        return Check(
+            id_, "WARN", text, tuple(dict.fromkeys(rank.node for rank in old)), "Install a newer torch."
+        )
+    return passed(id_, f"torch has FSDP and a CUDA that its driver runs: {count(len(known), 'rank')}")
 
 
 def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[PreflightRank], str | None]) -> Check:

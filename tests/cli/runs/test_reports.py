@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -62,3 +63,32 @@ def test_a_full_disk_is_told(folder: Path) -> None:
     done = gpuwatch("runs", "report", "--html", "/dev/full", cwd=folder)
     assert done.returncode == 74
     assert "/dev/full" in done.stderr
+
+
+def test_the_command_of_tensorboard_is_printed_and_started(tmp_path: Path) -> None:
+    """Document 001, line 60: tensorboard --logdir <output_dir> --port 6006."""
+    events = tmp_path / "my logs" / "rank_0" / "events.out.tfevents.1.host"
+    events.parent.mkdir(parents=True)
+    events.touch()
+    done = gpuwatch("runs", "tensorboard", "my logs", cwd=tmp_path)
+    assert done.returncode == 0
+    assert shlex.split(done.stdout) == ["tensorboard", "--logdir", "my logs", "--port", "6006"]
+    program = tmp_path / "bin" / "tensorboard"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nIFS=,; echo "$*"\nexit 3\n')
+    program.chmod(0o755)
+    command = [
+        sys.executable,
+        "-m",
+        "gpuwatch",
+        "runs",
+        "tensorboard",
+        "my logs",
+        "--port",
+        "7000",
+        "--start",
+    ]
+    started = run(command, cwd=tmp_path, changes={"PATH": f"{program.parent}:/usr/bin:/bin"})
+    assert (started.returncode, started.stdout) == (3, "--logdir,my logs,--port,7000\n")
+    without = gpuwatch("runs", "tensorboard", "bin", cwd=tmp_path)
+    assert (without.returncode, without.stdout) == (2, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -236,3 +237,45 @@ def test_settings_without_which_a_hang_leaves_no_evidence_are_named(
     assert check.status == status
     assert check.detail.count("on 2 ranks") == lacking
     assert cluster.check({})["env.hang_evidence"].status == "SKIP"
+
+
+@pytest.mark.parametrize(
+    ("torch", "driver", "status"),
+    [
+        ("2.3.1+cu121", "12.2", "PASS"),
+        ("2.3.1+cu124", "12.2", "PASS"),  # a minor version less
+        ("2.9.0+cu130", "12.8", "FAIL"),
+        ("1.13.1+cu117", "12.2", "WARN"),  # FSDP as trainers use it came with 2.0
+        ("2.3.1", None, "PASS"),
+        ("garbage", "?", "PASS"),
+    ],
+)
+def test_torch_fits_the_driver_and_has_fsdp(torch: str, driver: str | None, status: str) -> None:
+    """Document 003, line 364: PyTorch 2.0+ for FSDP, CUDA compatibility."""
+    cluster = Cluster(1)
+    hello = wire.Hello(
+        t=EPOCH, seq=0, host="gpu-001", agent="1", python="3", pid=1, interval_s=1.0, gpus=[info(0)],
+        cuda=driver,
+    )  # fmt: skip
+    cluster.report("gpu-001", hello)
+    cluster.ranks(world=1)
+    reported = {"gpu-001": wire.NodeSettings(ranks=[wire.RankSettings(pid=50, rank=0, torch=torch)])}
+    assert cluster.check(reported)["versions.torch_cuda"].status == status
+    assert cluster.check({})["versions.torch_cuda"].status == "SKIP"
+
+
+@pytest.mark.parametrize(("slow_s", "status"), [(0.31, "PASS"), (0.40, "WARN")])
+def test_the_step_times_of_the_ranks_are_compared(slow_s: float, status: str) -> None:
+    """Document 004, line 765: is the load balanced?"""
+    cluster = Cluster(2)
+    cluster.ranks(world=2)
+    for number, name in enumerate(cluster.names):
+        for step in range(5):
+            fields: dict[str, Any] = {"step": step, "step_time_s": slow_s if number else 0.3}
+            told = wire.Progress(
+                t=EPOCH, seq=9, file=f"/logs/{number}.log", offset=step, at=EPOCH, timed=True,
+                dialect="progress.x", fields=fields, rank=number, job="7", pid=50,
+            )  # fmt: skip
+            cluster.report(name, told)
+    found = cluster.check({})["ranks.balanced"]
+    assert (found.status, set(found.nodes)) == (status, set(cluster.names if status == "WARN" else ()))

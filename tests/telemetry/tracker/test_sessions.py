@@ -228,3 +228,28 @@ tracker = TelemetryTracker(settings); tracker.start(Odd()); tracker.step(loss=1.
     session, summary = session_of(tmp_path)
     assert (summary["steps"], summary["forced_single_gpu"], summary["model"]["parameters"]) == (1, True, None)
     assert "FORCED SINGLE GPU MODE" in session.main_log.read_text()
+
+
+MODEL = """
+class Parameter:
+    shape, dtype, requires_grad = (8, 4), "torch.float32", True
+    def numel(self): return 32
+    def element_size(self): return 4
+class Model:
+    def named_parameters(self): return [("layers.0.weight", Parameter())]
+    def parameters(self): return [Parameter()]
+    def __str__(self): return "Model(layers=1)"
+with TelemetryTracker(TelemetrySettings(log_model_summary=SUMMARY)) as tracker:
+    tracker.start(Model())
+    tracker.step(1, loss=1.0)
+"""
+
+
+@pytest.mark.parametrize("summary", [True, False])
+def test_the_model_is_logged_where_it_is_asked_for(tmp_path: Path, summary: bool) -> None:
+    """Document 001, line 47: log_model_summary."""
+    done = run(tmp_path, MODEL.replace("SUMMARY", str(summary)))
+    assert (done.returncode, done.stderr) == (0, "")
+    session, _ = session_of(tmp_path)
+    text = session.main_log.read_text()
+    assert ("layers.0.weight" in text, "Model(layers=1)" in text) == (summary, summary)
