@@ -79,8 +79,8 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
-        if self._run is not None:
-            return
+        if self._run is not None or not self.is_current:
+            return  # it runs, or the box was left by a key before this one
         if self.line.value.strip() != self._action.confirm:
             self._say(f"that is not {self._action.confirm}: nothing was run")
             return
@@ -105,7 +105,8 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
 
     def action_close(self) -> None:
         """Back; what runs goes on."""
-        self.dismiss()
+        if self.is_current:
+            self.dismiss()
 
 
 def _result_text(action: Action, outcome: ActionOutcome) -> str:
