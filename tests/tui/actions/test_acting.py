@@ -184,6 +184,10 @@ async def test_the_demo_shows_the_commands_and_runs_nothing(scontrol: Path) -> N
     async with app.run_test(size=(80, 24)) as pilot:
         confirm = await choose(app, pilot, "drain")
         assert "scontrol update" in str(confirm.about.content)
+        confirm.reason.focus()
+        await pilot.press(*"bad 'nic", "enter")
+        assert "'Reason=bad nic'" in str(confirm.about.content)
+        assert confirm.line.has_focus
         await pilot.press(*confirm._action.confirm, "enter")
         await pilot.pause()
         assert not confirm.has_class("-ended")
