@@ -21,6 +21,7 @@ from gpuwatch.rules.load import load_packs, own_packs
 from gpuwatch.session.actions.running import RunningActions
 from gpuwatch.session.cluster_state.cluster_state import ClusterState, marks_file
 from gpuwatch.session.containment import Containment
+from gpuwatch.session.earlier_history import EarlierHistory
 from gpuwatch.session.hang.hang_queries import HangQueries
 from gpuwatch.session.history.incident_memory import IncidentMemory, keeps_history
 from gpuwatch.session.line_queries import LineQueries
@@ -116,6 +117,8 @@ class Session(RequestSender):
         )
         self._actions = RunningActions(self.note, self._links.dialer)
         self._serving = ServingReaders(plan.serving if links is None else (), clock.monotonic)
+        past = self._options.history
+        self._earlier_history = None if past is None else EarlierHistory(past, clock.monotonic)
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults
@@ -125,15 +128,10 @@ class Session(RequestSender):
         self.tee: StreamTee | None = None
         """What recordings are made from, once `keep_stream` was called."""
 
-    @property
-    def damaged(self) -> int:
-        """Parts of a recording that could not be read; 0 of a live session."""
-        return 0
-
     def take_trouble(self) -> str | None:
         """Why something of this session is not kept for later ones; each is told once."""
-        told = None if self._memory is None else self._memory.take_trouble()
-        return told or self._state.take_trouble()
+        sources = (self._memory, self._earlier_history, self._state)
+        return next(filter(None, (each.take_trouble() for each in sources if each is not None)), None)
 
     def keep_stream(self) -> StreamTee:
         """Keep the recent past of the session, from now on: before `start`, it is all of it."""
@@ -176,6 +174,8 @@ class Session(RequestSender):
         self._state.update(self.book)
         if self._memory is not None:
             self._memory.update(self.book, self.fleet, self.clock.wall())
+        if self._earlier_history is not None:
+            self._earlier_history.update(self.fleet)
         if self.tee is not None:
             self.tee.take(arrivals, now)
         return bool(arrivals)

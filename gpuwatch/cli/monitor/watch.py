@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuwatch.cli.shared.history_option import history_option
 from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
 from gpuwatch.cli.shared.screens import Beside, can_draw, screen_options, show_session, why_not_drawn
 from gpuwatch.cli.shared.source import Source, source_options
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.command()
 @source_options
 @lend_option
+@history_option
 @alertmanager_option
 @screen_options
 def watch(source: Source, **look: Any) -> int:  # noqa: ANN401 - what click parsed

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from gpuwatch.cli.shared import exit_codes
+from gpuwatch.cli.shared.history_option import with_history
 from gpuwatch.cli.shared.source_flags import LOGIN, NODES, PROMETHEUS, WATCHING, Decorator, at_option
 
 if TYPE_CHECKING:
@@ -132,8 +133,10 @@ def _with_source(command: Callable[..., int], decorators: tuple[Decorator, ...])
     @functools.wraps(command)
     def with_source(*args: object, **given: Any) -> int:  # noqa: ANN401  what click parsed, of any type
         chosen = {name: given.pop(name) for name in SOURCE_PARAMETERS if name in given}
-        lent = program(given.pop("lend", None))
+        lent, history = program(given.pop("lend", None)), given.pop("history_from", None)
         source = dataclasses.replace(read_source(**chosen), py_spy=lent)
+        options = with_history(source.options, history, recorded=source.recording is not None)
+        source = dataclasses.replace(source, options=options)
         return command(*args, source=source, **given)
 
     made: Callable[..., int] = with_source

@@ -59,22 +59,18 @@ class GpuHistory:
         """
         if self._rings is None:
             self._rings = _new_rings(len(GPU_SERIES))
-        pcie, nvlink = pcie_bps(sample), nvlink_bps(sample)
-        self._rings.add(
-            at,
-            interval_s,
-            (
-                _known(sample.utilization_pct),
-                _known(memory_pct(sample)),
-                _known(sample.power_w),
-                _known(sample.temperature_c),
-                _known(sample.sm_clock_mhz),
-                _known(sample.tensor_activity_pct),
-                _known(slowdown_pct(sample)),
-                nan if pcie is None else pcie / RATE_SCALE,
-                nan if nvlink is None else nvlink / RATE_SCALE,
-            ),
-        )
+        self._rings.add(at, interval_s, _gpu_row(sample))
+
+    def add_before(self, at: float, sample: GpuFast) -> None:
+        """Take values that stand for two minutes before the 15 minutes that are kept second by second."""
+        if self._rings is not None:
+            self._rings.add_before(at, _gpu_row(sample))
+
+    def follow(self, later: GpuHistory) -> None:
+        """Go on with what a history that was begun later has kept."""
+        if later._rings is not None:
+            self._rings = self._rings or _new_rings(len(GPU_SERIES))
+            self._rings.follow(later._rings)
 
     def series(
         self, name: str, seconds: float, points: int, now: float | None = None, how: How = "mean"
@@ -135,6 +131,22 @@ class HostHistory:
     def nbytes(self) -> int:
         """Bytes of rings held now."""
         return 0 if self._rings is None else self._rings.nbytes()
+
+
+def _gpu_row(sample: GpuFast) -> tuple[float, ...]:
+    """The values of one tick in the order of `GPU_SERIES`."""
+    pcie, nvlink = pcie_bps(sample), nvlink_bps(sample)
+    return (
+        _known(sample.utilization_pct),
+        _known(memory_pct(sample)),
+        _known(sample.power_w),
+        _known(sample.temperature_c),
+        _known(sample.sm_clock_mhz),
+        _known(sample.tensor_activity_pct),
+        _known(slowdown_pct(sample)),
+        nan if pcie is None else pcie / RATE_SCALE,
+        nan if nvlink is None else nvlink / RATE_SCALE,
+    )
 
 
 def _known(value: float | None) -> float:

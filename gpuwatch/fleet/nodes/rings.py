@@ -55,6 +55,32 @@ class Rings:
         self._at = at
         self._write(second, row)
 
+    def add_before(self, at: float, row: Sequence[float]) -> None:
+        """Take two minutes that lie before all seconds that are kept, where nothing is known of them."""
+        bucket, newest = int(at // BUCKET_S), self._second // BUCKET_S
+        if not self._fine or not newest - BUCKETS < bucket < newest:
+            return
+        if self._buckets is None:
+            self._buckets = np.full((BUCKETS, 2, self._columns), np.nan, np.float16)
+        cell = self._buckets[bucket % BUCKETS]
+        if np.isnan(cell).all():
+            cell[:] = np.clip(np.asarray(row), -HALF_MAX, HALF_MAX)
+
+    def follow(self, later: Rings) -> None:
+        """Take the seconds that rings which were begun later have kept; they replace what stands there."""
+        if not later._fine:
+            return
+        first = later._second - FINE_S + 1
+        rows = later._rows(first, later._second + 1)
+        interval_s = max(1.0, later._hold / HOLD_INTERVALS)
+        for index in np.flatnonzero(~np.isnan(rows).all(axis=1)).tolist():
+            second, row = first + index, rows[index].tolist()
+            if self._fine and self._second - FINE_S < second <= self._second:
+                self._write(second, row)
+            else:
+                self.add(float(second), interval_s, row)
+        self._at, self._hold = max(self._at, later._at), later._hold
+
     def series(
         self, column: int, seconds: float, points: int, now: float | None = None, how: How = "mean"
     ) -> Series:

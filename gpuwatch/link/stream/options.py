@@ -32,5 +32,7 @@ class LinkOptions:
     """
     prometheus: PrometheusTarget | None = None
     """Where the nodes whose link is `prometheus` are read from."""
+    history: PrometheusTarget | None = None
+    """What is asked for the past of the GPUs before gpuwatch was started."""
     ssh_config: str | None = None
     """An ssh_config to read instead of the user's and the system's (`ssh -F`)."""

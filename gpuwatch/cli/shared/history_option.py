@@ -1,0 +1,40 @@
+"""The option `--history-from`: the past of GPUs before gpuwatch was started."""
+
+# ruff: noqa: PLC0415  a command line imports only what it comes to, so that --help and mistakes are answered at once
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpuwatch.link.stream.options import LinkOptions
+
+history_option = click.option(
+    "--history-from",
+    metavar="URL",
+    help="A Prometheus that knows these GPUs: their charts begin with its last day.",
+)
+"""For commands over live nodes."""
+
+
+def with_history(options: LinkOptions, url: str | None, *, recorded: bool) -> LinkOptions:
+    """The options with the Prometheus that is asked for the past; None: none is.
+
+    Raises:
+        click.UsageError: the source has a past of its own.
+        click.BadParameter: it is no URL.
+    """
+    if url is None:
+        return options
+    from gpuwatch.hosts.prometheus_target import PrometheusTarget
+    from gpuwatch.hosts.receivers import ReceiverError, http_url
+
+    if recorded or options.prometheus is not None:
+        raise click.UsageError("--history-from needs live nodes: a recording and --prometheus have a past.")
+    try:
+        return replace(options, history=PrometheusTarget(http_url(url)))
+    except ReceiverError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--history-from") from None
