@@ -68,7 +68,7 @@ def serve(
     Exit status: 0 ended by Ctrl-C or TERM, 2 wrong usage, or the address cannot be bound.
     """
     check_installed()
-    setup: dict[str, Any] = {"changes": allow_changes, "hz": hz, "theme": theme}
+    setup: dict[str, Any] = {"parent": os.getpid(), "changes": allow_changes, "hz": hz, "theme": theme}
     with leaving_politely():
         if source.recording is not None:
             setup |= {"recording": str(source.recording), "at": recorded_moment(source)}

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from textual.drivers.web_driver import WebDriver
 
 from gpuwatch.cli.config.settings import loaded
 from gpuwatch.link.relay.connection import RelayConnection
@@ -25,6 +24,7 @@ from gpuwatch.session.relay.viewer_session import ViewerSession
 from gpuwatch.session.replay_session import ReplaySession
 from gpuwatch.session.session import Session
 from gpuwatch.tui.app import GpuwatchApp
+from gpuwatch.tui.browser_driver import BrowserDriver, has_lost
 from gpuwatch.tui.model.session_protocol import SharedView
 
 WATCH_S = 0.5
@@ -41,6 +41,8 @@ class ViewerSetup:
     """Instead of it: a recording to play."""
     at: float | None = None
     """Its moment (unix seconds); None: its beginning."""
+    parent: int = 0
+    """The process that holds the links."""
     changes: bool = False
     hz: float | None = None
     theme: str | None = None
@@ -64,12 +66,12 @@ def opened(setup: ViewerSetup) -> Session:
     return replay
 
 
-async def show(app: GpuwatchApp, session: Session) -> None:
+async def show(app: GpuwatchApp, session: Session, parent: int) -> None:
     """Run the screens until the viewer leaves, or the process that holds the links does."""
     gc.freeze()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, partial(app.exit, return_code=0))
-    watching = asyncio.ensure_future(leave_with_the_relay(app, session))
+    watching = asyncio.ensure_future(leave_with(parent, app, session))
     try:
         await app.run_async()
     finally:
@@ -78,9 +80,11 @@ async def show(app: GpuwatchApp, session: Session) -> None:
             await watching
 
 
-async def leave_with_the_relay(app: GpuwatchApp, session: Session) -> None:
-    """End the screens when the relay is gone."""
-    while not (isinstance(session, ViewerSession) and session.connection.ended.is_set()):
+async def leave_with(parent: int, app: GpuwatchApp, session: Session) -> None:
+    """End the screens when the process that holds the links is gone, or has closed the socket."""
+    while not has_lost(parent):
+        if isinstance(session, ViewerSession) and session.connection.ended.is_set():
+            break
         await asyncio.sleep(WATCH_S)
     app.exit(return_code=0)
 
@@ -91,12 +95,12 @@ def main() -> int:
     session = opened(setup)
     clock, own = session.clock, loaded().values
     app = GpuwatchApp(session, clock=clock.monotonic, wall=clock.wall, hz=setup.hz, preferences=own)
-    app.driver_class = WebDriver
+    app.driver_class = BrowserDriver
     app.shared_view = SharedView(setup.changes)
     if setup.theme is not None and setup.theme in app.available_themes:
         app.theme = setup.theme
     try:
-        asyncio.run(show(app, session))
+        asyncio.run(show(app, session, setup.parent))
     finally:
         session.close()
     return app.return_code or 0

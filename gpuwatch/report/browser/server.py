@@ -22,7 +22,8 @@ from gpuwatch.report.output.listen_address import is_loopback, parse_listen, sho
 TOKEN_BYTES = 24
 MAX_MESSAGE_BYTES = 256 << 10
 """Of a browser: a paste is the longest."""
-HEARTBEAT_S = 15.0
+HEARTBEAT_S = 40.0
+"""Between two pings; a browser has half of it to answer, which one on a busy machine needs."""
 REFUSED = "refused: the address lacks the token that gpuwatch serve has printed\n"
 CLOSE_S = 2.0
 

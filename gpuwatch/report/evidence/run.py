@@ -69,11 +69,6 @@ class EvidenceSession(TextReads, SettingsRequests, Protocol):
         ...
 
     @property
-    def recorded(self) -> bool:
-        """Whether it replays a recording."""
-        ...
-
-    @property
     def probes(self) -> Sequence[Measured]:
         """The probes of the session."""
         ...
@@ -236,7 +231,6 @@ class EvidenceRun:
             hang,
             probes,
             missing,
-            recorded=session.recorded,
         )
         missing += self._unknown_values()
         held = []

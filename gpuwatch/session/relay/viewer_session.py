@@ -20,6 +20,7 @@ from gpuwatch.link.relay.connection import RelayConnection, RelayLink
 from gpuwatch.link.relay.messages import Answer, Packed, RelayError, ViewerChange
 from gpuwatch.link.stream.inbox import Arrival, Inbox, LinkStatus
 from gpuwatch.probe.orchestration.conductor import Conductor
+from gpuwatch.session.actions.execution import ActionRun
 from gpuwatch.session.recording.book_records import read_change
 from gpuwatch.session.recording.recorded_book import RecordedBook
 from gpuwatch.session.session import Session
@@ -163,6 +164,14 @@ class ViewerSession(Session):
     def take_trouble(self) -> str | None:
         """Nothing: what cannot be kept is reported where the links are held."""
         return None
+
+    def act(self, *_: object) -> ActionRun:
+        """Refuse it.
+
+        Raises:
+            NotHereError: always.
+        """
+        raise NotHereError("nodes and ranks are acted on from a terminal")
 
     def probe(self, *_: object) -> Conductor:
         """Refuse it.

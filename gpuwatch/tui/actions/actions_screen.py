@@ -60,16 +60,11 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
 
     @on(OptionList.OptionSelected)
     def _take(self, event: OptionList.OptionSelected) -> None:
-        self._leave(self._actions[event.option_index])
+        self.dismiss(self._actions[event.option_index])
 
     def action_close(self) -> None:
         """Back; nothing runs."""
-        self._leave(None)
-
-    def _leave(self, chosen: Action | None) -> None:
-        """Close once: two keys pressed fast both ask for it, and the first one counts."""
-        if self.is_current:
-            self.dismiss(chosen)
+        self.dismiss(None)
 
     def action_choose(self) -> None:
         """Confirm the action under the cursor."""

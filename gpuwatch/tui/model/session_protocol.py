@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CHANGING = frozenset(("acknowledge", "silence", "write_note", "retry", "write_dumps"))
 """Actions that change something for everybody: only where viewers may."""
-ACTING = frozenset(("act", "actions", "profile"))
+ACTING = frozenset(("act", "profile"))
 """Actions on nodes and ranks: never from a shared view."""
 PROBING = frozenset(("links", "new_probe", "cancel_probe"))
 WRITING = frozenset(("record", "evidence", "save_screen", "pager", "suspend_process"))

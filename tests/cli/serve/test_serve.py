@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,10 @@ from tests.chromium import chromium  # noqa: E402 - not without aiohttp
 from tests.cli.running import COMMAND, ROOT, environment, run  # noqa: E402
 from tests.parts import need  # noqa: E402
 from tests.recordings import recorded_demo  # noqa: E402
+from tests.sshd import Sshd  # noqa: E402
 
 WAIT_S = 100.0
+COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 @contextmanager
@@ -57,13 +61,19 @@ def wait_for(pids: list[int]) -> None:
         time.sleep(0.05)
 
 
+async def painted(channel: Any, words: bytes) -> None:
+    """Wait until a viewer's screens have painted these words, whatever their colours."""
+    seen = b""
+    while words not in seen:
+        seen = COLOURS.sub(b"", seen[-100_000:] + await channel.receive_bytes(timeout=WAIT_S))
+
+
 @asynccontextmanager
-async def viewers(url: str, count: int) -> AsyncIterator[list[object]]:
+async def viewers(url: str, count: int) -> AsyncIterator[list[Any]]:
     """So many websockets whose screens have painted."""
     async with aiohttp.ClientSession() as client, contextlib.AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(client.ws_connect(url + "ws")) for _ in range(count)]
-        for each in opened:
-            await each.receive_bytes(timeout=WAIT_S)
+        await asyncio.gather(*(each.receive_bytes(timeout=WAIT_S) for each in opened))
         yield list(opened)
 
 
@@ -98,8 +108,9 @@ async def test_ctrl_c_ends_every_viewer() -> None:
 
 
 @pytest.mark.long
-async def test_a_kill_ends_every_viewer_too() -> None:
-    with serving("--demo") as (process, url):
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_a_kill_ends_every_viewer_too(recorded: bool) -> None:
+    with serving(str(recorded_demo().path) if recorded else "--demo") as (process, url):
         async with viewers(url, 2):
             started = children(process.pid)
             process.send_signal(signal.SIGKILL)
@@ -146,3 +157,24 @@ async def test_each_viewer_plays_a_recording_by_itself() -> None:
             assert len(children(process.pid)) == 2
             process.terminate()
             assert await asyncio.to_thread(process.wait, WAIT_S) == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_five_viewers_need_no_more_connections_than_one(tmp_path: Path) -> None:
+    names = ("node-1", "node-2", "node-3")
+    with (
+        Sshd(tmp_path / "sshd", names=names) as sshd,
+        serving("node-[1-3]", "-F", str(sshd.client.config)) as (process, url),
+    ):
+        async with viewers(url, 1) as (first,):
+            await painted(first, b"3 live")
+            assert sshd.logins() == len(names)
+            reading = asyncio.ensure_future(painted(first, b"never"))  # it answers the server's pings
+            async with viewers(url, 4) as more:
+                await asyncio.gather(*(painted(each, b"3 live") for each in more))
+                reading.cancel()
+                assert len(children(process.pid)) == 5
+                assert sshd.logins() == len(names)
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, WAIT_S) == 0

@@ -1,0 +1,39 @@
+"""Textual's driver for browsers, over pipes that may close at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from textual.app import App
+from textual.drivers.web_driver import WebDriver
+
+
+class BrowserDriver(WebDriver):
+    """Writes packets to standard output and reads them from standard input.
+
+    When the process that holds the links is gone, what is painted is dropped, and the app ends by `has_lost`.
+    """
+
+    def __init__(
+        self,
+        app: App[object],
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._write = self._write_or_drop  # type: ignore[assignment]  # all calls of it ignore the result
+
+    def _write_or_drop(self, data: bytes) -> int:
+        left = memoryview(data)
+        with contextlib.suppress(OSError):
+            while left:
+                left = left[os.write(self.fileno, left) :]
+        return len(data)
+
+
+def has_lost(parent: int) -> bool:
+    """Whether the process that started this one, by its number, is gone."""
+    return os.getppid() != parent
