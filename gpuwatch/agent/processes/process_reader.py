@@ -159,8 +159,11 @@ class ProcessReader(object):
         # type: (int, Stat | None, list[dict[str, object]] | None, int | None, float) -> dict[str, object] | None
         one = self._known.get(pid)
         details = one.details if one is not None else None
-        if found is None or one is None or self._is_a_namesake(details, gpus):
+        namesake = self._is_a_namesake(details, gpus)
+        if found is None or one is None or (namesake and not carries_rank(one.name, one.variables or {})):
             return {"pid": pid, "name": "?", "gpus": gpus} if gpus else None
+        if namesake:  # a rank is listed, whoever has its number elsewhere
+            gpus = None
         inherited = self._processes.inherited(pid)
         row = {
             "pid": pid,

@@ -282,9 +282,15 @@ def test_a_namesake_in_a_container_is_not_blamed(tmp_path: Path, monkeypatch: py
     (folder / "fd").mkdir()
     (folder / "fd/0").symlink_to("/dev/null")
     gpus: dict[int, list[dict[str, object]]] = {50: [{"uuid": "GPU-a"}]}
-    assert rows(ProcessReader(proc=str(tmp_path)), gpus)[50].name == "?"
+    rank = rows(ProcessReader(proc=str(tmp_path)), gpus)[50]
+    assert (rank.rank, rank.gpus) == (3, [])  # it does not vanish either
     (folder / "fd/9").symlink_to("/dev/nvidia0")
-    assert rows(ProcessReader(proc=str(tmp_path)), gpus)[50].name == "python"
+    rank = rows(ProcessReader(proc=str(tmp_path)), gpus)[50]
+    assert (rank.rank, [gpu.uuid for gpu in rank.gpus]) == (3, ["GPU-a"])
+    other = process(tmp_path, 51, {})
+    (other / "fd").mkdir()
+    (other / "fd/0").symlink_to("/dev/null")
+    assert rows(ProcessReader(proc=str(tmp_path)), {51: [{"uuid": "GPU-a"}]})[51].name == "?"
 
 
 def test_a_rank_that_opens_its_gpu_late_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
