@@ -41,6 +41,11 @@ def plain(text: str) -> str:
     return _STEERING.sub(_picture, text)
 
 
+def plain_text(text: str) -> str:
+    """As `plain`, with the line feeds kept: of what a command prints a line is a line, whatever is in it."""
+    return "\n".join(plain(line) for line in text.split("\n"))
+
+
 def plain_lines(text: str, most: int) -> list[str]:
     """The last `most` lines that are not blank, each made harmless."""
     lines = [plain(line).strip() for line in re.split(r"[\r\n]+", text)]

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from gpuwatch.bounded_command import OutputTooLongError, run_bounded
 from gpuwatch.hosts.errors import HostsError
 
 ANSWER_S = 20.0
@@ -25,17 +26,16 @@ def run_external(argv: Sequence[str]) -> str:
     if shutil.which(argv[0]) is None:
         raise HostsError([f"{argv[0]} is not installed here: run gpuwatch where it works"])
     try:
-        done = subprocess.run(
-            argv, capture_output=True, timeout=ANSWER_S, check=False, stdin=subprocess.DEVNULL,
-            env={**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"},
-        )  # fmt: skip
+        done = run_bounded(
+            argv, ANSWER_S, MAX_BYTES, env={**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+        )
     except subprocess.TimeoutExpired:
         raise HostsError([f"{argv[0]} did not answer within {ANSWER_S:g} s"]) from None
+    except OutputTooLongError:
+        raise HostsError([f"{argv[0]}: printed more than {MAX_BYTES >> 20} MB"]) from None
     except OSError as error:
         raise HostsError([f"{argv[0]}: {error.strerror}"]) from None
-    if done.returncode != 0:
+    if done.status != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise HostsError([f"{argv[0]}: {lines[-1] if lines else f'exit status {done.returncode}'}"])
-    if len(done.stdout) > MAX_BYTES:
-        raise HostsError([f"{argv[0]}: printed more than {MAX_BYTES >> 20} MB"])
+        raise HostsError([f"{argv[0]}: {lines[-1] if lines else f'exit status {done.status}'}"])
     return done.stdout.decode("utf-8", "replace")

@@ -11,7 +11,7 @@ import click
 
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
-from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
+from gpuwatch.cli.shared.receivers import alertmanager_option, delivering, tell_trouble
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 from gpuwatch.plain import plain
@@ -142,9 +142,7 @@ def serve(session: Session, server: MetricsServer, scraper: Scraper, delivery: D
             click.echo(f"gpuwatch: internal error in a page, please report it: {plain(fault)}", err=True)
         if delivery is not None:
             delivery.update(session.book.incidents)
-            before, trouble = trouble, delivery.trouble
-            if trouble.partition(",")[0] != before.partition(",")[0]:
-                click.echo(f"gpuwatch: {trouble or 'alerts are delivered again'}", err=True)
+            trouble = tell_trouble(delivery, trouble)
         if scraper.dropped > 0 and not dropped:
             dropped = scraper.dropped
             click.echo(

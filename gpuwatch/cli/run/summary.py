@@ -14,6 +14,7 @@ import msgspec
 
 from gpuwatch import __version__
 from gpuwatch.agent.base.secret_masking import masked
+from gpuwatch.bounded_command import OutputTooLongError, run_bounded
 from gpuwatch.cli.run.samples import NodeSamples
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.runs.sessions.model.summary import SessionSummary
@@ -145,15 +146,9 @@ def list_packages(interpreter: str | None) -> dict[str, str]:
     if interpreter is None:
         return {}
     try:
-        done = subprocess.run(
-            [interpreter, "-I", "-c", LIST_PACKAGES],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PACKAGES_S,
-            check=False,
-        )
-        found = json.loads(done.stdout[:MAX_PACKAGES_BYTES])
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+        done = run_bounded([interpreter, "-I", "-c", LIST_PACKAGES], PACKAGES_S, MAX_PACKAGES_BYTES)
+        found = json.loads(done.stdout)
+    except (OSError, ValueError, RecursionError, subprocess.TimeoutExpired, OutputTooLongError):
         return {}
     return {str(name): str(version) for name, version in found.items()} if isinstance(found, dict) else {}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuwatch.cli.shared import exit_codes
-from gpuwatch.cli.shared.receivers import alertmanager_option, delivering
+from gpuwatch.cli.shared.receivers import alertmanager_option, delivering, tell_trouble
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 from gpuwatch.tui.toolkit.refresh_rate import MAX_HZ, MIN_HZ
@@ -156,13 +156,15 @@ class Viewers:
             return await ViewerProcess.start([*command, json.dumps(setup)], (end.fileno(),), os.environ, size)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Collector:
     """The session that all viewers share."""
 
     session: Session
     relay: ViewerRelay
     delivery: Delivery | None
+    trouble: str = ""
+    """Of the delivery, as it was told last."""
 
     def turn(self) -> None:
         """Take in what nodes report, and hand it on."""
@@ -170,6 +172,7 @@ class Collector:
         self.relay.exchange()
         if self.delivery is not None:
             self.delivery.update(self.session.book.incidents)
+            self.trouble = tell_trouble(self.delivery, self.trouble)
 
 
 def run(server: BrowserServer, collector: Collector | None, session: Session | None) -> int:

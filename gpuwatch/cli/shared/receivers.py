@@ -58,3 +58,11 @@ def delivering(
         yield delivery
     finally:
         delivery.close()
+
+
+def tell_trouble(delivery: Delivery, told: str) -> str:
+    """Say on stderr which receiver fails, once, and when it takes alerts again; what is to be told now."""
+    trouble = delivery.trouble
+    if trouble.partition(",")[0] != told.partition(",")[0]:
+        click.echo(f"gpuwatch: {trouble or 'alerts are delivered again'}", err=True)
+    return trouble

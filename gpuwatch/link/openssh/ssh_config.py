@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuwatch.bounded_command import OutputTooLongError, run_bounded
 from gpuwatch.link.stream.carrier import CarrierError
 from gpuwatch.link.stream.remote_text import MAX_LINES, shown_lines
 from gpuwatch.shell_command import command_line
@@ -23,6 +24,8 @@ _DEFAULT_IDENTITIES = frozenset(
 )
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _RESOLVE_TIMEOUT_S = 20.0  # a `Match exec` may run anything
+MAX_ANSWER_BYTES = 4 << 20
+"""Of `ssh -G`: some 80 lines, and a `LocalForward`, `SendEnv` or `SetEnv` each."""
 
 
 class ConfigError(CarrierError):
@@ -99,14 +102,14 @@ def ask_openssh(ssh: str, query: HostQuery, config_file: str | None) -> dict[str
     config = ["-F", config_file] if config_file is not None else []
     argv = [ssh, "-G", *config, *query.arguments()[:-1], "--", query.host]
     try:
-        done = subprocess.run(
-            argv, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=_RESOLVE_TIMEOUT_S
-        )
+        done = run_bounded(argv, _RESOLVE_TIMEOUT_S, MAX_ANSWER_BYTES)
     except subprocess.TimeoutExpired:
         raise ConfigError(
             f"`ssh -G {query.host}` took over {_RESOLVE_TIMEOUT_S:.0f} s: a `Match exec` in ssh_config hangs"
         ) from None
-    if done.returncode != 0:
+    except OutputTooLongError:
+        raise ConfigError(f"`ssh -G {query.host}` printed more than {MAX_ANSWER_BYTES >> 20} MB") from None
+    if done.status != 0:
         lines = shown_lines(done.stderr.decode(errors="replace"), MAX_LINES)[:2] or ["no reason given"]
         raise ConfigError(f"ssh_config cannot be used for {query.host}: {' / '.join(lines)}")
     values: dict[str, list[str]] = {}

@@ -109,12 +109,14 @@ class Courier:
         while not self._closing.is_set():
             self._awake.wait(LOOK_S)
             self._awake.clear()
-            self.save()
             try:
+                self.save()
                 while not self._closing.is_set() and self._deliver():
                     continue
             except NotDeliveredError as error:
                 self._failed(error)
+            except Exception as error:  # a thread that ends would deliver nothing more, and say nothing
+                self._failed(NotDeliveredError(f"internal error, please report it: {type(error).__name__}"))
 
     def _failed(self, error: NotDeliveredError) -> None:
         """Wait; what was to be told is still due."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Sequence
 from email.message import Message
 
+from gpuwatch.bounded_command import run_bounded
 from gpuwatch.link.stream.bounded_http import HttpError, post
 from gpuwatch.plain import plain, plain_lines
 from gpuwatch.report.delivery.messages import Post
@@ -43,7 +41,7 @@ def send(message: Post, *, only_json: bool = False) -> None:
     if only_json and text.strip():
         try:
             json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise NotDeliveredError("the answer is not that of an Alertmanager") from None
 
 
@@ -59,22 +57,11 @@ def run_command(argv: Sequence[str], data: bytes) -> None:
         NotDeliveredError: it cannot be started, fails, or takes too long; then its process group is killed.
     """
     try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        done = run_bounded(argv, ATTEMPT_S, 0, data=data, new_session=True)
     except OSError as error:
         raise NotDeliveredError(f"cannot be started: {error.strerror}") from None
-    try:
-        _, errors = process.communicate(data, timeout=ATTEMPT_S)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         raise NotDeliveredError(f"took more than {ATTEMPT_S:.0f} s") from None
-    if process.returncode:
-        said = plain_lines(errors[-MAX_ANSWER_BYTES:].decode("utf-8", "replace"), 1)
-        raise NotDeliveredError(f"exit status {process.returncode}" + (f": {said[0]}" if said else ""))
+    if done.status:
+        said = plain_lines(done.stderr.decode("utf-8", "replace"), 1)
+        raise NotDeliveredError(f"exit status {done.status}" + (f": {said[0]}" if said else ""))

@@ -21,7 +21,7 @@ from gpuwatch.report.delivery.delivery import Delivery
 QUICK = Pace(settle_s=0.0, repeat_s=0.2, firing_s=0.3, first_wait_s=0.05)
 SECRET = "T0K3N-of-the-hook"  # noqa: S105 - a test's
 WAIT_S = 20.0
-Mood = Literal["ok", "500", "garbage", "slow", "page", "redirect", "wait"]
+Mood = Literal["ok", "500", "garbage", "slow", "page", "redirect", "wait", "deep"]
 
 
 @dataclass
@@ -56,6 +56,7 @@ def receiver(mood: Mood = "ok", port: int = 0) -> Iterator[Receiver]:
             answers: dict[str, tuple[int, bytes, dict[str, str]]] = {
                 "500": (500, b"oops " + SECRET.encode(), {}),
                 "page": (200, b"<html>please log in</html>", {}),
+                "deep": (200, b"[" * 4000, {}),
                 "redirect": (302, b"", {"Location": f"{known.url}/elsewhere"}),
                 "wait": (429, b"", {"Retry-After": "1"}),
             }

@@ -96,9 +96,30 @@ def test_a_slow_receiver_holds_up_neither_the_session_nor_the_other(tmp_path: Pa
         assert time.monotonic() - began < 10.0
 
 
-def test_a_login_page_is_no_alertmanager(tmp_path: Path) -> None:
-    with receiver("page") as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
+@pytest.mark.parametrize("mood", ["page", "deep"])
+def test_another_answer_is_no_alertmanagers_and_it_is_asked_again(tmp_path: Path, mood: Mood) -> None:
+    with receiver(mood) as known, delivery(tmp_path, ReceiverSpec("alertmanager", known.url)) as made:
         until(made, [incident()], lambda: "Alertmanager" in made.trouble)
+        known.mood = "ok"
+        until(made, [incident()], lambda: not made.trouble and made.status()[0].waiting == 0)
+
+
+@pytest.mark.parametrize("fault", [RecursionError, MemoryError, KeyError, UnicodeError, RuntimeError])
+def test_no_exception_ends_a_courier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: type[Exception]
+) -> None:
+    with receiver() as known, delivery(tmp_path, hook(known.url)) as made:
+        with monkeypatch.context() as broken:
+
+            def fails(*_: object) -> None:
+                raise fault(SECRET)
+
+            broken.setattr("gpuwatch.report.delivery.courier.send", fails)
+            until(made, [incident()], lambda: fault.__name__ in made.trouble)
+            assert SECRET not in made.trouble
+            assert "1 waiting" in made.trouble
+        until(made, [incident()], lambda: not made.trouble)
+        assert [each["status"] for each in known.json()] == ["firing"]
 
 
 def test_a_restart_repeats_nothing_and_goes_on(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""Run a command of this machine to its end, within bounds of time and output."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+MAX_WORDS_BYTES = 65_536
+"""Kept of stderr: its end."""
+_PIECE_BYTES = 65_536
+_LOOK_S = 0.2
+
+
+class OutputTooLongError(Exception):
+    """The command printed more than it may; it was killed."""
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """How a command ended."""
+
+    status: int
+    """Exit status; negative: the signal that ended it."""
+    stdout: bytes
+    stderr: bytes
+    """The last `MAX_WORDS_BYTES`."""
+
+
+def run_bounded(
+    argv: Sequence[str],
+    seconds: float,
+    most: int,
+    *,
+    data: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    new_session: bool = False,
+) -> CommandEnd:
+    """Run a command; what it leaves in the background is not waited for.
+
+    Args:
+        argv: Its words.
+        seconds: It is killed after so long.
+        most: Bytes of stdout; 0: stdout is thrown away.
+        data: What it reads on stdin.
+        env: Its environment, where not ours.
+        new_session: Start it without our terminal, and kill what it started with it.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.TimeoutExpired: it took longer.
+        OutputTooLongError: it printed more.
+    """
+    try:
+        process = subprocess.Popen(
+            argv,
+            bufsize=0,
+            stdin=subprocess.PIPE if data else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if most else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=env,
+            start_new_session=new_session,
+        )
+    except ValueError as error:  # a NUL in a word
+        raise OSError(errno.EINVAL, str(error)) from None
+    until = time.monotonic() + seconds
+    with process:
+        try:
+            stdout, stderr = _exchange(process, data, until, most)
+            return CommandEnd(process.wait(max(0.0, until - time.monotonic())), stdout, stderr)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL) if new_session else process.kill()
+            raise
+
+
+def _exchange(process: subprocess.Popen[bytes], data: bytes, until: float, most: int) -> tuple[bytes, bytes]:
+    """Write `data` and read both streams, until they end or the process does."""
+    output, words, left = bytearray(), bytearray(), bytearray(data)
+    with selectors.DefaultSelector() as selector:
+        if (pipe := process.stdin) is not None:
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_WRITE, partial(_write, pipe.fileno(), left))
+        if (pipe := process.stdout) is not None:
+            selector.register(pipe, selectors.EVENT_READ, partial(_read, pipe.fileno(), output, most))
+        if (pipe := process.stderr) is not None:
+            selector.register(pipe, selectors.EVENT_READ, partial(_read_end, pipe.fileno(), words))
+        while selector.get_map():
+            has_ended = process.poll() is not None
+            wait_s = until - time.monotonic()
+            if wait_s <= 0:
+                raise subprocess.TimeoutExpired(process.args, 0.0)
+            ready = selector.select(min(wait_s, _LOOK_S))
+            if has_ended and not ready:
+                break  # only what it left in the background holds a pipe
+            for key, _ in ready:
+                if not key.data():
+                    selector.unregister(key.fileobj)
+                    if key.fileobj is process.stdin:
+                        process.stdin.close()
+    return bytes(output), bytes(words)
+
+
+def _write(pipe: int, left: bytearray) -> bool:
+    """Write some of it; False: all is written, or the other end reads no more."""
+    try:
+        del left[: os.write(pipe, left[:_PIECE_BYTES])]
+    except BlockingIOError:
+        return True
+    except BrokenPipeError:
+        left.clear()
+    return bool(left)
+
+
+def _read(pipe: int, output: bytearray, most: int) -> bool:
+    """Take in what is there; False: the stream is over."""
+    piece = os.read(pipe, _PIECE_BYTES)
+    output += piece
+    if len(output) > most:
+        raise OutputTooLongError
+    return bool(piece)
+
+
+def _read_end(pipe: int, words: bytearray) -> bool:
+    """Take in what is there and keep the end; False: the stream is over."""
+    piece = os.read(pipe, _PIECE_BYTES)
+    words += piece
+    del words[: max(0, len(words) - MAX_WORDS_BYTES)]
+    return bool(piece)
