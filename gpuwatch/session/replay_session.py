@@ -22,6 +22,7 @@ from gpuwatch.probe.orchestration.conductor import Conductor
 from gpuwatch.session.actions.running import RefusedActionError
 from gpuwatch.session.recording.book_records import read_change
 from gpuwatch.session.recording.finding_lines import finding_lines
+from gpuwatch.session.recording.past_histories import PastHistories
 from gpuwatch.session.recording.recorded_book import RecordedBook
 from gpuwatch.session.session import Session
 from gpuwatch.wire import AnyRequest, FrameError, Lines
@@ -51,6 +52,7 @@ class ReplaySession(Session):
         self.refused = 0
         """Records that could not be taken in."""
         self._seeks = self.player.seeks
+        self._histories = PastHistories(self.recording, self.recording.plan, lambda: self.player.position)
         super().__init__(self.recording.plan, clock=self.player.clock, links=self._replay_links)
         self._hang_queries = None
         self.book.clear()
@@ -72,7 +74,8 @@ class ReplaySession(Session):
     def poll(self) -> bool:
         """Take in what is due by now, for a slice of time at most."""
         self.player.advance()
-        return self._take_due(time.perf_counter() + SLICE_S)
+        moved = self._take_due(time.perf_counter() + SLICE_S)
+        return self._histories.step(self.fleet) or moved
 
     def go_to(self, at: float) -> None:
         """Stand at a moment (unix seconds of recorded time); everything known is as it was then."""
@@ -91,6 +94,11 @@ class ReplaySession(Session):
     def replay(self) -> ReplaySession:
         """This: what the screens play."""
         return self
+
+    @property
+    def has_past(self) -> bool:
+        """Whether the plots show the time before the last jump; they do after some more polls."""
+        return self._histories.whole
 
     @property
     def position(self) -> float:
@@ -159,6 +167,7 @@ class ReplaySession(Session):
             self._seeks = self.player.seeks
             self.fleet = Fleet(self.plan).after(self.fleet)
             self.book.clear()
+            self._histories.begin()
         moved = False
         for one in self.player.due():
             self._take_record(one)

@@ -128,6 +128,11 @@ class Session(RequestSender):
         self.tee: StreamTee | None = None
         """What recordings are made from, once `keep_stream` was called."""
 
+    @property
+    def damaged(self) -> int:
+        """Parts of a recording that could not be read; 0 of a live session."""
+        return 0
+
     def take_trouble(self) -> str | None:
         """Why something of this session is not kept for later ones; each is told once."""
         sources = (self._memory, self._earlier_history, self._state)

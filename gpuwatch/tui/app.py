@@ -274,7 +274,7 @@ class GpuwatchApp(FaultRecovery):
         if incident is None:
             self.notify("no active incident to copy", timeout=3)
             return
-        self.copy_to_clipboard(as_markdown(incident))
+        self.copy_to_clipboard(as_markdown(incident, recorded=self.view_state.replay is not None))
         self.notify(f"incident {incident.number} copied as Markdown", timeout=3)
 
     def action_explain(self) -> None:

@@ -62,7 +62,8 @@ class OperatorActions(ReplayControl):
         return self.screen.action_target() or (about_place(self.view_state, name) if name else None)
 
     def _confirm(self, action: Action, target: ActionTarget) -> None:
-        from gpuwatch.tui.actions.confirm_screen import ConfirmScreen  # noqa: PLC0415 - rarely needed
+        from gpuwatch.diagnose.actions.offers import possible_actions  # noqa: PLC0415 - rarely needed
+        from gpuwatch.tui.actions.confirm_screen import ConfirmScreen  # noqa: PLC0415
 
         incident = self.view_state.snapshot.incident(target.incident or "")
         noted = (
@@ -71,14 +72,18 @@ class OperatorActions(ReplayControl):
             else f"noted on incident {incident.number}"
         )
 
-        def begin(confirmed: Action) -> Acting | str:
+        def begin(confirmed: Action, about: ActionTarget) -> Acting | str:
             from gpuwatch.session.actions.running import RefusedActionError  # noqa: PLC0415 - likewise
 
             if why := self.why_no_actions():
                 return why
             try:
-                return self.view_state.session.act(confirmed, target)
+                return self.view_state.session.act(confirmed, about)
             except RefusedActionError as error:
                 return str(error)
 
-        self.push_screen(ConfirmScreen(action, begin, noted, self.key_of))
+        def renew(about: ActionTarget) -> Action:
+            offers = possible_actions(about, self.view_state.session.fleet)
+            return next((each for each in offers if each.kind == action.kind), action)
+
+        self.push_screen(ConfirmScreen(action, target, begin, renew, noted, self.key_of))

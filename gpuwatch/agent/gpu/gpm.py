@@ -1,6 +1,7 @@
 """GPM: activity of SMs, tensor cores, memory and links between two samples (Hopper and later)."""
 
 from ..base import nvml_codes
+from .rates import short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,5 +89,5 @@ class Gpm(object):
             metric = self._request.metrics[place]
             value = metric.value
             if metric.nvmlReturn == nvml_codes.OK and 0.0 <= value < _BLANK:
-                found[name] = value * unit
+                found[name] = short(value * unit)
         return found

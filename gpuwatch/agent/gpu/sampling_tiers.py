@@ -11,6 +11,7 @@ import time
 from . import field_values, gpm, mig
 from .field_values import FactSource, FieldBatch
 from .nvml import number
+from .rates import Rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ _GPU = 0
 """Scope of the power fields: 0 is the GPU alone, 1 the module."""
 _NS_PER_S_TO_PCT = 1e-7
 _KIB = 1024
-_COUNTER_RANGE = 1 << 64
-_COUNTER_MARGIN = 1 << 48
-"""A counter this close to its range has run over when it is small again."""
 
 REASONS = (
     (0x1, "idle"),
@@ -50,32 +48,6 @@ RECOVERY = (
     "system_reboot",
 )
 """Values of nvmlDeviceGpuRecoveryAction_t."""
-
-
-class Rate(object):
-    """The rate of one cumulative counter, units a second."""
-
-    def __init__(self):
-        # type: () -> None
-        self._value = None  # type: float | None
-        self._at_us = 0
-
-    def advance(self, value, at_us):
-        # type: (float | None, int) -> float | None
-        """The mean rate since the reading before; None at first, after a restart, or while time stands still.
-
-        A 64-bit counter that runs over goes on; any other step back is a restart of the counter.
-        """
-        before, before_us = self._value, self._at_us
-        self._value, self._at_us = value, at_us
-        if value is None or before is None or at_us <= before_us:
-            return None
-        grown = value - before
-        if grown < 0 and before >= _COUNTER_RANGE - _COUNTER_MARGIN and value < _COUNTER_MARGIN:
-            grown += _COUNTER_RANGE
-        if grown < 0:
-            return None
-        return grown * 1e6 / (at_us - before_us)
 
 
 class FastTier(object):

@@ -97,10 +97,13 @@ class NicReader(object):
 
 def rate(before, after, seconds):
     # type: (int | None, int | None, float) -> float | None
-    """Per second between two counter values; None when the counter was reset or is not known."""
+    """Per second between two counter values, to four significant digits.
+
+    None when the counter was reset or is not known.
+    """
     if before is None or after is None or after < before or seconds <= 0:
         return None
-    return (after - before) / seconds
+    return float("%.4g" % ((after - before) / seconds))
 
 
 def _total(*counts):

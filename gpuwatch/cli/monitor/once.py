@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -61,10 +62,11 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
             wait_for_first_report(session, wait_s, progress, cold_s=cold_s)
         fleet, now, unix = session.fleet, session.clock.monotonic(), session.clock.wall()
         found, stands = placed_conditions(fleet, now), standing(session.book, fleet, now, unix)
+        stands = replace(stands, damaged=session.damaged)
         print_as(form, fleet, found, now, unix, stands)
         if trouble := session.take_trouble():
             click.echo(f"gpuwatch: {plain(trouble)}", err=True)
-    well = healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent)
+    well = healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent) and not stands.damaged
     return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY
 
 

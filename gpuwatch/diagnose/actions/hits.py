@@ -8,6 +8,7 @@ from gpuwatch.diagnose.model.text import plural, ranges
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
+from gpuwatch.hosts.plan import Allocation
 from gpuwatch.wire import Process
 
 MAX_COMMAND_CHARS = 80
@@ -36,12 +37,30 @@ def job_hits(fleet: Fleet, job: str | None) -> tuple[str, ...]:
     gpus = {gpu.uuid for _, process in members for gpu in process.gpus}
     nodes = sorted({node.name for node, _ in members})
     ranks = {process.rank for _, process in members}
-    users = ", ".join(sorted({process.user for _, process in members if process.user}))
+    users = ", ".join(sorted(users_of(fleet, job)))
     return (
         f"{plural(len(ranks), 'rank')} on {plural(len(gpus), 'GPU')} of {plural(len(nodes), 'node')}",
         f"nodes: {fold(nodes)}",
         *([f"of user {users}"] if users else []),
     )
+
+
+def users_of(fleet: Fleet, job: str | None) -> set[str]:
+    """The users of a job's ranks, as far as their nodes report them."""
+    return {
+        process.user
+        for node in fleet.nodes.values()
+        for process in node.processes
+        if process.rank is not None and process.job == job and process.user
+    }
+
+
+def slurm_words(allocation: Allocation | None) -> tuple[str, ...]:
+    """Slurm's own word on a job; nothing where it was not asked yet, or does not know it."""
+    if allocation is None:
+        return ()
+    user = f" of {allocation.user}" if allocation.user else ""
+    return (f"Slurm: job {allocation.job} ({allocation.name}){user}, {allocation.state}",)
 
 
 def rank_hits(node: Node, process: Process, fleet: Fleet) -> tuple[str, ...]:

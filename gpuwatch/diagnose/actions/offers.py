@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuwatch.diagnose.actions.action import Action, ActionKind, ActionTarget, SignalledProcess, safe_reason
-from gpuwatch.diagnose.actions.hits import gpu_hits, job_hits, node_hits, rank_hits
+from gpuwatch.diagnose.actions.hits import gpu_hits, job_hits, node_hits, rank_hits, slurm_words, users_of
 from gpuwatch.diagnose.hang.remedies import on_node, slurm_job
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
@@ -108,7 +108,10 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
     ident = carried if allocation is None else value("job", allocation.job)
     if ident is None or carried not in (None, ident):
         return
-    hits = job_hits(fleet, job)
+    stated = fleet.scheduler.jobs.get(ident)
+    if stated is not None and stated.user and not {stated.user} >= users_of(fleet, job):
+        return  # ranks that carry the id of somebody else's job
+    hits = (*job_hits(fleet, job), *slurm_words(stated))
     for kind, program, first in JOB_COMMANDS:
         argv = (*program, ident)
         yield Action(kind, f"{kind} job {ident}", argv, command_line(argv), ident, "job", hits=(first, *hits))

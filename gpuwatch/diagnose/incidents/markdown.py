@@ -64,11 +64,18 @@ def who(moment: Moment) -> str:
     return moment.node or ""
 
 
-def as_markdown(incident: Incident) -> str:
-    """The sentence, the facts, what to do, the evidence with its places, and the timeline."""
-    return (
-        "\n".join([f"## {_escaped(incident.headline)}", "", *_facts(incident), *_sections(incident)]) + "\n"
-    )
+RECORDED = "words of a recording; check a command before you run it"
+"""What is stated beside the steps of an incident that comes from a file."""
+
+
+def as_markdown(incident: Incident, *, recorded: bool = False) -> str:
+    """The sentence, the facts, what to do, the evidence with its places, and the timeline.
+
+    `recorded`: the incident is read from a recording, whose writer may have put anything into it.
+    """
+    facts = [*_facts(incident), *([f"- source: {RECORDED}"] if recorded else [])]
+    lines = [f"## {_escaped(incident.headline)}", "", *facts, *_sections(incident)]
+    return "\n".join(lines) + "\n"
 
 
 def _escaped(text: str) -> str:

@@ -17,7 +17,8 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 
 APART_S = 1.0
-"""Seconds by which start times may be too early: /proc counts from a boot time in whole seconds."""
+"""Seconds by which start times may be too early (/proc counts from a boot time in whole seconds), and by
+which a stamp may be (most have whole seconds)."""
 PROOF_STEPS = 2
 """Reported steps that prove that a new attempt trains."""
 SILENT_START_S = 300.0
@@ -26,6 +27,26 @@ LISTED_S = 15.0
 """Processes are listed every 5 s: a rank that steps sooner may be one of an attempt not listed yet."""
 LAST_RANK_S = 5.0
 """A process may be missing in one list; a hang is over when no rank was listed for so long."""
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """The newest step that a rank logged in one file."""
+
+    node: str
+    file: str
+    rank: int | None
+    offset: int | None
+    """Of its line (bytes)."""
+    at: float
+    """Unix seconds on our clock."""
+
+    def follows(self, alert: Alert) -> bool:
+        """Whether it came after an alert: below it in the same file, else by the times."""
+        proof = alert.proof[0]
+        if (self.file, self.node) == (proof.file, proof.node) and None not in (self.offset, proof.offset):
+            return (self.offset or 0) > max(proof.offset or 0, alert.last_offset or 0)
+        return self.at > alert.last + APART_S
 
 
 @dataclass(frozen=True)
@@ -40,6 +61,18 @@ class Attempt:
     """Whether the job ever reported one."""
     stepped_at: float | None = None
     """When the newest step was reported: unix seconds on our clock."""
+    last_steps: tuple[LastStep, ...] = ()
+    """Of each rank in each of its files."""
+
+    def has_stepped_after(self, alert: Alert) -> bool:
+        """Whether the rank of an alert logged a step since; True where it logs none at all."""
+        proof = alert.proof[0]
+        own = [
+            step
+            for step in self.last_steps
+            if (step.rank == alert.rank if alert.rank is not None else step.file == proof.file)
+        ]
+        return not own or any(step.follows(alert) for step in own)
 
     def works(self, wall: float) -> bool:
         """Whether it trains, as far as anything reports."""
@@ -70,6 +103,7 @@ def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str,
                 began[process.job] = min(start, began.get(process.job, start))
     steps: dict[str, int] = {}
     newest: dict[str, float] = {}
+    last: dict[str, list[LastStep]] = {}
     for writer in fleet.progress.writers.values():
         if writer.job in began and writer.stepped_at is not None:
             since = began[writer.job] - wall + now
@@ -78,8 +112,14 @@ def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str,
             )  # also those from before we came
             steps[writer.job] = max(reported, steps.get(writer.job, 0))
             newest[writer.job] = max(writer.stepped_at - now + wall, newest.get(writer.job, 0.0))
+            end = writer.curve()[-1:]
+            last.setdefault(writer.job, []).extend(
+                LastStep(writer.node, writer.file, writer.rank, step.offset, step.at - now + wall)
+                for step in end
+            )
     return {
-        job: Attempt(start, steps.get(job, 0), job in steps, newest.get(job)) for job, start in began.items()
+        job: Attempt(start, steps.get(job, 0), job in steps, newest.get(job), tuple(last.get(job, ())))
+        for job, start in began.items()
     }
 
 
@@ -146,10 +186,17 @@ def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution 
 
 
 def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
-    """Whether it happened before this attempt began, and its cause has not come again since."""
+    """Whether it happened before this attempt began, and its cause has not come again since.
+
+    Within a second of the start the times do not decide: the rank must have stepped since.
+    """
     cause = incident.cause
-    again = cause is not None and cause.timed and cause.count > 1 and cause.last > attempt.began + APART_S
-    return attempt.began > _earliest(incident) - APART_S and not again
+    before_s = attempt.began - _earliest(incident)
+    if cause is None:
+        return before_s > -APART_S
+    if cause.timed and cause.count > 1 and cause.last > attempt.began + APART_S:
+        return False
+    return before_s > APART_S or (before_s > -APART_S and attempt.has_stepped_after(cause))
 
 
 def _earliest(incident: Incident) -> float:

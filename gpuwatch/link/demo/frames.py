@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuwatch import wire
+from gpuwatch.agent.gpu.rates import short
 from gpuwatch.agent.kernel.xid_table import meaning
 from gpuwatch.link.demo import machines, scenario, texts
 from gpuwatch.link.demo.scenario import FALL_AT, GPUS_PER_NODE, LOST_GPU, SimulatedReading
@@ -161,10 +162,10 @@ def fast_tier(reading: SimulatedReading, at: float, energy_j: float) -> wire.Gpu
         sm_clock_mhz=reading.clock_mhz,
         throttle=reasons,
         throttle_pct={**shares, "thermal": slowed, "sw_thermal": slowed},
-        pcie_rx_bps=round(reading.pcie_bps),
-        pcie_tx_bps=round(reading.pcie_bps * 0.6),
-        nvlink_rx_bps=round(reading.nvlink_bps),
-        nvlink_tx_bps=round(reading.nvlink_bps * 0.99),
+        pcie_rx_bps=short(reading.pcie_bps),
+        pcie_tx_bps=short(reading.pcie_bps * 0.6),
+        nvlink_rx_bps=short(reading.nvlink_bps),
+        nvlink_tx_bps=short(reading.nvlink_bps * 0.99),
         sm_activity_pct=round(reading.sm_pct, 1),
         sm_occupancy_pct=round(reading.sm_pct * 0.31, 1),
         tensor_activity_pct=round(reading.tensor_pct, 1),
@@ -204,13 +205,13 @@ def fall_events(seq: int, at: float) -> Iterator[wire.Event]:
 
 
 def _nic(bps: float) -> wire.Nic:
-    return wire.Nic("eno1", "up", 25e9 / 8, round(bps), round(bps * 0.4), 0, 0)
+    return wire.Nic("eno1", "up", 25e9 / 8, short(bps), short(bps * 0.4), 0, 0)
 
 
 def _ib_port(number: int, bps: float) -> wire.IbPort:
     errors = dict.fromkeys(("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"), 0)
     return wire.IbPort(
-        f"mlx5_{number}", 1, "ACTIVE", "LinkUp", "InfiniBand", 400.0, round(bps), round(bps * 0.98), errors
+        f"mlx5_{number}", 1, "ACTIVE", "LinkUp", "InfiniBand", 400.0, short(bps), short(bps * 0.98), errors
     )
 
 

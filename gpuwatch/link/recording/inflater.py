@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import zstandard
 
-MAX_BLOCK_BYTES = 256 << 20
+MAX_BLOCK_BYTES = 64 << 20
 """A block that claims to inflate to more is damaged."""
 
 

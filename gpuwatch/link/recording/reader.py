@@ -13,7 +13,7 @@ from gpuwatch.hosts.plan import Plan
 from gpuwatch.link.recording.inflater import Inflater
 from gpuwatch.link.recording.lease import Holder, holder
 from gpuwatch.link.recording.records import StreamRecord, records_of
-from gpuwatch.link.recording.schema import RecordingError, open_for_reading
+from gpuwatch.link.recording.schema import MAX_NUMBER, RecordingError, Rows, open_for_reading
 from gpuwatch.link.recording.tee import (
     MICRO,
     AnswerItem,
@@ -27,7 +27,14 @@ from gpuwatch.link.recording.tee import (
 from gpuwatch.plain import plain
 from gpuwatch.wire.codec import decode_strictly
 
-BLOCKS_AT_ONCE = 64
+BLOCKS_AT_ONCE = 16
+MAX_HEADLINE = 2_000
+"""Characters of the id, the severity and the headline of an incident."""
+INCIDENTS = """
+SELECT number, at, first, substr(severity, 1, ?1), substr(headline, 1, ?1), substr(id, 1, ?1)
+FROM incident ORDER BY at, number
+"""
+KEY_FRAMES = "SELECT at, block, data FROM key_frame"
 MAX_REQUESTS = 500
 """Of one kind to one node, that are compared with one that is asked of the recording."""
 
@@ -57,14 +64,14 @@ class Recording:
         """
         self.path = path
         self._file = open_for_reading(path)
+        self._rows = Rows(self._file)
         self._inflater = Inflater(self._dictionary)
-        self._unreadable = 0
+        self.facts: dict[str, str] = dict(self._rows.all("tt", "SELECT name, value FROM meta"))
+        nodes = self._rows.all("it", "SELECT id, name FROM node ORDER BY id")
+        self.nodes = {number: plain(name) for number, name in nodes}
         try:
-            self.facts = dict(self._file.execute("SELECT name, value FROM meta").fetchall())
-            nodes = self._file.execute("SELECT id, name FROM node ORDER BY id").fetchall()
-            self.nodes = {int(number): plain(str(name)) for number, name in nodes}
             self.plan = self._plan()
-        except (sqlite3.Error, ValueError) as error:
+        except ValueError as error:
             raise RecordingError(f"{path}: damaged: {plain(str(error))}") from error
         extent = self.extent()
         if extent is None:
@@ -72,8 +79,13 @@ class Recording:
         self.first = extent[0]
         """The first moment (microseconds of recorded time)."""
 
+    @property
+    def damaged(self) -> int:
+        """Blocks and rows that could not be read so far."""
+        return self._rows.damaged + self._inflater.damaged
+
     def _plan(self) -> Plan:
-        plan = decode_strictly(str(self.facts.get("plan", "{}")).encode(), _plan_decoder, ValueError)
+        plan = decode_strictly(self.facts.get("plan", "{}").encode(), _plan_decoder, ValueError)
         known = {spec.name for spec in plan.nodes}
         if missing := set(self.nodes.values()) - known:
             raise RecordingError(f"{self.path}: damaged: its plan lacks the node {min(missing)}")
@@ -93,22 +105,23 @@ class Recording:
 
     def extent(self) -> tuple[int, int] | None:
         """The first and the last moment (microseconds of recorded time); None: nothing was recorded."""
-        queries = ("SELECT first FROM block ORDER BY id LIMIT 1", "SELECT min(at) FROM key_frame")
-        starts = [row[0] for row in map(self._one, queries) if row is not None and row[0] is not None]
-        return (min(starts), self.last) if starts else None
+        block = self._rows.one("i", "SELECT first FROM block ORDER BY id LIMIT 1")
+        starts = [*(block or ()), self._rows.bound("at", "key_frame", "min")]
+        known = [start for start in starts if start is not None]
+        return (min(known), self.last) if known else None
 
     @property
     def last(self) -> int:
         """The last moment, as of now."""
-        queries = ("SELECT max(last) FROM block", "SELECT max(at) FROM key_frame")
-        return max(row[0] or 0 for row in map(self._one, queries) if row is not None)
+        ends = (self._rows.bound("last", "block", "max"), self._rows.bound("at", "key_frame", "max"))
+        return max(end or 0 for end in ends)
 
     def key_frame(self, at: int) -> tuple[int, int, list[StreamRecord]]:
         """The newest key frame at or before a moment: its moment, the block before it, its records.
 
         Of a moment before all key frames it is an empty one before the first block.
         """
-        row = self._one("SELECT at, block, data FROM key_frame WHERE at <= ? ORDER BY at DESC LIMIT 1", at)
+        row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", at)
         if row is None:
             return self.first, 0, []
         return row[0], row[1], list(records_of(self.inflated(row[2]), row[0]))
@@ -116,16 +129,13 @@ class Recording:
     def blocks(self, after: int) -> Iterator[ReadBlock]:
         """The blocks behind one, in the order in which they were written, as far as there are by now."""
         while True:
-            rows = self._all(
-                "SELECT id, first, last, wall, data FROM block WHERE id > ? ORDER BY id LIMIT ?",
-                after,
-                BLOCKS_AT_ONCE,
-            )
+            sql = "SELECT id, first, last, wall, data FROM block WHERE id > ? ORDER BY id LIMIT ?"
+            rows = self._rows.all("iiiib", sql, after, BLOCKS_AT_ONCE)
+            if not rows:
+                return
             for row in rows:
                 after = row[0]
                 yield ReadBlock(*row)
-            if len(rows) < BLOCKS_AT_ONCE:
-                return
 
     def records(self, block: ReadBlock) -> Iterator[StreamRecord]:
         """The records of a block; none of one that is damaged."""
@@ -133,94 +143,78 @@ class Recording:
 
     def wall_shift(self, at: int) -> int:
         """What the wall clock showed more than recorded time at a moment (microseconds)."""
-        row = self._one("SELECT wall FROM block WHERE last >= ? ORDER BY last LIMIT 1", at)
-        row = row or self._one("SELECT wall FROM block ORDER BY id DESC LIMIT 1")
+        row = self._rows.one("i", "SELECT wall FROM block WHERE last >= ? ORDER BY last LIMIT 1", at)
+        row = row or self._rows.one("i", "SELECT wall FROM block ORDER BY id DESC LIMIT 1")
         return 0 if row is None else int(row[0])
 
     def requests(self, node: int, kind: str, until: int) -> Iterator[tuple[int, int, bytes]]:
         """Requests of a kind to a node, the newest first: moment, number, body."""
         sql = "SELECT at, number, body FROM request WHERE node = ? AND kind = ? AND at <= ?"
-        yield from self._all(f"{sql} ORDER BY at DESC LIMIT {MAX_REQUESTS}", node, kind, until)
+        newest = f"{sql} ORDER BY at DESC LIMIT {MAX_REQUESTS}"
+        yield from self._rows.all("iib", newest, node, kind, until)
 
     def answers(self, node: int, number: int, since: int) -> list[tuple[int, bytes]]:
         """The answers to a request that was made at `since`: moment and frame (JSON)."""
-        end = self._one(
-            "SELECT min(at) FROM request WHERE node = ? AND number = ? AND at > ?", node, number, since
-        )  # a later session numbers anew
-        until = end[0] if end is not None and end[0] is not None else 1 << 62
+        later = "SELECT at FROM request WHERE node = ? AND number = ? AND at > ? ORDER BY at LIMIT 1"
+        end = self._rows.one("i", later, node, number, since)  # a later session numbers anew
+        until = MAX_NUMBER if end is None else end[0]
         sql = "SELECT at, data FROM answer WHERE node = ? AND number = ? AND at >= ? AND at < ? ORDER BY at"
-        return [(row[0], self.inflated(row[1])) for row in self._all(sql, node, number, since, until)]
+        return [
+            (at, self.inflated(data)) for at, data in self._rows.all("ib", sql, node, number, since, until)
+        ]
 
     def incidents(self) -> list[IncidentMark]:
         """All incidents that were seen, in the order in which they were."""
-        rows = self._all("SELECT id, number, at, first, severity, headline FROM incident ORDER BY at, number")
+        rows = self._rows.all("iirttt", INCIDENTS, MAX_HEADLINE)
         return [
-            IncidentMark(plain(str(name)), number, at, first, plain(str(severity)), plain(str(headline)))
-            for name, number, at, first, severity, headline in rows
+            IncidentMark(plain(name), number, at, first, plain(severity), plain(headline))
+            for number, at, first, severity, headline, name in rows
         ]
 
     def gaps(self) -> list[tuple[int, int, str]]:
         """First and last moment of what could not be written in time, and why."""
-        return [
-            (row[0], row[1], str(row[2]))
-            for row in self._all("SELECT first, last, reason FROM gap ORDER BY 1")
-        ]
+        sql = "SELECT first, last, substr(reason, 1, ?) FROM gap ORDER BY 1"
+        return [(first, last, reason) for first, last, reason in self._rows.all("iit", sql, MAX_HEADLINE)]
 
     def density(self, columns: int) -> Sequence[int]:
         """How many findings and events came in each of so many equal parts of the time."""
         first, last = self.first, self.last
         width = max(1, (last - first) // columns + 1)
-        rows = self._all("SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1", first, width)
+        parts = "SELECT (last - ?) / ?, sum(findings) FROM block GROUP BY 1"
+        rows = self._rows.all("ii", parts, first, width)
         found = {min(max(0, part), columns - 1): count for part, count in rows}
         return [found.get(part, 0) for part in range(columns)]
 
     def items(self, first: int, last: int) -> Iterator[Item]:
         """What a recording of these moments alone consists of, as it stands in the file."""
-        yield from (DictionaryItem(*row) for row in self._all("SELECT id, data FROM dictionary"))
-        row = self._one("SELECT at, block, data FROM key_frame WHERE at <= ? ORDER BY at DESC LIMIT 1", first)
+        dictionaries = self._rows.all("ib", "SELECT id, data FROM dictionary")
+        yield from (DictionaryItem(*row) for row in dictionaries)
+        row = self._rows.one("iib", f"{KEY_FRAMES} WHERE at <= ? ORDER BY at DESC LIMIT 1", first)
         start, before = (row[0], row[1]) if row is not None else (self.first, 0)
         if row is not None:
             yield KeyFrame(row[0], row[2])
-        keys = self._all(
-            "SELECT at, block, data FROM key_frame WHERE at > ? AND at <= ? ORDER BY at", start, last
-        )
+        keys = self._rows.all("iib", f"{KEY_FRAMES} WHERE at > ? AND at <= ? ORDER BY at", start, last)
         blocks = "SELECT id, first, last, wall, frames, findings, data FROM block WHERE id > ? AND first <= ?"
-        while rows := self._all(f"{blocks} ORDER BY id LIMIT {BLOCKS_AT_ONCE}", before, last):
+        few = f"{blocks} ORDER BY id LIMIT {BLOCKS_AT_ONCE}"
+        while rows := self._rows.all("iiiiiib", few, before, last):
             for row in rows:
                 before = number = row[0]
                 yield RecordBlock(*row[1:])
                 while keys and keys[0][1] <= number:
                     yield KeyFrame(keys[0][0], keys.pop(0)[2])
         requests = "SELECT at, node, number, kind, body FROM request WHERE at BETWEEN ? AND ? ORDER BY id"
-        yield from (RequestItem(*row) for row in self._all(requests, start, last))
+        yield from (RequestItem(*row) for row in self._rows.all("iiitb", requests, start, last))
         answers = "SELECT at, node, number, data FROM answer WHERE at BETWEEN ? AND ? ORDER BY id"
-        yield from (AnswerItem(*row) for row in self._all(answers, start, last))
+        yield from (AnswerItem(*row) for row in self._rows.all("iiib", answers, start, last))
         yield from (mark for mark in self.incidents() if mark.at <= last)
-
-    @property
-    def damaged(self) -> int:
-        """Blocks and rows that could not be read."""
-        return self._unreadable + self._inflater.damaged
 
     def inflated(self, data: bytes) -> bytes:
         """The bytes that were compressed; none of what is damaged."""
         return self._inflater.inflated(data)
 
     def _dictionary(self, number: int) -> bytes | None:
-        row = self._one("SELECT data FROM dictionary WHERE id = ?", number)
-        return None if row is None else bytes(row[0])
-
-    def _one(self, sql: str, *values: object) -> tuple | None:  # type: ignore[type-arg]
-        return next(iter(self._all(sql, *values)), None)
-
-    def _all(self, sql: str, *values: object) -> list[tuple]:  # type: ignore[type-arg]
-        """The rows, as far as they can be read."""
-        found: list[tuple] = []  # type: ignore[type-arg]
-        try:
-            found.extend(self._file.execute(sql, values))
-        except sqlite3.DatabaseError:  # a cut file: what stands before the cut is shown
-            self._unreadable += 1
-        return found
+        row = self._rows.one("b", "SELECT data FROM dictionary WHERE id = ?", number)
+        return None if row is None else row[0]
 
 
 def seconds(at: int) -> float:

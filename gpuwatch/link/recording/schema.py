@@ -1,11 +1,15 @@
-"""The file of a recording: SQLite in WAL mode, its tables and versions, and how it is opened."""
+"""The file of a recording: SQLite in WAL mode, its tables and versions, how it is opened, and its rows."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
+
+from gpuwatch.plain import plain
 
 SCHEMA_VERSION = 1
 """Raised whenever an older gpuwatch could not read the file; `UPGRADES` opens what is older."""
@@ -44,6 +48,14 @@ CREATE TABLE incident (
 CREATE TABLE gap (first INTEGER NOT NULL, last INTEGER NOT NULL, reason TEXT NOT NULL);
 """
 """Times are microseconds of recorded time; `block.wall` is what the wall clock showed more at its end."""
+
+Row: TypeAlias = tuple[Any, ...]
+MAX_NUMBER = 10**17
+"""Greater than any moment (microseconds up to the year 5138), id or count that a recorder writes."""
+MAX_VALUE_BYTES = 64 << 20
+"""Of one value: a key frame of 1,000 nodes has about 5 MB."""
+TYPES: dict[str, type | tuple[type, ...]] = {"i": int, "r": (int, float), "t": str, "b": bytes}
+"""Letter of a column -> its type in Python."""
 
 
 class RecordingError(Exception):
@@ -96,6 +108,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     try:
         file = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         check_version(file, path)
+        check_tables(file, path)
         _for_writing(file)
     except sqlite3.Error as error:
         raise RecordingError(f"{path}: {error}") from error
@@ -119,6 +132,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
                 name, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
             )
             check_version(file, path)
+            check_tables(file, path)
         except sqlite3.Error as error:
             problem = error
         else:
@@ -140,7 +154,96 @@ def check_version(file: sqlite3.Connection, path: Path) -> int:
     return version
 
 
+def check_tables(file: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file with other tables than a recorder makes: a view or a trigger in it is a program.
+
+    Raises:
+        RecordingError: a table is missing or defined otherwise, or there is something else than tables.
+    """
+    file.execute("PRAGMA trusted_schema = OFF")
+    with contextlib.closing(sqlite3.connect(":memory:")) as made:
+        made.executescript(TABLES)
+        expected = _objects(made)
+    found = _objects(file)
+    if found != expected:
+        odd = sorted({name for _, name, _ in found ^ expected})
+        names = plain(", ".join(odd)[:200])
+        raise RecordingError(f"{path}: damaged, or not written by gpuwatch: unexpected definition of {names}")
+
+
+def _objects(file: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """Type, name and definition of the tables, indexes, views and triggers that are not SQLite's own."""
+    sql = (
+        "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
+    )
+    try:
+        rows = file.execute(sql).fetchall()
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError(f"the definition of a table: {error}") from error
+    return {(str(kind), str(name), " ".join(str(text).split())) for kind, name, text in rows}
+
+
 def _for_writing(file: sqlite3.Connection) -> None:
     file.execute("PRAGMA journal_mode = WAL")
     file.execute("PRAGMA synchronous = FULL")
     file.execute("PRAGMA journal_size_limit = 16777216")
+
+
+class Rows:
+    """Reads the file, and leaves out rows that no recorder writes: SQLite stores any type in any column."""
+
+    def __init__(self, file: sqlite3.Connection) -> None:
+        """`file`: the open recording."""
+        self._file = file
+        self.damaged = 0
+        """Rows and queries that could not be read."""
+        if hasattr(file, "setlimit"):  # from Python 3.11 on
+            file.setlimit(getattr(sqlite3, "SQLITE_LIMIT_LENGTH", 0), MAX_VALUE_BYTES)
+
+    def all(self, types: str, sql: str, *values: object) -> list[Row]:
+        """The rows whose columns have these types (letters of `TYPES`), as far as they can be read."""
+        return list(self._checked(types, sql, *values))
+
+    def one(self, types: str, sql: str, *values: object) -> Row | None:
+        """The first of them."""
+        return next(self._checked(types, sql, *values), None)
+
+    def bound(self, column: str, table: str, which: str) -> int | None:
+        """The `min` or `max` of a column of numbers; None: it has none.
+
+        A text sorts after all numbers: the second query, which reads every row, is for a file that has one.
+        """
+        sql = f"SELECT {which}({column}) FROM {table}"  # noqa: S608 - the names are those of `TABLES`
+        found = self._first(sql)
+        if found is not None and not sound("i", (found,)):
+            self.damaged += 1
+            found = self._first(
+                f"{sql} WHERE typeof({column}) = 'integer' AND abs({column} / 2) < {MAX_NUMBER // 2}"
+            )
+        return found if isinstance(found, int) else None
+
+    def _first(self, sql: str) -> object:
+        row = next(self._read(sql), None)
+        return None if row is None else row[0]
+
+    def _checked(self, types: str, sql: str, *values: object) -> Iterator[Row]:
+        for row in self._read(sql, *values):
+            if sound(types, row):
+                yield row
+            else:
+                self.damaged += 1
+
+    def _read(self, sql: str, *values: object) -> Iterator[Row]:
+        try:
+            yield from self._file.execute(sql, values)
+        except (sqlite3.Error, UnicodeDecodeError):  # a cut file: what stands before the cut is shown
+            self.damaged += 1
+
+
+def sound(types: str, row: Row) -> bool:
+    """Whether each value has its type, and each number is one that a recorder writes."""
+    return all(
+        isinstance(value, TYPES[letter])
+        and (not isinstance(value, int | float) or -MAX_NUMBER <= value <= MAX_NUMBER)
+        for letter, value in zip(types, row, strict=True)
+    )

@@ -44,6 +44,8 @@ class BundleFacts:
     probes: Sequence[Results] = ()
     missing: list[tuple[str, str]] = field(default_factory=list)
     """What is not in the bundle, and why."""
+    recorded: bool = False
+    """Whether the incidents come from a recording instead of the nodes."""
 
     @property
     def is_demo(self) -> bool:
@@ -55,7 +57,8 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
     """All but the index. `now`: monotonic, `wall`: unix seconds of the same instant."""
     subject, fleet = found.subject, found.fleet
     if subject.incidents:
-        yield text_entry("summary.md", summary(subject), "the incident in Markdown, for a chat or a ticket")
+        text = summary(subject, recorded=found.recorded)
+        yield text_entry("summary.md", text, "the incident in Markdown, for a chat or a ticket")
     facts = bundle_facts(found, now, wall)
     yield json_entry("incident.json", facts, "the incidents and alerts, as in `gpuwatch once --json`")
     yield from _logs(found)
@@ -76,9 +79,9 @@ def entries(found: BundleFacts, now: float, wall: float) -> Iterator[BundleEntry
     yield text_entry("environment.md", environment_text(environment), "the same as tables")
 
 
-def summary(subject: EvidenceSubject) -> str:
+def summary(subject: EvidenceSubject, *, recorded: bool) -> str:
     """The incidents as `Y` copies them."""
-    return "\n".join(as_markdown(incident) for incident in subject.incidents)
+    return "\n".join(as_markdown(incident, recorded=recorded) for incident in subject.incidents)
 
 
 def bundle_facts(found: BundleFacts, now: float, wall: float) -> Facts:

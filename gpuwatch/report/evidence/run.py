@@ -69,6 +69,11 @@ class EvidenceSession(TextReads, SettingsRequests, Protocol):
         ...
 
     @property
+    def recorded(self) -> bool:
+        """Whether it replays a recording."""
+        ...
+
+    @property
     def probes(self) -> Sequence[Measured]:
         """The probes of the session."""
         ...
@@ -231,6 +236,7 @@ class EvidenceRun:
             hang,
             probes,
             missing,
+            recorded=session.recorded,
         )
         missing += self._unknown_values()
         held = []

@@ -41,6 +41,8 @@ class Standing:
     """Jobs that ended before we connected, the last one first."""
     of_ended: tuple[Incident, ...] = ()
     """The incidents of these, also those that are over because a job was started since."""
+    damaged: int = 0
+    """Parts of the recording that could not be read: anything may have stood in them."""
 
     def states(self, finding: PlacedCondition) -> bool:
         """Whether an incident or alert here reports this condition already."""

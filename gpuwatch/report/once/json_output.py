@@ -66,7 +66,10 @@ def fleet_facts(
         facts["demo"] = True
     facts["allocation"] = None if fleet.plan.allocation is None else asdict(fleet.plan.allocation)
     facts["interval_s"] = fleet.plan.interval_s
-    facts["healthy"] = healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent)
+    facts["healthy"] = (
+        healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent) and not stands.damaged
+    )
+    facts["unreadable_parts"] = stands.damaged
     facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]
     facts["alerts"] = [alert_facts(alert) for alert in stands.alerts]
     facts["silent_jobs"] = [

@@ -190,7 +190,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     if starting:
         counted = f"{counted} and those of {fold(starting)} not known yet" if gpus else "GPUs not known yet"
     what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
-    if healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent):
+    if healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent) and not stands.damaged:
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         reported = ", ".join([*filter(None, [reported_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))
@@ -211,6 +211,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
         counts.append(f"{waiting} not known yet")
     stalled = sum(job.is_stalled for job in stands.silent)
     counts += [f"{plural(stalled, 'silent job')}"] * bool(stalled)
+    counts += [f"{plural(stands.damaged, 'part')} of the recording cannot be read"] * bool(stands.damaged)
     counts += ["--log matches no log file"] * bool(without_log(fleet))
     return ReportLine(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")
 

@@ -113,6 +113,8 @@ def recorded(incident: Incident, alerts: dict[str, Alert]) -> RecordedIncident:
     return RecordedIncident(structs.replace(incident, alerts=()), names, own)
 
 
+MAX_CHANGE_BYTES = 16 << 20
+"""Of one record; the book of a session with 1,000 incidents has about 5 MB."""
 _decoder: msgspec.json.Decoder[BookChange] = msgspec.json.Decoder(BookChange)
 
 
@@ -122,6 +124,8 @@ def read_change(body: bytes) -> BookChange:
     Raises:
         ValueError: it is none, or states a time that no clock shows.
     """
+    if len(body) > MAX_CHANGE_BYTES:
+        raise ValueError(f"a record of {len(body)} bytes")
     change = decode_strictly(body, _decoder, ValueError)
     alerts = [*change.alerts, *(alert for one in change.incidents for alert in one.own.values())]
     times = [at for alert in alerts for at in (alert.first, alert.last)]

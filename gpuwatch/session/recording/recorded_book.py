@@ -41,7 +41,7 @@ class RecordedBook(AlertBook):
             names = [name for name in change.alert_order if name in self._known]
             self._known = {name: self._known[name] for name in names}
         self._recorded.update((one.incident.id, one) for one in change.incidents)
-        self._order = change.order
+        self._order = tuple(dict.fromkeys(change.order))
         if change.checkpoints is not None:
             self.checkpoints = dict(change.checkpoints)
         if change.ended is not None:
@@ -103,7 +103,7 @@ class RecordedBook(AlertBook):
     def _whole(self, one: RecordedIncident) -> Incident:
         alerts = tuple(
             self._marked(one.own[name]) if name in one.own else self.alerts[name]
-            for name in one.alerts
+            for name in dict.fromkeys(one.alerts)
             if name in one.own or name in self.alerts
         )
         incident = structs.replace(one.incident, alerts=alerts)

@@ -60,11 +60,16 @@ class ActionsScreen(ErrorBoundary, ModalScreen["Action | None"]):
 
     @on(OptionList.OptionSelected)
     def _take(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._actions[event.option_index])
+        self._leave(self._actions[event.option_index])
 
     def action_close(self) -> None:
         """Back; nothing runs."""
-        self.dismiss(None)
+        self._leave(None)
+
+    def _leave(self, chosen: Action | None) -> None:
+        """Close once: two keys pressed fast both ask for it, and the first one counts."""
+        if self.is_current:
+            self.dismiss(chosen)
 
     def action_choose(self) -> None:
         """Confirm the action under the cursor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -13,7 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from gpuwatch.diagnose.actions.action import Action, ActionOutcome
+from gpuwatch.diagnose.actions.action import MAX_REASON_CHARS, Action, ActionOutcome, ActionTarget
 from gpuwatch.tui.actions.action_text import described
 from gpuwatch.tui.model.session_protocol import Acting
 from gpuwatch.tui.toolkit import keys
@@ -37,7 +38,9 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
     def __init__(
         self,
         action: Action,
-        begin: Callable[[Action], Acting | str],
+        target: ActionTarget,
+        begin: Callable[[Action, ActionTarget], Acting | str],
+        renew: Callable[[ActionTarget], Action],
         noted: str,
         key_of: Callable[[str], str],
     ) -> None:
@@ -45,14 +48,19 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
 
         Args:
             action: What is to run.
+            target: What it is about.
             begin: Runs it; a sentence where it must not run.
+            renew: The same action for a target with a reason of the person's own.
             noted: Where the result is written to, for the person.
             key_of: The key in force of a binding.
         """
         super().__init__()
         self._action, self._begin, self._noted, self._key_of = action, begin, noted, key_of
+        self._first = self._target = target
+        self._renew = renew
         self._run: Acting | None = None
         self.line = Input(max_length=300)
+        self.reason = Input(placeholder="another reason", max_length=MAX_REASON_CHARS)
         self.question = Label("", markup=False)
         self.about = Label("", markup=False)
         self.state = Label("", classes="box-note", markup=False)
@@ -63,6 +71,8 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
             yield Label(clean(self._action.title), markup=False)
             with VerticalScroll(id="action-about", can_focus=False):
                 yield self.about
+            if self._action.kind == "drain":
+                yield self.reason
             yield self.question
             yield self.line
             yield self.state
@@ -77,19 +87,30 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
         self.line.focus()
         self.set_interval(LOOK_EVERY_S, self._look)
 
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        """Show the command with the reason that is being typed."""
+        if event.input is self.reason and self._run is None:
+            self._target = replace(self._first, about=event.value.strip() or self._first.about)
+            self._action = self._renew(self._target)
+            self.about.update(Content(described(self._action)))
+
     @on(Input.Submitted)
-    def _submitted(self) -> None:
-        if self._run is not None:
+    def _submitted(self, event: Input.Submitted) -> None:
+        if event.input is self.reason:
+            self.line.focus()
             return
+        if self._run is not None or not self.is_current:
+            return  # it runs, or the box was left by a key before this one
         if self.line.value.strip() != self._action.confirm:
             self._say(f"that is not {self._action.confirm}: nothing was run")
             return
-        begun = self._begin(self._action)
+        begun = self._begin(self._action, self._target)
         if isinstance(begun, str):
             self._say(f"nothing was run: {begun}")
             return
         self._run = begun
-        self.line.display = self.question.display = False
+        self.line.display = self.question.display = self.reason.display = False
         self._say("it runs ...")
         self.set_focus(None)
 
@@ -105,7 +126,8 @@ class ConfirmScreen(ErrorBoundary, ModalScreen[None]):
 
     def action_close(self) -> None:
         """Back; what runs goes on."""
-        self.dismiss()
+        if self.is_current:
+            self.dismiss()
 
 
 def _result_text(action: Action, outcome: ActionOutcome) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 
 from rich.segment import Segment
 
-from gpuwatch.diagnose.incidents.markdown import proof_place, proofs
+from gpuwatch.diagnose.incidents.markdown import RECORDED, proof_place, proofs
 from gpuwatch.diagnose.model.confidence import Confidence
 from gpuwatch.diagnose.model.incident import UNKNOWN, Incident
 from gpuwatch.diagnose.model.text import clock
@@ -167,6 +167,8 @@ class IncidentDetail(ItemPage):
         if not incident.do:
             return
         yield heading("What to do", width, self.look, f"{self.cockpit.key_of('app.copy')} copies")
+        if self.view_state.replay is not None:
+            yield from wrapped(RECORDED, width, self.look.dim, indent=3)
         for number, step in enumerate(incident.do, 1):
             head = (Segment(f" {number} ", self.look.title),)
             rows = hanging(head, step.replace("`", ""), width, self.look.text)

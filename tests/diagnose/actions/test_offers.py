@@ -11,6 +11,7 @@ from gpuwatch.diagnose.actions.action import Action, ActionTarget, safe_reason
 from gpuwatch.diagnose.actions.offers import possible_actions
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Allocation, NodeSpec, Plan
+from gpuwatch.hosts.slurm.scheduler_facts import SchedulerFacts
 from gpuwatch.wire import Ranks
 from tests.report.fleets import NODE_TIME, feed, plan, process
 
@@ -92,6 +93,15 @@ def test_ranks_that_carry_another_jobs_id_have_no_action_on_a_job() -> None:
     allocation = Allocation("41", "train", "ada", "RUNNING", None, 0)
     other = job_fleet(replace(plan("a"), allocation=allocation), slurm="99")
     assert "cancel" not in by_kind(ActionTarget("a"), other)
+
+
+def test_a_job_that_slurm_gives_to_another_user_has_no_action() -> None:
+    fleet = job_fleet(plan("a"))
+    for user, offered in (("bob", False), ("alice", True)):
+        fleet.take_scheduler(SchedulerFacts(jobs={"41": Allocation("41", "x", user, "RUNNING", None, 0)}))
+        found = by_kind(ActionTarget("a"), fleet)
+        assert ("cancel" in found) is offered
+        assert not offered or any("RUNNING" in line for line in found["cancel"].hits)
 
 
 def test_a_process_that_no_signal_may_reach_is_left_out() -> None:

@@ -56,6 +56,27 @@ def test_it_is_over_where_the_log_shows_later_steps(
     assert [incident.over for incident in cluster.book.incidents] == [over]
 
 
+@pytest.mark.parametrize("apart_s", [-0.9, 0.0, 0.9])
+@pytest.mark.parametrize(("last_offset", "over"), [(90, False), (300, True)])
+def test_within_a_second_of_the_start_the_rank_itself_must_have_stepped_since(
+    apart_s: float, last_offset: int, *, over: bool
+) -> None:
+    cluster = Cluster(1)
+    t = cluster.t
+    ranks = [structs.replace(each, start=t + BEGAN_S) for each in cluster.fleet.nodes["gpu-001"].processes]
+    cluster.report("gpu-001", wire.Ranks(t=t, seq=2, processes=ranks))
+    past = [PastStep(float(step), t + BEGAN_S + 0.8 + step) for step in (1, 2)]
+    for rank, offset in ((0, 900), (3, last_offset)):
+        reported = wire.Progress(
+            t=t, seq=4, file=f"/logs/rank_{rank}.log", rank=rank, job="4711", offset=offset,
+            at=t + BEGAN_S + 2.8, dialect="x", backlog=True, timed=True, fields={"step": 2.0},
+        )  # fmt: skip
+        cluster.report("gpu-001", structs.replace(reported, fields={}, past=past), reported)
+    cluster.find("rank.exit_error", 3, backlog=True, at=t + BEGAN_S + apart_s, timed=True, offset=200)
+    cluster.step(10)
+    assert [incident.over for incident in cluster.book.incidents] == [over]
+
+
 def test_a_report_that_is_due_takes_the_newest_steps_into_account() -> None:
     cluster = Cluster(1)
     t = cluster.t

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -15,8 +18,10 @@ import zstandard
 
 from gpuwatch.link.recording.inflater import MAX_BLOCK_BYTES
 from gpuwatch.link.recording.reader import Recording
+from gpuwatch.link.recording.records import MAX_RECORDS, records_of
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.session.replay_session import ReplaySession
+from tests.cli.running import gpuwatch
 from tests.recordings import recorded_demo
 
 ESCAPE = "\x1b]0;owned\x07"
@@ -97,3 +102,74 @@ def test_random_damage_is_counted_or_refused(path: Path, seed: int) -> None:
         played(path)
     except RecordingError as error:
         assert str(path) in str(error)
+
+
+COLUMNS = [
+    (table, column)
+    for table, columns in {
+        "meta": ("value",),
+        "node": ("name",),
+        "dictionary": ("data",),
+        "block": ("first", "last", "wall", "frames", "findings", "data"),
+        "key_frame": ("block", "data"),
+        "request": ("at", "node", "number", "kind", "body"),
+        "answer": ("at", "node", "number", "data"),
+        "incident": ("number", "at", "first", "severity", "headline"),
+    }.items()
+    for column in columns
+]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_a_value_of_any_type_in_any_column_is_counted_or_refused(path: Path, table: str, column: str) -> None:
+    for value in ("abc", b"\x00\xff", "5" * 5_000, 2**63 - 1, -(2**63), 1e308):
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,))  # noqa: S608
+        with contextlib.suppress(RecordingError), closing(Recording(path)) as recording:
+            first, last = recording.extent() or (0, 0)
+            assert abs(first) < 10**17
+            for block in recording.blocks(0):
+                list(recording.records(block))
+            list(recording.items(first, last))
+            recording.wall_shift(first)
+            assert len(recording.density(40)) == 40
+            assert all(len(mark.headline) < 3_000 for mark in recording.incidents())
+
+
+@pytest.mark.parametrize("table", ["meta", "block", "key_frame", "incident"])
+def test_a_view_in_the_place_of_a_table_is_refused(path: Path, table: str) -> None:
+    with closing(sqlite3.connect(path)) as file, file:
+        columns = ", ".join(f"x AS {row[1]}" for row in file.execute(f"PRAGMA table_info({table})"))
+        file.execute(f"DROP TABLE {table}")
+        endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+        file.execute(f"CREATE VIEW {table} AS {endless} SELECT {columns} FROM n")  # noqa: S608
+    with pytest.raises(RecordingError, match=table):
+        Recording(path)
+
+
+def test_lines_that_no_recorder_writes_are_left_out() -> None:
+    good = b"5 1 sample {}"
+    digits = b"9" * 5_000
+    lines = [b"--5 1 sample {}", digits + b" 1 sample {}", b"5 " + digits + b" sample {}", b"5 1", good]
+    assert [one.at for one in records_of(b"\n".join(lines), 100)] == [105]
+    assert sum(1 for _ in records_of(b"5 1 x {}\n" * (MAX_RECORDS + 9), 0)) == MAX_RECORDS
+
+
+def test_repeated_ids_in_the_order_are_one_incident(path: Path) -> None:
+    def put(data: bytes) -> bytes:
+        return re.sub(rb'"order":\["([^"]+)"', lambda found: found[0] + b',"%s"' % found[1] * 50_000, data)
+
+    changed(path, put)
+    replay = played(path)
+    ids = [incident.id for incident in replay.book.incidents]
+    assert len(ids) == len(set(ids)) > 0
+
+
+def test_damaged_blocks_are_reported_by_once(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE block SET data = x'00ff'")
+        file.execute("UPDATE key_frame SET data = x'00ff'")
+    done = gpuwatch("once", str(path), "--json")
+    facts = json.loads(done.stdout)
+    assert (done.returncode, facts["healthy"]) == (1, False)
+    assert facts["unreadable_parts"] > 0

@@ -164,11 +164,30 @@ async def test_nothing_is_listed_where_actions_are_off(off: str) -> None:
         assert not isinstance(app.screen, ActionsScreen)
 
 
+async def test_keys_that_come_after_escape_do_nothing() -> None:
+    app = still_app(demo_session(5.0, plan_for(2)), 5.0)
+    async with app.run_test() as pilot:
+        await pilot.press("A")
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, ActionsScreen)
+        screen.action_choose()
+        screen.action_close()
+        screen.action_close()
+        await pilot.pause()
+        assert not isinstance(app.screen, ActionsScreen)
+        assert app.faults.count == 0
+
+
 async def test_the_demo_shows_the_commands_and_runs_nothing(scontrol: Path) -> None:
     app = still_app(demo_session(5.0, plan_for(2)), 5.0)
     async with app.run_test(size=(80, 24)) as pilot:
         confirm = await choose(app, pilot, "drain")
         assert "scontrol update" in str(confirm.about.content)
+        confirm.reason.focus()
+        await pilot.press(*"bad 'nic", "enter")
+        assert "'Reason=bad nic'" in str(confirm.about.content)
+        assert confirm.line.has_focus
         await pilot.press(*confirm._action.confirm, "enter")
         await pilot.pause()
         assert not confirm.has_class("-ended")

@@ -59,7 +59,7 @@ class CompiledDialect(object):
     def __init__(self, plain):
         # type: (dict[str, Any]) -> None
         self.id = str(plain["id"])
-        self._plain = plain
+        self._plain = {name: plain.get(name, ()) for name in ("match", "unless")}
         self._match = []  # type: list[re.Pattern[str]]
         self._unless = []  # type: list[re.Pattern[str]]
         self.words = plain.get("words", {})  # type: dict[str, str]
@@ -89,7 +89,7 @@ class CompiledDialect(object):
             re.error: this Python cannot compile a pattern.
         """
         if not self._match:
-            self._unless = [re.compile(each) for each in self._plain.get("unless", ())]
+            self._unless = [re.compile(each) for each in self._plain["unless"]]
             self._match = [re.compile(each) for each in self._plain["match"]]
         text = text[:READ_CHARS]
         for pattern in self._match:

@@ -1,0 +1,110 @@
+"""What the plots show of the time before a jump, read from the recording a few blocks at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from gpuwatch.fleet.fleet import Fleet
+from gpuwatch.fleet.node_limits import TooManyError
+from gpuwatch.hosts.plan import Plan
+from gpuwatch.link.recording.reader import ReadBlock, Recording
+from gpuwatch.link.recording.records import StreamRecord, content
+from gpuwatch.link.recording.tee import MICRO
+from gpuwatch.link.stream.inbox import Arrival
+from gpuwatch.wire import FrameError
+
+PAST_S = 900
+"""How far a history reaches back second by second."""
+NODES_PER_S, MAX_APART_S = 6, 10
+"""Of more nodes the blocks that are read lie further apart: a block of 64 nodes takes about 10 ms."""
+SLICE_S = 0.02
+"""CPU seconds that one poll reads."""
+BLOCK_SLACK_S = 2.0
+"""A block may be longer than a second, and the next one begins so much later."""
+STATES = frozenset(("hello", "clock", "link", "sample"))
+"""Kinds of records that histories need."""
+
+
+class PastHistories:
+    """Call `begin` at each jump and `step` with each poll."""
+
+    def __init__(self, recording: Recording, plan: Plan, position: Callable[[], int]) -> None:
+        """Read nothing yet.
+
+        Args:
+            recording: What is played.
+            plan: Its nodes.
+            position: The moment that is shown (microseconds of recorded time).
+        """
+        self._recording = recording
+        self._plan = plan
+        self._position = position
+        self._past = Fleet(plan)
+        self._reading: Iterator[None] | None = None
+        self._apart_s = min(MAX_APART_S, max(1, len(recording.nodes) // NODES_PER_S))
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to read."""
+        return self._reading is None
+
+    def begin(self) -> None:
+        """The moment that is shown was changed: read what came before it."""
+        self._past = Fleet(self._plan)
+        self._reading = self._read(max(self._recording.first, self._position() - PAST_S * MICRO))
+
+    def step(self, fleet: Fleet) -> bool:
+        """Read on; True once all is read and the fleet's histories reach back."""
+        if self._reading is None:
+            return False
+        until = time.thread_time() + SLICE_S
+        for _ in self._reading:
+            if time.thread_time() >= until:
+                return False
+        self._reading = None
+        self._give(fleet)
+        return True
+
+    def _read(self, start: int) -> Iterator[None]:
+        """Take in samples from `start` to the moment that is shown by then; yields after each block."""
+        _, number, records = self._recording.key_frame(start)
+        for one in records:
+            if one.kind in STATES:
+                self._take(one)
+        before = 0
+        for block in self._recording.blocks(number):
+            if block.first > self._position():
+                return
+            near = self._position() - block.first < 2 * self._apart_s * MICRO
+            if near or block.first - before >= self._apart_s * MICRO:
+                before = block.first
+                self._take_block(block)
+                yield
+
+    def _take_block(self, block: ReadBlock) -> None:
+        for one in self._recording.records(block):
+            if one.kind in STATES and one.at <= self._position():
+                self._take(one)
+
+    def _take(self, one: StreamRecord) -> None:
+        try:
+            if one.node in self._recording.nodes:
+                name = self._recording.nodes[one.node]
+                self._past.apply(Arrival(name, one.at / MICRO, content(one)))
+                node = self._past.nodes[name]
+                node.interval_s = max(node.interval_s, self._apart_s + BLOCK_SLACK_S)
+        except (FrameError, TooManyError, ValueError, LookupError, ArithmeticError, TypeError):
+            return  # the session counts it when it is played
+
+    def _give(self, fleet: Fleet) -> None:
+        for name, node in fleet.nodes.items():
+            past = self._past.nodes[name]
+            node.host_history = past.host_history
+            node.version += 1
+            for uuid, gpu in node.gpus.items():
+                if uuid in past.gpus:
+                    gpu.history = past.gpus[uuid].history
+                    gpu.version += 1
+        fleet.version += 1
+        self._past = Fleet(self._plan)
