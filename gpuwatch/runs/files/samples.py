@@ -20,12 +20,16 @@ SAMPLE_BYTES = 1 << 16
 
 def sampled(logs: Sequence[LogPath]) -> Iterator[tuple[str, list[bytes]]]:
     """Give the name and the sample lines of each file; one that cannot be read has none."""
-    share = max(MIN_LINES, MAX_LINES // max(1, len(logs)))
     for log in logs:
-        lines: list[bytes] = []
-        with contextlib.suppress(OSError):  # the scan itself has stated why
-            lines = sample(log, min(FIRST_LINES, share), min(LAST_LINES, share))
-        yield log.name, lines
+        yield log.name, sample_of(log, len(logs))
+
+
+def sample_of(log: LogPath, files: int) -> list[bytes]:
+    """The sample lines of one of so many files."""
+    share = max(MIN_LINES, MAX_LINES // max(1, files))
+    with contextlib.suppress(OSError):  # the scan itself has stated why
+        return sample(log, min(FIRST_LINES, share), min(LAST_LINES, share))
+    return []
 
 
 def sample(log: LogPath, first: int, last: int) -> list[bytes]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 
 from gpuwatch.runs.model.clues import Clue
 from gpuwatch.runs.placement.census_clues import (
@@ -16,7 +16,7 @@ from gpuwatch.runs.placement.census_clues import (
     ranks_counted_by,
 )
 from gpuwatch.runs.placement.file_ranks import own_ranks_of
-from gpuwatch.runs.placement.rank_census import census
+from gpuwatch.runs.placement.rank_census import Census
 from gpuwatch.runs.placement.rank_line_patterns import OWN_LINE
 from gpuwatch.runs.placement.rank_map import FileOwner
 from gpuwatch.runs.placement.step_series import StepSeries
@@ -28,10 +28,9 @@ TASK = "task"
 def with_census(
     owners: Sequence[FileOwner],
     clues: Sequence[Clue],
-    samples: Sequence[tuple[str, Sequence[bytes]]],
+    found: Census,
 ) -> tuple[list[FileOwner], list[Clue], frozenset[str]]:
     """Add what sample lines state about the ranks and their number; and which words count ranks."""
-    found = census(samples)
     words = ranks_counted_by(found)
     more = [
         *clues_of_processes(found, words),
@@ -46,6 +45,28 @@ def with_census(
         more.append(Clue("", OWN_LINE, world=found.announced))
     own = own_ranks_of(found, [owner.file for owner in owners], words)
     return [with_rank(owner, own) for owner in owners], [*clues, *more], words
+
+
+def merged(parts: Iterable[Census]) -> Census:
+    """What the lines of all files state, from the censuses of each in the order of the files."""
+    whole = Census()
+    for part in parts:
+        for name in (each.name for each in fields(Census)):
+            mine, theirs = getattr(whole, name), getattr(part, name)
+            if isinstance(theirs, bool):
+                setattr(whole, name, mine or theirs)
+            elif isinstance(theirs, set):
+                mine |= theirs
+            else:
+                for key, value in theirs.items():
+                    mine[key] = mine[key] | value if isinstance(value, set) else _joined(mine, key, value)
+    return whole
+
+
+def _joined(counts: dict[object, object], key: object, value: object) -> object:
+    """A count added to the one that is known; of what is no count the later one."""
+    known = counts.get(key, 0)
+    return known + value if isinstance(value, int) and isinstance(known, int) else value
 
 
 def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepSeries, ...]:

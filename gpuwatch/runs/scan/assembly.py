@@ -18,8 +18,9 @@ from gpuwatch.runs.files.samples import sampled
 from gpuwatch.runs.model.clues import Clue, clues_of
 from gpuwatch.runs.model.record import Row
 from gpuwatch.runs.placement.epochs import EpochSpan, epochs_in
-from gpuwatch.runs.placement.job_ranks import of_ranks, with_census
+from gpuwatch.runs.placement.job_ranks import merged, of_ranks, with_census
 from gpuwatch.runs.placement.owners import path_places
+from gpuwatch.runs.placement.rank_census import Census, census
 from gpuwatch.runs.placement.rank_map import FileOwner, RankMap, rank_map
 from gpuwatch.runs.placement.step_series import (
     MAX_LINE,
@@ -27,6 +28,7 @@ from gpuwatch.runs.placement.step_series import (
 )
 from gpuwatch.runs.placement.unfinished import unfinished
 from gpuwatch.runs.scan.dating import rows_of
+from gpuwatch.runs.scan.reading import PartRead
 from gpuwatch.runs.scan.result import Engine, LogScan, Scan, ScanFinding
 from gpuwatch.runs.scan.scan_file import ScanFile, owner_of
 from gpuwatch.wire import Finding
@@ -53,7 +55,11 @@ def whole(
             clues += clues_of(name, read.clues)
         clues += clues_of(name, rows[name])
     samples = list(sampled([file.log for file in files]))
-    owners, clues, counted = with_census(owners, clues, samples)
+    found = merged(
+        census([(name, lines)]) if (made := census_of(reads[name])) is None else made
+        for name, lines in samples
+    )
+    owners, clues, counted = with_census(owners, clues, found)
     known = rank_map(owners, clues)
     writers = {log: place.rank for place in reversed(known.places.ranks) for log in place.logs}
     known = with_kernel_logs(replace(known, places=replace(known.places, counted=counted)), owners, files)
@@ -81,6 +87,11 @@ def whole(
         stopped,
         unfinished(samples),
     )
+
+
+def census_of(reads: Iterable[PartRead]) -> Census | None:
+    """The census of a file that was made where it was read; None: its first part is not read."""
+    return next((read.census for read in reads if read.census is not None), None)
 
 
 def with_kernel_logs(known: RankMap, owners: Sequence[FileOwner], files: Sequence[ScanFile]) -> RankMap:

@@ -23,8 +23,10 @@ from gpuwatch.runs.files.files import reason
 from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.runs.files.opening import open_file
 from gpuwatch.runs.files.packing import Contents
+from gpuwatch.runs.files.samples import sample_of
 from gpuwatch.runs.files.times import Times, TimesAround, needs_time, stretches
 from gpuwatch.runs.model.record import Match, Recorder, RecoveryLine, Row
+from gpuwatch.runs.placement.rank_census import Census, census
 from gpuwatch.runs.placement.step_series import StepRecorder, StepSeries, last_lines
 from gpuwatch.runs.saved_outputs.rows import host_clue, number_gpus, tool_matches
 from gpuwatch.runs.saved_outputs.sections import ToolSections
@@ -51,6 +53,8 @@ class FilePart:
     end: int | None = None
     first_lines: int = 0
     """Lines of progress that are read beyond the share of its size."""
+    files: int = 1
+    """Of the whole scan: each has a share of the sample lines."""
 
 
 @dataclass
@@ -77,6 +81,8 @@ class PartRead:
     """Why it is not the whole part: damaged, unreadable, stopped."""
     suspended: dict[str, str] = field(default_factory=dict)
     """Rules that took too long, and for what."""
+    census: Census | None = None
+    """What the sample lines of the file state about ranks, where the part begins the file."""
 
 
 def parts_of(log: LogPath) -> list[FilePart]:
@@ -120,6 +126,8 @@ def reader(ruleset: RuleSet, new_sieve: Callable[[RuleSet], Any]) -> Callable[[F
         result = read_part(part, bounded, recorder, steps, sections, dial)
         take_tools(part, result, sections, rules)
         result.suspended = dict(ruleset.suspended)
+        if part.start == 0:
+            result.census = census([(name, sample_of(part.log, part.files))])
         return result
 
     return read

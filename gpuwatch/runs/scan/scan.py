@@ -93,7 +93,11 @@ class FolderScan:
         """Read all files; yields after each part."""
         first_lines = max(MIN_FIRST_LINES, FIRST_LINES // max(1, len(self._parts)))
         parts = [
-            replace(part, first_lines=MIN_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines)
+            replace(
+                part,
+                first_lines=MIN_FIRST_LINES if part.log.size > LARGE_FILE_BYTES else first_lines,
+                files=len(self._files),
+            )
             for part in self._parts
         ]
         parts.sort(
