@@ -240,8 +240,12 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
     votes = blamed_nodes(alerts, where)
     spoke = {alert.rank for alert in alerts if alert.rank is not None and alert.role != "hint"}
     world = where.world(job) | spoke
+    if world == spoke and len(spoke) > 1:  # of a rank that is missing among the numbers no log was found
+        world = world | set(range(max(spoke) + 1))
     only = next(iter(world - spoke)) if len(world - spoke) == 1 and len(spoke) > 1 else None
     because = f"the only rank of {len(world)} that logged no error: it may have exited without an error"
+    if only is not None and where.of(only, job) is None:
+        because = f"the only rank of {len(world)} without a log; all others logged errors"
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
         there = None if only is None else _at(only, where, job)

@@ -60,17 +60,19 @@ class HeadlineFacts:
 def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
     if reported.cause is None:
-        return _unknown(reported, now)
+        return _unknown(reported, where, now)
     cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
     likely = cause.code == UNKNOWN and cause.rank is None and reported.rank is not None
     head = _head(replace(reported, rank=None, node=None, gpu=None) if likely else reported, cause, where, now)
     tail = _tail(reported, where)
     text = f"{head}; {tail}" if tail else head
-    return f"{text}; {_likely(reported)}" if likely else text
+    return f"{text}; {_likely(reported, where)}" if likely else text
 
 
-def _likely(reported: HeadlineFacts) -> str:
-    return f"{place(reported.rank, reported.node, reported.gpu)} logged no error: the likely one"
+def _likely(reported: HeadlineFacts, where: RankIndex) -> str:
+    who = place(reported.rank, reported.node, reported.gpu)
+    read = reported.rank is None or where.of(reported.rank, reported.job) is not None
+    return f"{who} logged no error: the likely one" if read else f"no log of {who} was found: the likely one"
 
 
 def followers(reported: HeadlineFacts, where: RankIndex) -> int:
@@ -268,7 +270,7 @@ def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[str]) -> in
     return len({alert.rank for alert in reported.alerts if alert.code in codes and alert.rank in ranks})
 
 
-def _unknown(reported: HeadlineFacts, now: float) -> str:
+def _unknown(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
     """The cause is not logged: what the victims report, and who may have kept them waiting."""
     stuck = reported.hang
     if stuck is None:
@@ -278,7 +280,7 @@ def _unknown(reported: HeadlineFacts, now: float) -> str:
         count = plural(len(ranks), "rank") if ranks else place(None, first.node, first.gpu) or "the job"
         text = f"cause not logged: {count}: {first.text} {when(first, now)}"
         if reported.rank is not None:
-            return f"{text}; {_likely(reported)}"
+            return f"{text}; {_likely(reported, where)}"
         return f"{text}; their lines name {reported.node}" if reported.votes and reported.node else text
     spot = f" in {stuck.where}" if stuck.where else ""
     since = f"from {clock(stuck.began, now)}" if stuck.dated else "(undated)"

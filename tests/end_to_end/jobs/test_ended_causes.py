@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     write_torchrun(home / "interrupted", f"{RUN_ID[:-1]}b", first=0, ranks=3, killed=1, suffix="njm11v3d")
     for rank, own in enumerate(sorted((home / "interrupted").rglob("stderr.log"))):
         own.write_text(f"{own.read_text()}{raised(f'[rank{rank}]: ', 'KeyboardInterrupt')}")
+    write_torchrun(home / "no-log", f"{RUN_ID[:-1]}c", first=0, ranks=4, killed=2, suffix="uuznu_or")
+    shutil.rmtree(home / "no-log" / "logs" / f"{RUN_ID[:-1]}c_uuznu_or" / "attempt_0" / "2")
     write_shared(home / "spawn", range(3), SPAWNED.format(1, "exit code 3"))
     write_shared(home / "spawn-killed", range(4, 8), SPAWNED.format(2, "signal SIGKILL"))
     write_shared(home / "slurm-spawn", range(4, 8), "")
@@ -95,6 +98,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("standalone", 1, "unknown"),
         ("second-node", 6, "unknown"),
         ("two-nodes", 1, "unknown"),
+        ("no-log", 2, "unknown"),
         ("spawn", 1, "rank.exit_error"),
         ("spawn-killed", 6, "rank.killed"),
         ("mpirun", 1, "rank.exit_error"),
