@@ -21,6 +21,8 @@ _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
 """Where the task ran whose exception a Ray driver prints; the innermost one stands last."""
+_NCCL_DEVICE = re.compile(r"[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d{1,10} \[(\d{1,3})\] ")
+"""The device in the head of a line of NCCL, which numbers the ranks of a node."""
 _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
 """Where the actor ran, in the lines below Ray's error about it."""
 _PIDS = re.compile(
@@ -285,7 +287,15 @@ def _rank_place(
     )  # torch.multiprocessing numbers its processes on each node from 0
     if isinstance(local, int):
         return _local_place(found, local, node, where)
-    return where.of_file(found.node, finding.file, job), "path"
+    place = _by_nccl_device(finding, node, where)
+    return (where.of_file(found.node, finding.file, job), "path") if place is None else (place, "process")
+
+
+def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> RankPlace | None:
+    """The rank of a node whose device stands in the head of NCCL's line."""
+    line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
+    device = None if where.places.live else _NCCL_DEVICE.match(line)
+    return None if device is None else where.by(node, "local", int(device[1]), finding.job)
 
 
 def _local_place(

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.incidents.causes.explaining_error import raised_by
 from gpuwatch.diagnose.incidents.causes.root_cause import RootCause
-from gpuwatch.diagnose.incidents.culprit_rank import rank_of_cause
+from gpuwatch.diagnose.incidents.culprit_rank import node_of_end, rank_of_cause
 from gpuwatch.diagnose.incidents.suspects import MAX_NAMED_SUSPECTS, Hang, blamed_nodes
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.confidence import LEVELS, Confidence
@@ -67,6 +67,8 @@ def chosen_culprit(
         joined = rank_of_cause(cause, stuck, alerts, where, job) if blame.rank is None else None
         if joined is not None and not found.named:
             blame = _joined(blame, joined, where, job)
+        if blame.node is None and blame.rank is None and cause.code not in SCHEDULER:
+            blame = replace(blame, node=node_of_end(cause, alerts))
     if cause.doubt:
         most: Confidence = "low" if cause.refuted else "medium"
         confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index(most))]
@@ -166,11 +168,12 @@ def _rank_of_node(
     for likely in (ended & set(there), suspects & set(there), set(there) if blame.gpu is not None else set()):
         rank = next(iter(likely), None)
         if len(likely) == 1 and rank is not None:
-            place = there[rank]
-            return replace(blame, rank=place.rank, gpu=place.gpu if place.gpu is not None else blame.gpu)
+            gpu = there[rank].gpu
+            return replace(blame, rank=rank, gpu=blame.gpu if gpu is None else gpu)
     for likely in (suffering - {None}, suspects):
         rank = next(iter(likely), None)
-        if len(likely) == 1 and rank is not None and where.of(rank, job) is None:
+        place = None if rank is None else where.of(rank, job)
+        if len(likely) == 1 and rank is not None and (place is None or place.node in ("", blame.node)):
             return replace(blame, rank=rank)
     if len(there) == 1 and _all_placed(where, job):
         return replace(blame, rank=next(iter(there)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gpuwatch.diagnose.incidents.suspects import Hang
@@ -24,6 +25,9 @@ SUFFERS_S = 120.0
 SAME_MOMENT_S = 2.0
 MIN_FOLLOWERS = 3
 """With so many ranks that timed out the one that did not is no coincidence."""
+PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
+MAX_READ_CHARACTERS = 2000
+"""Characters of a line."""
 TERMINATED_WEIGHT = 3
 """The weight in `EXITS` of ranks that the launcher ended."""
 
@@ -37,9 +41,12 @@ def rank_of_cause(
     """
     if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_CONNECTION_ERRORS | TIMEOUTS:
         return None
-    ended = first_to_end(cause, alerts)
-    if ended is not None and _may_be_on(ended, cause, alerts, where, job):
-        return ended, "the only rank that ended by itself, according to its launcher"
+    for rank, because in (
+        (owner_of_process(cause, alerts), "the rank in whose log the killed process is named"),
+        (first_to_end(cause, alerts), "the only rank that ended by itself, according to its launcher"),
+    ):
+        if rank is not None and _may_be_on(rank, cause, alerts, where, job):
+            return rank, because
     suffered = first_to_suffer(cause, alerts, where, job)
     if suffered is not None:
         return suffered
@@ -89,6 +96,41 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
             ended.setdefault(weight, set()).add(alert.rank)
     first = ended[min(ended)] if ended else set()
     return next(iter(first)) if len(first) == 1 else None
+
+
+def owner_of_process(cause: Alert, alerts: Sequence[Alert]) -> int | None:
+    """Give the one rank whose own error names the process that the kernel ended: its data loader's, say."""
+    if not cause.kernel:
+        return None
+    ended = {pid for proof in cause.proof for line in (proof.text, *proof.lines) for pid in pids_in(line)}
+    ranks = {
+        alert.rank
+        for alert in alerts
+        if alert.rank is not None
+        and not alert.kernel
+        and alert.proof
+        and ended & pids_in(alert.proof[0].text)
+    }
+    return next(iter(ranks)) if len(ranks) == 1 else None
+
+
+def pids_in(line: str) -> set[int]:
+    """The processes that a line names."""
+    return {int(found[1]) for found in PROCESS.finditer(line[:MAX_READ_CHARACTERS])}
+
+
+def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
+    """Give the only node on which a process ended by itself, by the launcher's lines in the same file."""
+    file = cause.proof[0].file if cause.proof else None
+    nodes = {
+        alert.node
+        for alert in alerts
+        if EXITS.get(alert.code, TERMINATED_WEIGHT) < TERMINATED_WEIGHT
+        and alert.proof
+        and alert.proof[0].file == file
+        and file is not None
+    }
+    return next(iter(nodes)) if len(nodes) == 1 else None
 
 
 def first_to_suffer(

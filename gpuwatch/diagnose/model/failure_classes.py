@@ -41,12 +41,13 @@ NAMES_CULPRIT = frozenset(
         "nccl.duplicate_gpu",
         "nccl.ras_mismatch",
         "c10d.init_barrier_timeout",
+        "jax.barrier_timeout",
         "ckpt.rank_failed",
     )
 )
 """The job itself names the culprits."""
 
-RENDEZVOUS_TIMEOUTS = frozenset(("c10d.init_barrier_timeout", "elastic.rdzv_timeout"))
+RENDEZVOUS_TIMEOUTS = frozenset(("c10d.init_barrier_timeout", "jax.barrier_timeout", "elastic.rdzv_timeout"))
 """Who states one of these came and waited: to blame are those that did not come."""
 ABOUT_ANOTHER = RENDEZVOUS_TIMEOUTS | {"jax.task_lost", "serve.stalled"}
 """The process that logs one of these reports another one; which one, its line may not state."""
@@ -118,6 +119,7 @@ NODE_NAMING = frozenset(
         "slurm.oom_kill",
         "slurm.launch_failure",
         "launch.ssh_unreachable",
+        "launch.nodes_missing",
         "ray.node_dead",
         "k8s.pod_error",
         "k8s.node_not_ready",
@@ -194,6 +196,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "num.grad_nan": ("num.scale_min",),
     "rdma.port_event": ("rdma.*", "net.nic.link"),
     "net.nic.fw": ("rdma.*", "net.nic.link"),
+    "net.nic.link": ("rdma.qp_setup", "rdma.transport_retry", "rdma.flushed"),
     "rdma.async_fatal": ("rdma.transport_retry", "rdma.flushed"),
     "slurm.time_limit": _ENDED_JOB,
     "slurm.preempted": _ENDED_JOB,

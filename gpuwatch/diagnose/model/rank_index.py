@@ -121,6 +121,8 @@ class RankIndex:
         A parent numbers its processes from 0, in the order of their ranks. Into a scheduler's log the parents
         of several nodes may write.
         """
+        if not self.places.ranks and not self.places.live and not has_own_id(file):
+            return RankPlace(number, node or "", job)  # no other word on ranks: one parent started them all
         here = [place for place in self._file.get(file, []) if place.job == job]
         ranks = sorted({place.rank for place in here if place.node in ("", node)})
         if not ranks or len(ranks) < len({place.rank for place in here}) or has_own_id(file):

@@ -19,6 +19,7 @@ WAITED = TIMEOUTS | {
     "nccl.heartbeat_stuck",
     "c10d.store_unreachable",
     "c10d.init_barrier_timeout",
+    "jax.barrier_timeout",
 }
 """Printed after a wait that the line itself states."""
 PRECISE_WITHIN_S = 60.0

@@ -27,6 +27,8 @@ MIN_TIMINGS = 3
 SPIKE_WINDOW = 256
 UNDATED_POINTS = 100
 """Steps without times of which the last ones show more than a hiccup."""
+HALVED = 0.5
+"""A rank that costs its job so much of every step is an error by itself."""
 END_BYTES = 2048
 """What stands so close to the end of a log was so at its end."""
 
@@ -191,7 +193,13 @@ def _slow_ranks(writers: Iterable[LoggedWriter]) -> Iterator[Alert]:
         own = _medians(each.writer)
         if each.writer.rank is not None and own:
             times[each.writer.rank], by_rank[each.writer.rank] = own, each
-    for unlike in slow_ranks(times, Thresholds().peer_time_pct):
+    told: set[int] = set()
+    found = slow_ranks(times, Thresholds().peer_time_pct)
+    for unlike in sorted(found, key=lambda each: -(each.cost or 0.0)):
+        if unlike.rank in told:
+            continue
+        told.add(unlike.rank)
+        halved = (unlike.cost or 0.0) >= HALVED
         of = by_rank[unlike.rank]
         text = f"one of {unlike.peers + 1} ranks {unlike.what}"
         point = of.point(None)
@@ -200,8 +208,9 @@ def _slow_ranks(writers: Iterable[LoggedWriter]) -> Iterator[Alert]:
             "line", unlike.evidence, at, point.at is not None, of.file.node, of.file.name, point.offset
         )
         yield Alert(
-            id=f"{SLOW_RANK}@{unlike.rank}", code=SLOW_RANK, severity="warning", title="Straggler",
-            text=text, proof=(proof,), role="hint", node=of.writer.node or None, rank=unlike.rank,
+            id=f"{SLOW_RANK}@{unlike.rank}", code=SLOW_RANK, severity="error" if halved else "warning",
+            title="Straggler", text=text, proof=(proof,), role="root" if halved else "hint",
+            node=of.writer.node or None, rank=unlike.rank,
             first=at, last=at, timed=point.at is not None,
         )  # fmt: skip
 

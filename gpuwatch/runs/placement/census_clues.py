@@ -39,10 +39,11 @@ def _counts_ranks(found: Census, word: str, numbers: set[int]) -> bool:
 def clues_of_tasks(found: Census, words: frozenset[str]) -> list[Clue]:
     """State where each rank ran, as `srun` names tasks and nodes, where its tasks are the ranks.
 
-    They are where the whole job counts so, and where ranks of these very numbers write and no launcher does.
+    They are where the whole job counts so, and where no launcher writes, nor ranks but of these numbers.
     """
     ranks = set().union(*found.ranks.values())
-    alike = not found.launched and "task" not in found.disproved and set(found.tasks) <= ranks
+    alone = not ranks and 0 not in found.tasks  # task 0 may be the launcher of all ranks of a node
+    alike = not found.launched and "task" not in found.disproved and (set(found.tasks) <= ranks or alone)
     if "task" not in words and not alike:
         return []
     return [Clue(file, OWN_LINE, node, task) for task, (node, file) in sorted(found.tasks.items())]

@@ -36,8 +36,24 @@ def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = fr
         own |= {file: rank for file, rank in stated.items() if file not in several and file not in own}
     if 0 in own.values() and len(files) > 1 and len(own) < 2:
         own = {}  # of a shared log, in which rank 0 logs for all
+    own = {**_only_speakers(found), **own}
     named = ranks_of_names(files, found)
     return {**named, **_by_index(found, words), **own}
+
+
+def _only_speakers(found: Census) -> dict[str, int]:
+    """Give the rank of each file in which one rank alone speaks, from the first lines on, about regular work.
+
+    Rank 0 speaks alone in the log of a whole job, and a launcher's log holds what all ranks print.
+    """
+    alone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
+    counted = {file: next(iter(each)) for file, each in found.processes.items() if len(each) == 1}
+    counted = {file: each for file, each in counted.items() if file not in found.ranks and each > 0}
+    return {file: each for file, each in counted.items() if file not in found.launchers} | {
+        file: rank
+        for file, rank in alone.items()
+        if rank > 0 and found.openings[file] == {rank} and file in found.working - found.launchers
+    }
 
 
 def _is_run(ranks: Sequence[int]) -> bool:

@@ -16,7 +16,8 @@ ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d+)(?:/|$)|(?:^|[/_.-])restart[_-]?(\
 RUN = re.compile(r"[^/]*(?=/attempt_\d+/)")
 """The folder that torchrun makes of the run's id and eight random letters names no host."""
 ENDINGS = re.compile(
-    r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e)$", re.IGNORECASE
+    r"\.(?:gz|zst|xz|bz2|log|txt|out|err|json|jsonl|dmesg|stdout|stderr|\d+|old|o|e|p?[oe]\d{3,12})$",
+    re.IGNORECASE,
 )
 
 KERNEL_WORDS = {"dmesg", "kern", "kernel", "syslog", "messages", "journal", "journalctl", "kmsg"}

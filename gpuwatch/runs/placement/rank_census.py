@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.agent.base.rank_environment import is_rank
+from gpuwatch.agent.logs.lines.levels import GRAVE, own_level
 from gpuwatch.agent.logs.lines.line_ranks import LineRanks
 from gpuwatch.agent.logs.lines.normalise import messages
 from gpuwatch.agent.logs.lines.prefixes import Speaker
@@ -27,6 +28,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     LAUNCHER,
     LETTER,
     LOG_HOST,
+    NCCL_CHANNEL,
     NODE_RANK,
     NODE_VARIABLE,
     ONE_PER_HOST,
@@ -38,6 +40,7 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     PID,
     PID_OF_RANK,
     POD,
+    PROCESS_OF,
     SPAWNED,
     SRUN_TASKS,
     VARIABLE,
@@ -89,6 +92,12 @@ class Census:
     """Whether lines are of JAX on several hosts, which runs one process on each."""
     ray_train: bool = False
     """Whether lines are of Ray Train's table of workers."""
+    working: set[str] = field(default_factory=set)
+    """Files in which a rank logs a line that is no error."""
+    launchers: set[str] = field(default_factory=set)
+    """Files with lines of a launcher."""
+    processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """File -> the processes of so many that write there: `process 3/16`."""
     pods: set[Clue] = field(default_factory=set)
     """Where the scheduler of Kubernetes put each pod."""
     spawned: set[Clue] = field(default_factory=set)
@@ -173,19 +182,38 @@ def _count(found: Census, file: str, text: str, by: Speaker, reading: LineRanks)
     for world in WORLD.findall(text):
         if is_rank(int(world)) and int(world) > 0:
             found.worlds.add(int(world))
-    found.launched = found.launched or LAUNCHER.search(text) is not None
+    if LAUNCHER.search(text) is not None:
+        found.launched = True
+        found.launchers.add(file)
     found.single = found.single or ONE_PROCESS.search(text) is not None
     if reading.world is not None:
         found.worlds.add(reading.world)
     _count_tasks(found, file, text)
+    channel = NCCL_CHANNEL.search(text) if "NCCL INFO Channel" in text else None
+    if channel is not None and by.host is not None and by.pid is not None:
+        end = "receiver" if channel["receives"] else "sender"
+        number, device = int(channel[end]), channel[f"{end}_device"]
+        local = int(device) if len(device) < len("100") and device.isdecimal() else None
+        found.clues.add(Clue(file, OWN_LINE, by.host, number, local_rank=local, pid=by.pid))
     pod = ASSIGNED_POD.search(text) if "assigned" in text else None
     if pod is not None:
         found.pods.add(Clue(file, "launcher's mapping", pod["node"], address=POD + pod["pod"]))
     found.one_per_host = found.one_per_host or ONE_PER_HOST.search(text) is not None
     found.ray_train = found.ray_train or WORLD_RANK.search(text) is not None
+    _count_processes(found, file, text)
     if found.ray_train and _is_table_row(found, file, text):
         return
     _count_speaker(found, file, text, by, reading)
+
+
+def _count_processes(found: Census, file: str, text: str) -> None:
+    """Take in which of so many processes writes here, and where it runs: `process 3/16 on gpu-004`."""
+    process = PROCESS_OF.search(text) if "rocess" in text else None
+    if process is None or int(process["n"]) >= int(process["world"]):
+        return
+    found.processes[file].add(int(process["n"]))
+    if process["host"] is not None:
+        found.hosts["rank", int(process["n"])].add(process["host"])
 
 
 def _is_table_row(found: Census, file: str, text: str) -> bool:
@@ -218,6 +246,8 @@ def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: Li
             found.hosts["rank", rank].add(by.host)
         if not reading.phrase or by.rank is not None:
             found.ranks[file].add(rank)
+            if own_level(text) not in GRAVE and "Traceback" not in text:
+                found.working.add(file)
         _find_host(found, text, rank)
         found.clues.update(_identities(file, text, rank, by))
     _find_own_host(found, file, text, rank)
@@ -241,6 +271,7 @@ def _count_tasks(found: Census, file: str, text: str) -> None:
     reported = SRUN_TASKS.search(text)
     if reported is None:
         return
+    found.launchers.add(file)
     for task in task_numbers(reported[2]):
         found.numbers["task"].add(task)
         found.tasks[task] = (reported[1], file)

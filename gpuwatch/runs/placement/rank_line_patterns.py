@@ -64,13 +64,29 @@ OWN_HOST = re.compile(
     re.IGNORECASE,
 )
 """A line at whose head a log states the host that it is of."""
-LOG_HOST = re.compile(r"^Running on machine: ([A-Za-z0-9][\w.-]{0,80}\w)\s*$")
-"""The head of a log of glog, which is of one process."""
+LOG_HOST = re.compile(
+    r"^(?:Running on machine: |Job was executed on host\(s\) <(?:\d{1,5}\*)?(?![^,]{0,400}<)"
+    r"|\d{3} \(\S{1,40}\) .{0,40}Job executing on host: <[^>]{0,160}?alias="
+    r"|[Ee]xec(?:ution)?[ _]host *[=:] ?)"
+    r"([A-Za-z0-9][\w.-]{0,80}\w)(?=\s*$|[>&/,])"
+)
+"""The head of a log of glog, which is of one process, and what batch systems (LSF, HTCondor, PBS) report."""
 WORKER_TABLE = re.compile(
     r"\((?:node_id=\w{1,64}, )?ip=(?P<host>[\d.]{7,15}), pid=(?P<pid>\d{1,10})\) "
     r"world_rank=(?P<rank>\d{1,6})\b"
 )
 """A row of Ray Train's table of workers, which its driver prints."""
+NCCL_CHANNEL = re.compile(
+    r"\bNCCL INFO Channel \S{1,12}(?: :)? (?P<sender>\d{1,6})\[(?P<sender_device>\w{1,12})\] -> "
+    r"(?P<receiver>\d{1,6})\[(?P<receiver_device>\w{1,12})\]"
+    r"(?P<receives> \[receive\])?"
+)
+"""NCCL states the rank of the process that sends, or receives, over a channel."""
+PROCESS_OF = re.compile(
+    r"\b[Pp]rocess(?: index| id)?[ =:#]{1,3}(?P<n>\d{1,5}) ?(?:/|of) ?(?P<world>\d{1,6})(?! ?[%/]|\d)"
+    r"(?:,? (?:on|at) (?:host |node )?(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;:)\]]|$))?"
+)
+"""A process states which of how many it is, and perhaps its host."""
 ASSIGNED_POD = re.compile(
     r"\bSuccessfully assigned [\w.-]{1,100}/(?P<pod>[\w.-]{1,253}) to (?P<node>[A-Za-z0-9][\w.-]{0,120})"
 )

@@ -93,7 +93,7 @@ PARENTHESISED = _forms(
     r"\([\w-]{1,40}, ip=(?P<host>[\d.]{7,15})\) ?",
 )
 PRIORITIES = _forms(
-    r"<[0-7]>(?=\S)",  # facility 0 is the kernel
+    r"<[0-7]>(?!1 \d{4}-)(?=\S)",  # facility 0 is the kernel
     r"\d{1,3},\d{1,12},\d{1,16},[-c+](?:,[^;]{0,80})?;",
 )
 NUMBERED = _forms(
@@ -137,6 +137,11 @@ NAMED_STAMPS = _forms(
     _ANY_MONTH + r" [ \d]\d " + _CLOCK + r"(?= " + HOST + r" [\w./-]{1,60}(?:\[\d{1,10}\])?:)",
     _DAY + r"\d{4}-\d\d-\d\d " + _CLOCK + r"(?: [A-Z]{3,4})?(?= )",
 )
+SYSLOG_5424 = _forms(
+    r"<\d{1,3}>1 \d{4}-\d\d-\d\dT" + _CLOCK + _ZONE + r" (?:(?P<host>" + HOST + r")|-)"
+    r" (?:(?P<program>[A-Za-z(][\w.@/()-]{0,60})|-) (?:(?P<pid>\d{1,10})|\S{1,64}) \S{1,32}"
+    r" (?:-|\[[^\]]{0,400}\])(?: \ufeff?|$)"
+)
 KERNEL = _forms(r"kernel: ?")
 OTHERS = _forms(r"> ", r"- (?=\d{10} \d{4}\.)", r"<\d{1,3}>(?:1 )?(?=\S)")
 LABELS = _forms(r"[A-Z_]{3,12} (?=\d{10} \d{4}\.)")  # of an alert, in the data sets of supercomputers
@@ -151,6 +156,7 @@ _TABLE = (
     ("[", STAMP, BRACKETED_STAMPS),
     ("<", STAMP, ANGLED_STAMPS),
     ("(", PLAIN, PARENTHESISED),
+    ("<", STAMP, SYSLOG_5424),
     ("<0", SYSTEM, PRIORITIES),
     ("0", PLAIN, NUMBERED),
     ("0", STAMP, NUMBERED_STAMPS),

@@ -28,11 +28,14 @@ BATCHES = frozenset(("batch", "batch_idx", "mini_batch", "minibatch"))
 TIMER = re.compile(
     r"(?:^|[_/.])(?:fwd|forward|bwd|backward|fwd_bwd|data(?:load(?:er|ing)?)?|load(?:er|ing)?|fetch|input|wait(?:ing)?"
     r"|comm(?:s|unication)?|comp(?:ute|utation)?|sync|optim(?:izer)?|opt|h2d|d2h|allreduce|all_?gather"
-    r"|all_?reduce|reduce(?:_scatter)?|barrier|gpu|kernel|preproc(?:ess(?:ing)?)?|augment(?:ation)?|collate)"
+    r"|all_?reduce|reduce(?:_scatter)?|all_?to_?all|nccl|collective|barrier|gpu|kernel|preproc(?:ess(?:ing)?)?|augment(?:ation)?|collate)"
     r"(?:_(?:time|wait|step|comm))?(?:_?(?P<unit>ms|s|sec|us))?$"
 )
 """Words for the time that a part of a step takes, with or without its unit."""
 FRACTION = re.compile(r"\d\.\d|\d ?(?:ms|us|s|secs?|seconds?)$")
+
+UNITS = ("_ms", "_us", "_s", "_sec")
+"""Behind the word of a timer: its value is a time without a fraction, too."""
 
 
 class ProgressReading(object):
@@ -155,7 +158,9 @@ def _timer(name, value, phases):
     """Take the time of a part of a step: in the unit of the value, else of the name, else in seconds."""
     timer = TIMER.search(name)
     one = {}  # type: Fields
-    if timer is None or FRACTION.search(value) is None:
+    if timer is None:
+        return
+    if FRACTION.search(value) is None and not name.endswith(UNITS):
         return
     unit = {"ms": "ms", "us": "us"}.get(timer.group("unit"), "s")
     if put(one, "step_time_" + unit, value):

@@ -18,6 +18,8 @@ from gpuwatch.fleet.jobs.places import Reach
 
 GAP_S = 120.0
 """Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
+OUTAGE_S = 1800.0
+"""A file system that a node lost is lost until then: the server evicts a client minutes after its silence."""
 PEER_LOST = "peer.connection_lost"
 QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", PEER_LOST))
 """What also stands at the end of a clean run: with nothing else no incident."""
@@ -203,7 +205,7 @@ def _in_time(
     for alert in sorted(certain, key=lambda each: (onset(each), each.id)):
         number = attempt_of(alert, ends)
         group = open_by_attempt.get(number)
-        if group is None or onset(alert) > group.end + GAP_S:
+        if group is None or (onset(alert) > group.end + GAP_S and not _goes_on(group, alert)):
             group = AlertGroup(job, attempt=number)
             open_by_attempt[number] = group
             found.append(group)
@@ -224,6 +226,14 @@ def _in_time(
             found.append(AlertGroup(job, [alert], number, alert.first, alert.first))
             subjects[id(found[-1])] = _Subjects([alert])
     return found
+
+
+def _goes_on(group: AlertGroup, alert: Alert) -> bool:
+    """Whether the kernel of the same node reports the same file system once more."""
+    return alert.code.startswith("storage.") and any(
+        (each.code, each.node) == (alert.code, alert.node) and onset(alert) - each.last < OUTAGE_S
+        for each in group.alerts
+    )
 
 
 class _Subjects:
