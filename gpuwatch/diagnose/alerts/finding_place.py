@@ -15,7 +15,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 from gpuwatch.diagnose.model.rank_index import STARTED_S, RankIndex, bus_key
 from gpuwatch.fleet.jobs.places import RankPlace
-from gpuwatch.wire import KERNEL_LOG, Finding, RankSource
+from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
@@ -240,7 +240,7 @@ def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace
 
     A task may as well be a launcher of several ranks; the first one has the number of rank 0 then.
     """
-    task = finding.fields.get("tasks")
+    task = finding.fields.get("tasks", finding.index if finding.index_of == SLURM_TASK else None)
     place = where.of(task, finding.job, at) if isinstance(task, int) else None
     if place is None or place.node != node:
         return None

@@ -79,7 +79,7 @@ def _is_of_earlier(
     job = _job_of(file)
     if job is None or not may_recover(alert):
         return False
-    over = max(alert.last, last.get(file, 0.0))
+    over = max(alert.last if alert.timed else 0.0, last.get(file, 0.0))
     return any(number > job[1] and began > over for number, began in begun.get(job[0], ()))
 
 

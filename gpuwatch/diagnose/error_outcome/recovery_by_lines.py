@@ -116,7 +116,7 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
     tests = not stopped or alert.code.startswith("launch.")
     passed = regular_end.passes(around, tests=tests, died=_died(alert, around, stopped=stopped))
     if passed or later_lines.reaches_total(around):
-        return Recovery(None, None, finished=True)
+        return Recovery(None, None, finished=True, staged=regular_end.is_test_run(around))
     anew = later_lines.starts_anew(around)
     anew |= alert.rank is None and later_lines.searches_on(around, alert.proof[0].text)
     if anew or stopped:

@@ -51,6 +51,8 @@ class Recovery(NamedTuple):
     step: int | None
     """The first later step; None: the job finished without logging one."""
     finished: bool
+    staged: bool = False
+    """A test brought the error about, and passed."""
 
 
 def softened(alert: Alert, recovery: Recovery) -> Alert:
@@ -66,6 +68,8 @@ def softened(alert: Alert, recovery: Recovery) -> Alert:
 
 def severity_after(alert: Alert, recovery: Recovery) -> Severity:
     """A note; a warning where a rank was restarted and has not finished yet, or something was not written."""
+    if recovery.staged:
+        return "info"
     if alert.severity in ("warning", "info"):
         return alert.severity if alert.code.startswith(COSTLY) else "info"
     if alert.code == READ_ANOTHER and recovery.finished:

@@ -88,6 +88,12 @@ def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
     return bool(_PASSED.search(last)) or (bool(_STATUS_0.search(last)) and not died)
 
 
+def is_test_run(around: Around) -> bool:
+    """Whether the file ends with the result of tests of which none failed."""
+    last = around.last[-END_LINES:]
+    return any(_PASSED.search(line) for line in last) and not any(_TEST_FAILED.search(line) for line in last)
+
+
 def _closes(around: Around) -> bool:
     """Whether the program logged its end, and nothing else, right below a traceback, in the order of time.
 

@@ -73,7 +73,10 @@ def clues_of_own_hosts(found: Census) -> list[Clue]:
     sure = {file: next(iter(hosts)) for file, hosts in found.log_hosts.items() if len(hosts) == 1}
     stated = {file: next(iter(hosts)) for file, hosts in found.own_hosts.items() if len(hosts) == 1}
     if len(stated) < 2 or len(set(stated.values())) < len(stated):
-        stated = {}  # a job's one log begins with the host of its first process
+        heads = [
+            Clue(file, "the log's head", host) for file, host in sorted(stated.items()) if file not in sure
+        ]
+        return heads + [Clue(file, OWN_LINE, host) for file, host in sorted(sure.items())]
     return [Clue(file, OWN_LINE, host) for file, host in sorted((stated | sure).items())]
 
 

@@ -91,5 +91,5 @@ def of_ranks(series: Sequence[StepSeries], words: frozenset[str]) -> tuple[StepS
 def with_rank(owner: FileOwner, own: Mapping[str, int]) -> FileOwner:
     """The owner with the rank that its lines report, where its path names none; `r5` of rank 5 is no host."""
     rank = own.get(owner.file) if owner.rank is None else owner.rank
-    hosts = (re.sub(rf"(?:^|[-_.])r0{{0,4}}{rank}$", "", host) for host in owner.hosts)
+    hosts = (re.sub(rf"(?:(?:^|[-_.])r|^[wp])0{{0,4}}{rank}$", "", host) for host in owner.hosts)
     return replace(owner, rank=rank, hosts=tuple(dict.fromkeys(host for host in hosts if host)))

@@ -90,11 +90,12 @@ RUN_LEVELS = {"r1", "r2", "r3", "r4"}
 RUN_LEVEL = re.compile(r"(?i)(?:dcgmi|diag)[a-z_.-]{0,12}?[-_.]?r[1-4](?!\d)")
 """In the name of a file with the output of `dcgmi diag -r 3`."""
 NUMBERED_WORK = re.compile(
-    r"(?:[a-z0-9]{1,40}[-.]){1,6}"
+    r"[a-z][\w.-]{0,80}[-.][1-9]\d{4,11}|(?:ci|exp|job|test|trial|build|sweep|ablation|finetune|sft)[-.][\w.-]{0,80}\d"
+    r"|(?:[a-z0-9]{1,40}[-.]){1,6}"
     r"(?:job|run|task|build|pipeline|test|trial|exp|experiment|attempt|step|stage|ckpt|pr|rank)[-_]?\d{1,12}",
     re.IGNORECASE,
 )
-"""What is counted behind another word: `ci-job-4471`, `nightly-build-12`."""
+"""What is counted behind another word: `ci-job-4471`, `nightly-build-12`, `exp-mamba-3`, `train-44120`."""
 GLOG_FILE = re.compile(
     r"[\w-]{1,80}\.(?P<host>\S{1,160}?)(?:\.[\w-]{1,40}\.log)?\.(?:INFO|WARNING|ERROR|FATAL)(?:\.[\d.-]{1,40})?"
 )

@@ -83,8 +83,10 @@ NCCL_CHANNEL = re.compile(
 )
 """NCCL states the rank of the process that sends, or receives, over a channel."""
 PROCESS_OF = re.compile(
-    r"\b[Pp]rocess(?: index| id)?[ =:#]{1,3}(?P<n>\d{1,5}) ?(?:/|of) ?(?P<world>\d{1,6})(?! ?[%/]|\d)"
-    r"(?:,? (?:on|at) (?:host |node )?(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;:)\]]|$))?"
+    r"\b[Pp]rocess(?:[ _](?:index|id))?['\"]?[ =:#]{1,3}(?P<n>\d{1,5})"
+    r"(?: ?(?:/|of) ?|,? (?:num_processes|process[ _]count)['\"]?[ =:]{1,3})(?P<world>\d{1,6})(?! ?[%/]|\d)"
+    r"(?:,? (?:(?:on|at) (?:host |node )?|host(?:name)?[=:] ?)"
+    r"(?P<host>(?=[\w.-]{0,80}\d)[A-Za-z][\w.-]{0,80}\w)(?=[\s,;:)\]]|$))?"
 )
 """A process states which of how many it is, and perhaps its host."""
 ASSIGNED_POD = re.compile(

@@ -19,8 +19,11 @@ ORDER = (
     "torchrun's table",
     "the job's own line",
     "the line's prefix",
+    "the log's head",
 )
 """How a rank's place is known, the surest first."""
+TABLE, HEAD = "torchrun's table", "the log's head"
+"""What states the node of a log more surely than its name, where no other line does."""
 
 
 @dataclass(frozen=True)
@@ -161,16 +164,16 @@ def nodes_of_files(
     Where no line names a host of the path, the only host in the file's lines is its node.
     """
     named: dict[str, Counter[str]] = defaultdict(Counter)
-    tables: dict[str, set[str]] = defaultdict(set)
+    stated: dict[str, set[str]] = defaultdict(set)
     hosts: set[str] = set()
     for clue in clues:
         if clue.host is not None:
             host = addresses.get(clue.host, clue.host)
             hosts.add(host)
-            if clue.how not in ("launcher's mapping", "torchrun's table"):
+            if clue.how in (TABLE, HEAD):
+                stated[clue.file].add(host)
+            elif clue.how != "launcher's mapping":
                 named[clue.file][host] += 1
-            elif clue.how == "torchrun's table":
-                tables[clue.file].add(host)
     nodes: dict[str, str] = {}
     likely = without_weak({owner.file: owner.hosts for owner in owners})
     foreign = hosts_of_others(owners)
@@ -182,10 +185,8 @@ def nodes_of_files(
             nodes[owner.file] = sure[0]
         elif len(inside) == 1:
             nodes[owner.file] = inside[0]
-        elif not inside and owner.rank is None and len(tables[owner.file]) == 1:
-            nodes[owner.file] = next(
-                iter(tables[owner.file])
-            )  # each launcher lists the ranks of its own node
+        elif not inside and len(stated[owner.file]) == 1 and (owner.rank is None or likely[owner.file]):
+            nodes[owner.file] = next(iter(stated[owner.file]))
         elif likely[owner.file] and not inside:
             nodes[owner.file] = addresses.get(likely[owner.file][0], likely[owner.file][0])
     return nodes

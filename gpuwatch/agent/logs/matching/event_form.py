@@ -59,6 +59,13 @@ _ADVICE_HEADING = re.compile(
 )
 _ENTRY = re.compile(r"\s{0,12}(?:[-*\u2022\u00b7+]|\d{1,2}[.)]|\([a-z\d]{1,2}\))\s|\s{2,}\S")
 
+_QUOTED_ENTRY = re.compile(r"\s{0,40}- [\"']")
+_SETTING_HEADING = re.compile(
+    r"(?i)\s{0,40}[\w.-]{0,40}(?:retr|ignor|fatal|transient|allow|known|expect|recover|skip|filter|pattern|"
+    r"catch|watch)[\w.-]{0,40}:\s{0,4}$"
+)
+"""The name of a setting above its list of texts in YAML."""
+
 _RUNNER = re.compile(
     r"^\s{2,12}\w{1,80}_test\.go:\d{1,6}: "
     r"|^\s{1,10}(?:-\w, )?--[a-z][\w-]{1,60}.{0,60}\s{2,}\S"
@@ -240,7 +247,7 @@ def is_quoted_above(chunk, start, text, raw):
         if raised:
             continue
         if entry and number < MAX_LIST and not _ENTRY.match(above):
-            if _ADVICE_HEADING.search(above):
+            if _ADVICE_HEADING.search(above) or (_QUOTED_ENTRY.match(text) and _SETTING_HEADING.match(above)):
                 return True
             entry = False
         fences += _FENCE.match(above) is not None
