@@ -9,7 +9,7 @@ from ...base.secret_phrases import SecretLines
 
 MAX_LINE = 16 * 1024
 """Bytes of a line that are kept; what is longer is cut."""
-CACHED_LINES, MAX_CACHED_LINE = 256, 1024
+CACHED_LINES, MAX_CACHED_LINE = 64, 1024
 """Lines, and bytes of each, whose text is kept: a line of interest is read several times."""
 
 _ANSI = re.compile(
