@@ -44,6 +44,7 @@ def own_ranks_of(found: Census, files: Sequence[str], words: frozenset[str] = fr
 def _only_speakers(found: Census) -> dict[str, int]:
     """Give the rank of each file in which one rank alone speaks, from the first lines on, about regular work.
 
+    A tag before some lines, and none before steps, is that of one rank among others.
     Rank 0 speaks alone in the log of a whole job, and a launcher's log holds what all ranks print.
     """
     alone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
@@ -52,7 +53,10 @@ def _only_speakers(found: Census) -> dict[str, int]:
     return {file: each for file, each in counted.items() if file not in found.launchers} | {
         file: rank
         for file, rank in alone.items()
-        if rank > 0 and found.openings[file] == {rank} and file in found.working - found.launchers
+        if rank > 0
+        and found.openings[file] == {rank}
+        and file in found.working.keys() - found.launchers
+        and (found.working[file] or file not in found.anonymous)
     }
 
 

@@ -43,6 +43,8 @@ from gpuwatch.runs.placement.rank_line_patterns import (
     PROCESS_OF,
     SPAWNED,
     SRUN_TASKS,
+    STATED,
+    STEP,
     VARIABLE,
     WORKER_TABLE,
     WORLD,
@@ -92,8 +94,10 @@ class Census:
     """Whether lines are of JAX on several hosts, which runs one process on each."""
     ray_train: bool = False
     """Whether lines are of Ray Train's table of workers."""
-    working: set[str] = field(default_factory=set)
-    """Files in which a rank logs a line that is no error."""
+    working: dict[str, bool] = field(default_factory=lambda: defaultdict(bool))
+    """Files in which a rank logs a line that is no error, and whether it states its rank there: `rank=3`."""
+    anonymous: set[str] = field(default_factory=set)
+    """Files with steps of no stated rank."""
     launchers: set[str] = field(default_factory=set)
     """Files with lines of a launcher."""
     processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -241,13 +245,15 @@ def _count_speaker(found: Census, file: str, text: str, by: Speaker, reading: Li
         found.writers.add(by.host)
     if by.task is not None and rank is not None and rank != by.task:
         found.disproved.add("task")
+    if rank is None and reading.empty and STEP.search(text) is not None:
+        found.anonymous.add(file)
     if rank is not None:
         if by.host is not None:
             found.hosts["rank", rank].add(by.host)
         if not reading.phrase or by.rank is not None:
             found.ranks[file].add(rank)
             if own_level(text) not in GRAVE and "Traceback" not in text:
-                found.working.add(file)
+                found.working[file] = found.working[file] or STATED.search(text) is not None
         _find_host(found, text, rank)
         found.clues.update(_identities(file, text, rank, by))
     _find_own_host(found, file, text, rank)

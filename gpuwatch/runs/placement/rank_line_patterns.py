@@ -82,6 +82,8 @@ NCCL_CHANNEL = re.compile(
     r"(?P<receives> \[receive\])?"
 )
 """NCCL states the rank of the process that sends, or receives, over a channel."""
+STATED = re.compile(r"(?i)\brank['\"]?\s?[=:]\s?['\"]?\d")
+STEP = re.compile(r"(?i)\b(?:step|iter(?:ation)?|epoch)s?[ :=#\[]{1,3}\d")
 PROCESS_OF = re.compile(
     r"\b[Pp]rocess(?:[ _](?:index|id))?['\"]?[ =:#]{1,3}(?P<n>\d{1,5})"
     r"(?: ?(?:/|of) ?|,? (?:num_processes|process[ _]count)['\"]?[ =:]{1,3})(?P<world>\d{1,6})(?! ?[%/]|\d)"
