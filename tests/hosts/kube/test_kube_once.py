@@ -19,7 +19,7 @@ def once(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=180,
         check=False,
     )
 
@@ -27,7 +27,7 @@ def once(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 def test_pods_are_nodes_and_one_that_does_not_run_says_why(tmp_path: Path) -> None:
     waiting = pod("run7-worker-9", gpus=8, phase="Pending", waiting={"reason": "ImagePullBackOff"})
     write_kubectl(tmp_path, [waiting, pod("run7-worker-0")])
-    done = once(tmp_path, "--kube", "pytorchjob/run7", "--namespace", "ml", "--json", "--wait", "20")
+    done = once(tmp_path, "--kube", "pytorchjob/run7", "--namespace", "ml", "--json", "--wait", "60")
     assert done.returncode == 1, done.stderr
     reported = json.loads(done.stdout)
     failed = {(each["class"], each["node"]) for each in reported["incidents"]}
