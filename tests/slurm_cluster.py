@@ -27,7 +27,9 @@ class SlurmCluster:
 
     def run(self, *argv: str) -> str:
         """The output of a Slurm command."""
-        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            argv, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=60, check=True
+        )
         return done.stdout
 
     def submit(self, script: str, *options: str) -> str:

@@ -70,6 +70,7 @@ def test_another_user_reads_and_writes_none_of_the_persons_files(home: Path, str
     assert as_user(stranger, LOOK.format(home)) == ""
 
 
+@pytest.mark.long
 def test_rules_that_another_user_left_in_the_cache_are_not_taken(home: Path, stranger: LoginUser) -> None:
     (home / "rank0.log").write_text(OOM)
     assert gpuwatch(home, "scan", "rank0.log") == 1

@@ -24,6 +24,7 @@ PRINTED = {
 
 
 @pytest.mark.sampled(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("command", "options"),
     [

@@ -74,6 +74,7 @@ def test_a_kill_loses_no_more_than_the_last_second(tmp_path: Path) -> None:
         assert process.wait(20) == 128 + signal.SIGTERM
 
 
+@pytest.mark.long
 def test_once_and_dmon_and_stacks_take_a_recording() -> None:
     path = str(recorded_demo().path)
     facts = json.loads(gpuwatch("once", path, "--json", "--at", "1s ago").stdout)

@@ -57,7 +57,7 @@ def cost_of_lists(kind: str, count: int, ranks: int) -> int:
     return calls_of(report)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [1, 4])
 @pytest.mark.parametrize("kind", CLAIMS)
 def test_repeated_ranks_cost_no_more_than_their_number(kind: str, ranks: int) -> None:

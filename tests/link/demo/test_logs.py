@@ -148,6 +148,7 @@ def test_a_search_goes_file_by_file_and_can_be_cancelled() -> None:
     assert wrong.error
 
 
+@pytest.mark.long
 def test_a_search_runs_between_the_ticks_of_a_live_demo() -> None:
     inbox = Inbox()
     links = demo_links(demo_plan(), inbox, start_s=5.0)

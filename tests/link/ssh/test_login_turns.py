@@ -52,7 +52,7 @@ def refusals_until_all_are_in(sshd: Sshd) -> int:
     return sshd.log.read_text().count("drop connection")
 
 
-@pytest.mark.parametrize("hop", [False, True])
+@pytest.mark.parametrize("hop", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_an_sshd_that_admits_a_few_logins_at_once_refuses_none(tmp_path: Path, hop: bool) -> None:
     names = tuple(f"n{number}" for number in range(LINKS))
     limit = MAX_AT_ONCE + 6  # sshd counts a login for a moment longer than we do
