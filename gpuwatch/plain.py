@@ -5,6 +5,7 @@ Every string of a frame, of a login shell's noise and of an ssh banner passes he
 
 from __future__ import annotations
 
+import json
 import re
 
 _STEERING = re.compile(
@@ -44,6 +45,11 @@ def plain(text: str) -> str:
 def plain_text(text: str) -> str:
     """As `plain`, with the line feeds kept: of what a command prints a line is a line, whatever is in it."""
     return "\n".join(plain(line) for line in text.split("\n"))
+
+
+def plain_json(text: str) -> str:
+    """JSON text in which these characters are escapes: harmless to print, and the same document."""
+    return _STEERING.sub(lambda found: "\n" if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
 
 
 def plain_lines(text: str, most: int) -> list[str]:

@@ -18,6 +18,7 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.hosts.plan import NodeSpec
 from gpuwatch.link.stream.login_facts import LoginFacts
+from gpuwatch.plain import plain_json
 from gpuwatch.report.once.problem_lines import notice_text
 from gpuwatch.report.output.console import console_on
 from gpuwatch.session import Session
@@ -221,7 +222,7 @@ def _signed(seconds: float) -> str:
 def to_json(checks: Sequence[NodeCheck]) -> str:
     """`{"ok": ..., "nodes": [...]}`, keys as the fields of `NodeCheck`; unknown is null."""
     facts = {"ok": all(check.ok for check in checks), "nodes": [asdict(check) for check in checks]}
-    return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
+    return plain_json(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
 
 
 def print_checks(checks: Sequence[NodeCheck], out: TextIO) -> None:

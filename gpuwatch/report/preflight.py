@@ -14,7 +14,7 @@ from rich.text import Text
 from gpuwatch.diagnose.preflight.check import Check, Status
 from gpuwatch.diagnose.preflight.reference_node import Profile
 from gpuwatch.hosts.names import fold
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.output.console import console_on
 
 STYLES: dict[Status, str] = {"PASS": "#66b2ff", "WARN": "#fff699", "FAIL": "bold #ff2a00", "SKIP": "#8a8a8a"}
@@ -31,13 +31,13 @@ class SavedProfile(msgspec.Struct):
 
 def to_json(checks: Sequence[Check]) -> str:
     """`checks[]` and the counts by status; docs/json.md reports every key."""
-    return msgspec.json.encode(_as_data(checks)).decode()
+    return plain_json(msgspec.json.encode(_as_data(checks)).decode())
 
 
 def profiles_json(checks: Sequence[Check], reference: Profile, profiles: Mapping[str, Profile]) -> str:
     """The same of a comparison with a reference node, with `reference` and `profiles` by node."""
     data = {**_as_data(checks), "reference": reference, "profiles": profiles}
-    return msgspec.json.encode(data).decode()
+    return plain_json(msgspec.json.encode(data).decode())
 
 
 def profile_of(data: bytes) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import click
 import pytest
 
 from gpuwatch.cli.main import gpuwatch, main
-
-EVIL = "x\x1b]52;c;ZXZpbA==\x07\x1b[31m\x9b31m\u202ey\udc9b"
+from tests.hostile_text import EVIL, steering
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -42,11 +40,6 @@ def calls(folder: Path) -> Iterator[tuple[str, ...]]:
                     yield (*words, param.opts[-1], value, evil)
     yield (EVIL,)
     yield ("rules", EVIL)
-
-
-def steering(text: str) -> list[str]:
-    """Characters that a terminal obeys or that turn the direction of text."""
-    return [each for each in text if unicodedata.category(each) in ("Cc", "Cf", "Cs") and each not in "\n\t"]
 
 
 @pytest.mark.parametrize("exists", [False, True], ids=["missing", "existing"])

@@ -251,10 +251,10 @@ def follow(session: Session, run: EvidenceRun, out: Path) -> None:
     finally:
         run.close(keep=not whole)
         if not whole:
-            click.echo(f"gpuwatch: not finished; the same command goes on with {out}.part", err=True)
+            click.echo(plain(f"gpuwatch: not finished; the same command goes on with {out}.part"), err=True)
     for what, why in run.troubles:
         click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
-    click.echo(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md")
+    click.echo(plain(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md"))
 
 
 def unwritable(out: Path, error: OSError) -> OutputError:

@@ -51,7 +51,7 @@ def bundle_folder(folder: Path, out: Path, incident: str | None, *, whole_logs: 
         raise OutputError(f"cannot write {out}: {error.strerror or error}") from error
     for what, why in bundle.missing:
         click.echo(plain(f"gpuwatch: not in the bundle: {what}: {why}"), err=True)
-    click.echo(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md")
+    click.echo(plain(f"{out}: {size_text(out.stat().st_size)}, begin with its index.md"))
     return exit_codes.HEALTHY
 
 

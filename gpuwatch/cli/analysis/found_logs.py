@@ -37,10 +37,10 @@ def gathered(
     found = gather(paths, rules.column_words, whole_files=whole_files)
     for skipped in found.skipped:
         if skipped.unreadable:
-            click.echo(f"gpuwatch: {skipped.name}: {skipped.why}", err=True)
+            click.echo(plain(f"gpuwatch: {skipped.name}: {skipped.why}"), err=True)
     for log in found.files:
         if log.packing is None and log.size and log.path.suffix == ".gz":
-            click.echo(f"gpuwatch: {log.name}: not gzip data; read as plain text", err=True)
+            click.echo(plain(f"gpuwatch: {log.name}: not gzip data; read as plain text"), err=True)
     if not found.files:
         raise Refusal([nothing_read(paths, found)])
     return found, rules

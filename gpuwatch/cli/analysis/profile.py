@@ -18,6 +18,7 @@ from gpuwatch.cli.shared.output import OutputError, writing
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
 from gpuwatch.cli.shared.source_flags import lend_option
+from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
@@ -118,7 +119,7 @@ def profile(  # noqa: PLR0913, PLR0917 - click hands over every option
         places, seats = chosen_ranks(session, rank, against, job, wait_s, report)
         query = ProfileQuery(session, places, options, seats, session.clock.monotonic)
         follow(session, query, report, lambda: query.ready)
-        click.echo(f"{names_of(places)}: {query.cost}", err=True)
+        click.echo(plain(f"{names_of(places)}: {query.cost}"), err=True)
         query.start()
         follow(session, query, report, lambda: query.over)
         profiles = query.profiles()

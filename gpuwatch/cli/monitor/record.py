@@ -173,7 +173,7 @@ class Service:
         trouble = "; ".join(filter(None, found))
         if trouble != self._trouble:
             self._trouble = trouble
-            click.echo(f"gpuwatch: {trouble or 'all is written and delivered again'}", err=True)
+            click.echo(plain(f"gpuwatch: {trouble or 'all is written and delivered again'}"), err=True)
 
     def close(self) -> None:
         """End the recording, everything written, and report on it."""
@@ -181,7 +181,7 @@ class Service:
         self.session.poll()
         self.recording.close()
         if writer is not None:
-            click.echo(f"{writer.state.path}: {summary(writer, self.session)}", err=True)
+            click.echo(plain(f"{writer.state.path}: {summary(writer, self.session)}"), err=True)
 
 
 def summary(writer: RecordingWriter, session: Session) -> str:

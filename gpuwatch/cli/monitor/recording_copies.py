@@ -15,6 +15,7 @@ import click
 from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import writing
 from gpuwatch.cli.shared.source import Refusal, Source
+from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.link.recording.reader import Recording
@@ -35,14 +36,14 @@ def print_status(source: Source) -> int:
         writer = recording.writer
     if writer is None:
         with writing():
-            click.echo(f"{source.recording}: not being recorded")
+            click.echo(plain(f"{source.recording}: not being recorded"))
         return exit_codes.UNHEALTHY
     age_s = max(0.0, time.time() - writer.beat)
     fresh = age_s < LATE_S and writer.alive(time.time())
     state = "recording" if fresh else "NOT recording"
     who = f"{writer.words} is gone" if writer.gone else writer.words
     with writing():
-        click.echo(f"{source.recording}: {state}; {who}, last commit {duration(age_s)} ago")
+        click.echo(plain(f"{source.recording}: {state}; {who}, last commit {duration(age_s)} ago"))
     return exit_codes.HEALTHY if fresh else exit_codes.UNHEALTHY
 
 
@@ -63,7 +64,8 @@ def write_redacted(source: Source, path: Path | None) -> int:
             redact(recording, path)
         except RecordingError as error:
             raise Refusal([str(error)]) from error
-    click.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB; look through it before you share it", err=True)
+    size = f"{path.stat().st_size / 1e6:.1f} MB"
+    click.echo(f"{plain(str(path))}: {size}; look through it before you share it", err=True)
     return exit_codes.HEALTHY
 
 
@@ -81,7 +83,7 @@ def write_parquet(source: Source, folder: Path) -> int:
         except TablesError as error:
             raise Refusal([str(error)]) from error
     rows = ", ".join(f"{name}.parquet {count:,}" for name, count in counts.items())
-    click.echo(f"{folder}: rows of {rows}", err=True)
+    click.echo(f"{plain(str(folder))}: rows of {rows}", err=True)
     return exit_codes.HEALTHY
 
 

@@ -15,6 +15,7 @@ import click
 
 from gpuwatch.cli.shared.output import OutputError, writing
 from gpuwatch.cli.shared.source import Refusal, Source
+from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
     from gpuwatch.probe.judging.checks.baseline import Baseline
@@ -146,7 +147,7 @@ def keep(results: Results, name: str) -> None:
     except BaselineError as error:
         raise OutputError(str(error)) from error
     if results.verdict is None or results.verdict.status != "ok":
-        click.echo(f"gpuwatch: {name} now holds a run with problems", err=True)
+        click.echo(plain(f"gpuwatch: {name} now holds a run with problems"), err=True)
 
 
 def is_demo(source: Source) -> bool:

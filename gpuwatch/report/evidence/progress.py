@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuwatch.report.evidence.run import EvidenceRun
+from gpuwatch.report.output.console import InertConsole
 
 
 def size_text(size: int) -> str:
@@ -22,7 +22,7 @@ def size_text(size: int) -> str:
 @contextlib.contextmanager
 def written_bar(size: int) -> Iterator[Callable[[int], None]]:
     """A bar over the bytes that are written, on stderr and only where that is a terminal."""
-    console = Console(stderr=True)
+    console = InertConsole(stderr=True)
     if not console.is_terminal:
         yield lambda _written: None
         return
@@ -40,7 +40,7 @@ def evidence_bar(run: EvidenceRun) -> Iterator[Callable[[], None]]:
         BarColumn(),
         *((DownloadColumn(binary_units=True), TimeRemainingColumn()) if run.fetch.bytes else ()),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=InertConsole(stderr=True), transient=True) as bar:
         task = bar.add_task("fetching", total=run.fetch.bytes or len(run.fetch.logs) or None)
 
         def report() -> None:

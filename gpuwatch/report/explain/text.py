@@ -9,7 +9,7 @@ from typing import TextIO
 
 from gpuwatch.diagnose.explanations.explanation import Explanation
 from gpuwatch.diagnose.explanations.search import Matches
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
 
@@ -24,7 +24,7 @@ def explanation_json(matches: Matches) -> str:
         "explanation": None if exact is None else asdict(exact),
         "matches": [{"ident": each.ident, "kind": each.kind, "title": each.title} for each in matches.others],
     }
-    return json.dumps(facts, indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(facts, indent=2, ensure_ascii=False))
 
 
 def print_explanation(explanation: Explanation, others: Sequence[Explanation], out: TextIO) -> None:

@@ -10,7 +10,7 @@ from gpuwatch import __version__
 from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.diagnose.hang.flight_recorder.verdict import FlightVerdict
 from gpuwatch.diagnose.model.text import plural, ranks_text
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
@@ -60,7 +60,7 @@ def summary(read: FoundDumps, verdict: FlightVerdict) -> str:
 
 def flight_json(read: FoundDumps, verdict: FlightVerdict) -> str:
     """The report as JSON text."""
-    return json.dumps(flight_facts(read, verdict), indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(flight_facts(read, verdict), indent=2, ensure_ascii=False))
 
 
 def flight_facts(read: FoundDumps, verdict: FlightVerdict) -> Facts:

@@ -20,7 +20,7 @@ from gpuwatch.diagnose.hang.ras.model import Bucket, Communicator, RasRank
 from gpuwatch.diagnose.hang.stacks.groups import JobStacks, RankStack, StackGroup
 from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import NO_RANK_SEEN, plural, ranges, ranks_text
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.hang.process_stacks import SeenProcess, process_facts, process_lines
 from gpuwatch.report.hang.source_verdict import testimony_facts, testimony_lines
 from gpuwatch.report.incidents.text import INDENT, steps
@@ -127,7 +127,7 @@ def _ranks(ranks: Sequence[RankStack]) -> str:
 
 def stacks_json(hang_check: HangReport, unasked: Mapping[str, str], seen: Sequence[SeenProcess] = ()) -> str:
     """The report as JSON text."""
-    return json.dumps(stacks_facts(hang_check, unasked, seen), indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(stacks_facts(hang_check, unasked, seen), indent=2, ensure_ascii=False))
 
 
 def stacks_facts(

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.model.text import plural
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, named
 from gpuwatch.report.incidents.text import moment
 from gpuwatch.report.output.console import console_on, show
@@ -79,4 +79,4 @@ def history_json(found: Sequence[SeenIncident], now: float) -> str:
             for each in found
         ],
     }
-    return json.dumps(facts, indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(facts, indent=2, ensure_ascii=False))

@@ -13,7 +13,7 @@ import msgspec
 from gpuwatch import __version__
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.once.active import Standing
 from gpuwatch.report.once.ended_jobs import ended_facts
@@ -134,7 +134,7 @@ def pending_facts(waited: Pending) -> Facts:
 
 def to_json(facts: Facts) -> str:
     """Indented JSON text; a number that is not finite becomes null."""
-    return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
+    return plain_json(msgspec.json.format(msgspec.json.encode(facts), indent=2).decode())
 
 
 def node_facts(node: Node, now: float) -> Facts:

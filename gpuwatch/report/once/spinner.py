@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.report.once.first_report import Progress
+from gpuwatch.report.output.console import InertConsole
 from gpuwatch.report.output.report_line import names
 
 
 @contextlib.contextmanager
 def waiting_line() -> Iterator[Progress]:
     """One line on stderr that follows the wait and is gone after it."""
-    with Console(stderr=True).status("connecting") as status:
+    with InertConsole(stderr=True).status("connecting") as status:
 
         def report(nodes: Sequence[Node], left_s: float) -> None:
             waited_for = names([node.name for node in nodes])
@@ -28,5 +28,5 @@ def waiting_line() -> Iterator[Progress]:
 @contextlib.contextmanager
 def words_line() -> Iterator[Callable[[str], None]]:
     """The same for words that the caller has."""
-    with Console(stderr=True).status("connecting") as status:
+    with InertConsole(stderr=True).status("connecting") as status:
         yield lambda words: status.update(Text(words))

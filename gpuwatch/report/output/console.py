@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
+from gpuwatch.plain import plain, plain_text
 from gpuwatch.report.output.report_line import ReportLine
 
 STYLES = {
@@ -27,14 +29,29 @@ PIPE_WIDTH = 10_000
 """Wide enough that nothing is cut or wrapped where no terminal sets a width."""
 
 
+class InertConsole(Console):
+    """A console on which no text steers the terminal, wherever it comes from: names of files, tags, keys.
+
+    What rich itself writes to steer it (colours, the cursor of a progress bar) is no text, and stays.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of what is printed, their texts harmless."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text == "\n":
+                yield segment
+            else:
+                yield Segment(plain_text(segment.text), segment.style)
+
+
 @contextlib.contextmanager
 def console_on(out: TextIO) -> Iterator[Console]:
     """A console that fits its terminal; in a pipe it is plain, never wraps and pads no line."""
     if out.isatty():
-        yield Console(file=out, highlight=False)
+        yield InertConsole(file=out, highlight=False)
         return
     buffer = io.StringIO()
-    yield Console(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None)
+    yield InertConsole(file=buffer, highlight=False, width=PIPE_WIDTH, color_system=None)
     out.write("".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines()))
 
 
@@ -46,10 +63,11 @@ def show(console: Console, line: ReportLine, indent: int = 0) -> None:
 
 def rows(line: ReportLine, width: int) -> list[str]:
     """The line as a terminal of so many columns shows it: broken between words, the rest indented."""
-    if not line.hang or len(line.text) <= width or line.hang * 2 > width:
-        return [line.text]
+    text = plain(line.text)
+    if not line.hang or len(text) <= width or line.hang * 2 > width:
+        return [text]
     return textwrap.wrap(
-        line.text,
+        text,
         width,
         subsequent_indent=" " * line.hang,
         break_on_hyphens=False,

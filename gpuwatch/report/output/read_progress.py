@@ -6,8 +6,9 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gpuwatch.report.output.console import InertConsole
 
 
 @contextlib.contextmanager
@@ -21,6 +22,6 @@ def read_progress(total: int) -> Iterator[Callable[[int], None]]:
         yield lambda _size: None
         return
     columns = TextColumn("reading"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+    with Progress(*columns, console=InertConsole(stderr=True), transient=True, auto_refresh=False) as bar:
         task = bar.add_task("reading", total=total or None)
         yield lambda size: bar.update(task, completed=min(size, total), refresh=True)

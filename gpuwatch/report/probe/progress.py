@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from gpuwatch.plain import plain
 from gpuwatch.probe.results import Phase, Results
+from gpuwatch.report.output.console import InertConsole
 from gpuwatch.report.probe.format import counted, rank_name, seats_by_rank
 
 Report: TypeAlias = Callable[[Results], None]
@@ -42,7 +42,7 @@ def progress_bars() -> Iterator[Report]:
         BarColumn(BAR),
         TextColumn("{task.fields[reported]}", markup=False),
     )
-    console = Console(stderr=True)
+    console = InertConsole(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
         task = bars.add_task("connecting", total=None, reported="")
 

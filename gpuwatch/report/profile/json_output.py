@@ -10,6 +10,7 @@ from gpuwatch.diagnose.profiles.call_tree import CodeLine, ThreadTree
 from gpuwatch.diagnose.profiles.cost import ProfileOptions, cost_pct
 from gpuwatch.diagnose.profiles.hot_frames import differences, hot_frames
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
+from gpuwatch.plain import plain_json
 from gpuwatch.report.once.json_output import Facts
 
 MAX_FRAMES = 200
@@ -27,7 +28,7 @@ def profiles_json(profiles: Sequence[ProfiledRank], options: ProfileOptions) -> 
         "ranks": [rank_facts(each, cost_pct(options, each.frames)) for each in profiles],
         "differences": difference_facts(sampled[0], sampled[1]) if len(sampled) > 1 else [],
     }
-    return json.dumps(facts, indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(facts, indent=2, ensure_ascii=False))
 
 
 def rank_facts(profile: ProfiledRank, estimate_pct: float) -> Facts:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuwatch.diagnose.model.text import plural
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.rules.model.dialect import Dialect
 from gpuwatch.rules.model.rule import Rule
 from gpuwatch.rules.scoring.score import ALARMING, BENIGN, Score, ScoredExcerpt
@@ -22,7 +22,7 @@ STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "
 
 def rules_json(rules: Sequence[Rule | Dialect]) -> str:
     """A JSON array of the rules with their packs' keys."""
-    return json.dumps(msgspec.to_builtins(rules), indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(msgspec.to_builtins(rules), indent=2, ensure_ascii=False))
 
 
 def print_rules(rules: Sequence[Rule | Dialect], file: IO[str]) -> None:

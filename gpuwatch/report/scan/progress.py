@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from gpuwatch.report.output.console import InertConsole
 from gpuwatch.runs.scan.scan import Watch
 
 
@@ -24,7 +24,7 @@ def progress_bar(total: int, files: int, stopping: Callable[[], bool]) -> Iterat
         TextColumn("{task.fields[done]} of {task.fields[files]} files"),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
+    console = InertConsole(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("scanning", total=total or None, done=0, files=files)
 

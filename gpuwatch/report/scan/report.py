@@ -16,7 +16,7 @@ from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.judgement import UNKNOWN_END, judge
 from gpuwatch.fleet.jobs.places import RankPlace
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import alert_facts, evidence, incident_facts, named
 from gpuwatch.report.once.json_output import Facts, rounded
 from gpuwatch.report.output.checkpoints import checkpoint_facts
@@ -113,7 +113,7 @@ def lines_of(proofs: Iterable[Proof], scan: Scan) -> Lines:
 
 def scan_json(report: ScanReport) -> str:
     """The report as JSON text."""
-    return json.dumps(scan_facts(report), indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(scan_facts(report), indent=2, ensure_ascii=False))
 
 
 def scan_facts(report: ScanReport) -> Facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuwatch.plain import plain
 from gpuwatch.report.sessions.charts import Chart, number_text
 from gpuwatch.report.sessions.document import ReportTable, SessionDocument
 
@@ -61,4 +62,4 @@ def chart_table(charts: list[Chart]) -> ReportTable:
 
 def inert(text: str) -> str:
     """Text that is shown as it stands."""
-    return ACTIVE.sub(r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    return ACTIVE.sub(r"\\\1", plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))

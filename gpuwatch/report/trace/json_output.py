@@ -8,7 +8,7 @@ from dataclasses import asdict
 from gpuwatch import __version__
 from gpuwatch.diagnose.traces.topology_verdict import judge_topology
 from gpuwatch.diagnose.traces.trace_verdict import RankSpread, TraceVerdict, compare_sections
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.trace.topology import topology_facts
 from gpuwatch.runs.traces.breakdown import Breakdown, CollectiveTime
@@ -19,7 +19,7 @@ from gpuwatch.runs.traces.trace_files import FoundTraces
 
 def trace_json(found: FoundTraces, verdict: TraceVerdict) -> str:
     """The report as JSON text."""
-    return json.dumps(trace_facts(found, verdict), indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(trace_facts(found, verdict), indent=2, ensure_ascii=False))
 
 
 def trace_facts(found: FoundTraces, verdict: TraceVerdict) -> Facts:

@@ -13,7 +13,7 @@ from rich.text import Text
 from gpuwatch import __version__
 from gpuwatch.diagnose.model.text import plural
 from gpuwatch.diagnose.traces.memory_verdict import MemoryVerdict, label_of
-from gpuwatch.plain import plain
+from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.once.json_output import Facts
 from gpuwatch.report.output.console import console_on, show
 from gpuwatch.report.output.report_line import ReportLine
@@ -34,7 +34,7 @@ def memory_json(found: FoundMemory, verdict: MemoryVerdict) -> str:
         "flags": [{**asdict(flag), "actions": list(flag.actions)} for flag in verdict.flags],
         "skipped": [{"name": each.name, "why": plain(each.why)} for each in found.skipped],
     }
-    return json.dumps(facts, indent=2, ensure_ascii=False)
+    return plain_json(json.dumps(facts, indent=2, ensure_ascii=False))
 
 
 def memory_facts(memory: RankMemory) -> Facts:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpuwatch.plain import plain
 from gpuwatch.runs.files.files import Skipped, reason
 from gpuwatch.runs.sessions.folders.session_folder import read_session_folder, session_id
 from gpuwatch.runs.sessions.model.session import TrainingSession
@@ -14,6 +15,9 @@ from gpuwatch.runs.sessions.model.session import TrainingSession
 MAX_DEPTH = 4
 """Folders below the one that is searched."""
 MAX_FOLDERS = 20_000
+MAX_PROBLEMS = 100
+"""Of one session, named; all are counted."""
+MAX_PROBLEM_CHARS = 1_000
 
 
 @dataclass
@@ -73,14 +77,25 @@ def _sessions_at(path: Path, unreadable: list[Skipped]) -> list[TrainingSession]
 def read_path(path: Path) -> TrainingSession | None:
     """The session of a folder; None where it holds none."""
     session = session_id(path) if path.is_dir() else None
-    return read_session_folder(path, session) if session else None
+    return inert(read_session_folder(path, session)) if session else None
 
 
 def read_others(path: Path) -> list[TrainingSession]:
     """The sessions of a folder or file that another tool wrote; empty where it holds none."""
     from gpuwatch.runs.sessions.sources.output_folder import read_outputs  # noqa: PLC0415 - loads the rules
 
-    return read_outputs(path)
+    return list(map(inert, read_outputs(path)))
+
+
+def inert(session: TrainingSession) -> TrainingSession:
+    """The session, its name and problems within bounds and harmless: they quote names of files."""
+    more = len(session.problems) - MAX_PROBLEMS
+    session.problems = [plain(text)[:MAX_PROBLEM_CHARS] for text in session.problems[:MAX_PROBLEMS]]
+    if more > 0:
+        session.problems.append(f"{more:,} more")
+    if session.summary.id:
+        session.summary.id = plain(session.summary.id)
+    return session
 
 
 def session_folders(top: Path, unreadable: list[Skipped]) -> Iterator[Path]:

@@ -61,8 +61,9 @@ class EventStream:
             held, ended = self._filled(held)
             events, cut = ([], 0) if ended else self._cut_by_trial(held)
             if not cut:
-                cut = _cut_one_by_one(held)
-                events = self._decoded(held[:cut])
+                borders = _complete_events(held)
+                cut = borders[-1][1] if borders else 0
+                events = self._decoded_apart(held, borders)
             yield events
             held = held[cut:].lstrip(BETWEEN)
             if not cut and len(held) > MAX_EVENT_BYTES:
@@ -122,14 +123,22 @@ class EventStream:
         except (msgspec.ValidationError, RecursionError):  # a field of another type: take the other events
             return [event for event in map(self._single, _raw_events.decode(text)) if event is not None]
 
-    def _single(self, raw: msgspec.Raw) -> TraceEvent | None:
+    def _decoded_apart(self, held: bytes, borders: list[tuple[int, int]]) -> list[TraceEvent]:
+        """The events between these borders without what is no JSON: a bare NaN, bytes that are no UTF-8."""
+        try:
+            return self._decoded(held[: borders[-1][1] if borders else 0])
+        except (ValueError, RecursionError):
+            pieces = (self._single(held[begin:end]) for begin, end in borders)
+            return [event for event in pieces if event is not None]
+
+    def _single(self, raw: msgspec.Raw | bytes) -> TraceEvent | None:
         try:
             return _event.decode(raw)
-        except (msgspec.ValidationError, RecursionError):
+        except (ValueError, RecursionError):
             pass
         try:
             bare = _bare_event.decode(raw)
-        except (msgspec.ValidationError, RecursionError):
+        except (ValueError, RecursionError):
             self.unreadable += 1
             return None
         return TraceEvent(bare.ph, bare.cat, bare.name, bare.ts, bare.dur, bare.pid, bare.tid)
@@ -149,22 +158,23 @@ class EventStream:
         self.metadata = found if isinstance(found, dict) else {}
 
 
-def _cut_one_by_one(held: bytes) -> int:
-    """The end of the last complete event before the end of the list or of the bytes.
+def _complete_events(held: bytes) -> list[tuple[int, int]]:
+    """Begin and end of each complete event before the end of the list or of the bytes.
 
     Raises:
         NoTraceError: there is something else than events.
     """
     text = held.decode("latin-1")  # one character a byte: positions stay
-    at = end = 0
+    at, found = 0, list[tuple[int, int]]()
     while at < len(text) and text[at] == "{":
         try:
             _, end = _one_value.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return end
+            return found
+        found.append((at, end))
         at = end
         while at < len(text) and text[at] in " \t\r\n,":
             at += 1
     if at < len(text) and text[at] not in "{]":
         raise NoTraceError("damaged: something else than an event is in the list of events")
-    return end
+    return found

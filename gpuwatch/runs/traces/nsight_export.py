@@ -79,6 +79,8 @@ def read_nsight(path: Path, name: str, rank: int | None) -> list[RankTrace]:
             return _read(_Export(database), name, rank)
     except (sqlite3.Error, OverflowError) as error:
         raise NoTraceError(f"not readable as SQLite: {plain(str(error))[:120]}") from error
+    except (TypeError, ValueError) as error:  # SQLite keeps text, bytes and nothing in any column
+        raise NoTraceError("damaged: a time or number in it is of another type") from error
 
 
 def _read(export: _Export, file: str, rank: int | None) -> list[RankTrace]:
@@ -154,8 +156,8 @@ def _gpu_rows(
                 text = "Memset" if table == FILLS else f"Memcpy {COPY_KINDS.get(named, 'other')}"
                 name, kind = export.names.number(text), EventKind.MEMORY_COPY
             yield (
-                device or 0,
-                of_process or 0,
+                int(device or 0),
+                int(of_process or 0),
                 (
                     kind,
                     name,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,20 @@ def write_documented_pair(logs: Path) -> None:
             ],
         },
     )
+
+
+def event(step: int, tag: str, value: float) -> bytes:
+    """A record as a writer of version 2 writes it: the scalar is a tensor."""
+    tensor = b"\x08\x01" + b"\x22\x04" + struct.pack("<f", value)
+    inner = b"\x0a" + bytes([len(tag)]) + tag.encode() + b"\x42" + bytes([len(tensor)]) + tensor
+    summary = b"\x0a" + bytes([len(inner)]) + inner
+    message = (
+        b"\x09"
+        + struct.pack("<d", 1e9 + step)
+        + b"\x10"
+        + bytes([step])
+        + b"\x2a"
+        + bytes([len(summary)])
+        + summary
+    )
+    return struct.pack("<QI", len(message), 0) + message + b"\0" * 4

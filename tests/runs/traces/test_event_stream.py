@@ -82,3 +82,16 @@ def test_an_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = (b'[{"name": "' if at == 0 else b"x" * 1000 for at in range(1_000_000))
     with pytest.raises(NoTraceError):
         names(EventStream(pieces))
+
+
+@pytest.mark.parametrize(
+    "value", [b"NaN", b"-Infinity", b'"\xff\xfe"', b'"\\ud800"', b"1e999", b'{"a": NaN}']
+)
+@pytest.mark.parametrize("field", [b"ts", b"dur", b"args", b"name", b"other"])
+def test_an_event_that_is_no_json_costs_itself_only(field: bytes, value: bytes) -> None:
+    bad = b'{"ph": "X", "name": "b", "%s": %s}' % (field, value)
+    whole = b'{"traceEvents": [{"ph": "X", "name": "a"}, %s, {"ph": "X", "name": "c"}]}' % bad
+    stream = EventStream([whole])
+    found = names(stream)
+    assert (found[0], found[-1]) == ("a", "c")
+    assert len(found) + stream.unreadable == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,28 @@ def test_another_database_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
     for path in (other, cut):
         with pytest.raises(NoTraceError):
             read_nsight(path, path.name, None)
+
+
+COLUMNS = ("start", "end", "deviceId", "globalPid", "correlationId", "demangledName", "bytes")
+
+
+@pytest.mark.parametrize("value", ["'soon'", "NULL", "1e308"])
+def test_a_value_of_another_type_is_a_sentence_and_no_fault(tmp_path: Path, value: str) -> None:
+    paths = [tmp_path / f"rank{number}.sqlite" for number in range(len(COLUMNS) + 1)]
+    whole = write_export(paths[-1]).read_bytes()
+    for path, column in zip(paths, COLUMNS, strict=False):
+        path.write_bytes(whole)
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("PRAGMA synchronous = OFF")
+            for (table,) in database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall():
+                known = [str(row[1]) for row in database.execute(f'PRAGMA table_info("{table}")')]
+                if column in known:  # a copy has no types and no constraints
+                    database.execute(f'CREATE TABLE copy AS SELECT * FROM "{table}"')  # noqa: S608
+                    database.execute(f'DROP TABLE "{table}"')
+                    database.execute(f'ALTER TABLE copy RENAME TO "{table}"')
+                    database.execute(f'UPDATE "{table}" SET "{column}" = {value}')  # noqa: S608 - our own
+    found = gather_traces(paths)
+    assert len(found.profiles) + len(found.skipped) == len(paths)
+    assert found.profiles

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.plain import plain
+from gpuwatch.runs.files.files import reason
+from gpuwatch.runs.files.opening import open_buffered
 
 MAX_LOG_BYTES = 256 << 20
 """Read of one log: some 2.5 million steps."""
@@ -38,7 +40,7 @@ class LogRecord:
 def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
     """The lines of a log, harmless ones; what is over the bound is left out and named in `problems`."""
     try:
-        with path.open("rb") as file:
+        with open_buffered(path) as file:
             size = file.seek(0, 2)
             file.seek(0)
             if size > MAX_LOG_BYTES:
@@ -48,7 +50,7 @@ def log_lines(path: Path, problems: list[str]) -> Iterator[str]:
                 left -= len(line)
                 yield plain(line[: 4 * MAX_LINE_CHARS].decode(errors="replace").rstrip("\r\n"))
     except OSError as error:
-        problems.append(f"{path.name}: {error.strerror}")
+        problems.append(f"{path.name}: {reason(error)}")
 
 
 def dated_records(path: Path, problems: list[str]) -> Iterator[LogRecord]:

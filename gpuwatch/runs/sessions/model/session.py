@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuwatch.plain import plain
 from gpuwatch.runs.sessions.model.summary import MAX_NUMBER, SessionSummary
 
 MAX_POINTS = 4_000
@@ -113,4 +114,4 @@ class TrainingSession:
     @property
     def name(self) -> str:
         """What it is called in a report: its id, else its folder's name."""
-        return self.summary.id or self.path.name or str(self.path)
+        return plain(self.summary.id or self.path.name or str(self.path))

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gpuwatch.runs.files.files import reason
+from gpuwatch.runs.files.opening import open_buffered
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary
@@ -83,14 +85,14 @@ def scalar(value: bytes) -> float | None:
 def records(path: Path, problems: list[str]) -> Iterator[bytes]:
     """The records of a file: a length and its checksum, the bytes and theirs. Checksums are not checked."""
     try:
-        with path.open("rb") as file:
+        with open_buffered(path) as file:
             while file.tell() < MAX_FILE_BYTES:
                 header = file.read(HEADER.size)
                 if len(header) < HEADER.size:
                     return
                 size, _ = HEADER.unpack(header)
-                if size > MAX_RECORD_BYTES:
-                    if size > MAX_FILE_BYTES:
+                if size > MAX_RECORD_BYTES or not size:
+                    if size > MAX_FILE_BYTES or not size:  # no event is empty: a hole of the file
                         problems.append(f"{path.name}: damaged behind byte {file.tell()}")
                         return
                     file.seek(size + 4, 1)
@@ -102,4 +104,4 @@ def records(path: Path, problems: list[str]) -> Iterator[bytes]:
                 yield record
             problems.append(f"{path.name}: only its first {MAX_FILE_BYTES >> 30} GB are read")
     except OSError as error:
-        problems.append(f"{path.name}: {error.strerror}")
+        problems.append(f"{path.name}: {reason(error)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from gpuwatch.plain import plain
 from gpuwatch.runs.sessions.model.session import TrainingSession
 
 CURVES = {
@@ -65,6 +66,6 @@ def add_metric(
         setattr(session.summary, kept, value)
     if EVALUATION.search(name) and not NOT_RESULTS.search(name) and math.isfinite(value):
         results = session.summary.evaluation or {}
-        results[name] = value
+        results[plain(name)] = value
         session.summary.evaluation = results
     return curve is not None or kept is not None

@@ -9,6 +9,7 @@ from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import StreamRecord, content
 from gpuwatch.link.recording.schema import RecordingError
 from gpuwatch.link.recording.tee import MICRO
+from gpuwatch.runs.files.opening import open_buffered
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionGpu, SessionRank, SessionSummary
@@ -30,7 +31,7 @@ CURVES = (
 def is_recording(path: Path) -> bool:
     """Whether a file is an SQLite one, as recordings are."""
     try:
-        with path.open("rb") as file:
+        with open_buffered(path) as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False

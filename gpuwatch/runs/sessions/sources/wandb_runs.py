@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuwatch.plain import plain
+from gpuwatch.runs.files.files import reason
+from gpuwatch.runs.files.opening import open_buffered
 from gpuwatch.runs.sessions.folders.session_folder import complete_losses, complete_rates
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.model.summary import SessionSummary, SessionSystem, harmless
@@ -125,7 +127,7 @@ def nested(values: list[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
 def records(path: Path, problems: list[str]) -> Iterator[bytes]:
     """The records of a file, put together from their pieces; up to where it is cut off."""
     try:
-        with path.open("rb") as file:
+        with open_buffered(path) as file:
             head = file.read(7)
             if not head.startswith(MAGIC):
                 problems.append(f"{path.name}: no W&B file")
@@ -149,4 +151,4 @@ def records(path: Path, problems: list[str]) -> Iterator[bytes]:
                 if kind in {FULL_RECORD, LAST_PIECE} and sum(map(len, pieces)) <= MAX_RECORD_BYTES:
                     yield b"".join(pieces)
     except OSError as error:
-        problems.append(f"{path.name}: {error.strerror}")
+        problems.append(f"{path.name}: {reason(error)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
 from gpuwatch.runs.sessions.sources.rank_logs import read_rank_logs
 from tests.cli.running import environment
+from tests.runs.sessions.written import event
 
 TIMER = {
     "count": 100,
@@ -150,23 +150,6 @@ def test_event_files_of_tensorboard_are_read(tmp_path: Path) -> None:
     assert points(session, "loss", 1) == [(0, 3.0), (1, 2.0), (2, 1.0)]
     assert points(session, "gpu_utilization_pct") == [(0, 90.0), (1, 91.0), (2, 92.0)]
     assert points(session, "communication_s") == [(step, 0.25) for step in range(3)]
-
-
-def event(step: int, tag: str, value: float) -> bytes:
-    """A record as a writer of version 2 writes it: the scalar is a tensor."""
-    tensor = b"\x08\x01" + b"\x22\x04" + struct.pack("<f", value)
-    inner = b"\x0a" + bytes([len(tag)]) + tag.encode() + b"\x42" + bytes([len(tensor)]) + tensor
-    summary = b"\x0a" + bytes([len(inner)]) + inner
-    message = (
-        b"\x09"
-        + struct.pack("<d", 1e9 + step)
-        + b"\x10"
-        + bytes([step])
-        + b"\x2a"
-        + bytes([len(summary)])
-        + summary
-    )
-    return struct.pack("<QI", len(message), 0) + message + b"\0" * 4
 
 
 def test_an_event_file_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
