@@ -27,9 +27,12 @@ def once(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
 def test_pods_are_nodes_and_one_that_does_not_run_says_why(tmp_path: Path) -> None:
     waiting = pod("run7-worker-9", gpus=8, phase="Pending", waiting={"reason": "ImagePullBackOff"})
     write_kubectl(tmp_path, [waiting, pod("run7-worker-0")])
-    done = once(tmp_path, "--kube", "pytorchjob/run7", "--namespace", "ml", "--json", "--wait", "60")
-    assert done.returncode == 1, done.stderr
-    reported = json.loads(done.stdout)
+    for wait in ("20", "80"):  # a busy machine starts an agent late
+        done = once(tmp_path, "--kube", "pytorchjob/run7", "--namespace", "ml", "--json", "--wait", wait)
+        assert done.returncode == 1, done.stderr
+        reported = json.loads(done.stdout)
+        if reported["nodes"][0]["state"] == "live":
+            break
     failed = {(each["class"], each["node"]) for each in reported["incidents"]}
     assert ("k8s.pod_error", "run7-worker-0") in failed
     running, broken = reported["nodes"]
