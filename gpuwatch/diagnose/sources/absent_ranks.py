@@ -77,4 +77,4 @@ def _numbers(value: object) -> tuple[int, ...]:
     if not isinstance(value, str):
         return ()
     words = value.replace("[", " ").replace("]", " ").replace(",", " ").split()
-    return tuple(int(word) for word in words if word.isdecimal())
+    return tuple(int(word) for word in words if word.isdecimal() and len(word) < 8)

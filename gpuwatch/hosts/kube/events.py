@@ -6,12 +6,12 @@ Example, an item of `kubectl get events -o json`: `{"type": "Warning", "reason":
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
+from gpuwatch.hosts.kube.answers import NoListError, items_of
 
 RULES: Final = {
     "BackOff": ("k8s.pod_error", "error"),
@@ -65,12 +65,11 @@ def read_ends(text: str) -> list[KubeEvent]:
     return [event for item in _items(text) for event in _ends(item)][:MAX_EVENTS]
 
 
-def _items(text: str) -> list[Mapping[str, Any]]:
+def _items(text: str) -> Sequence[Mapping[str, Any]]:
     try:
-        items = msgspec.json.decode(text)["items"]
-    except (msgspec.DecodeError, KeyError, TypeError):
+        return items_of(text)
+    except NoListError:
         return []
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _event(item: Mapping[str, Any]) -> KubeEvent | None:

@@ -52,6 +52,10 @@ def kube_plan(selector: str, namespace: str | None, run: RunCommand = run_extern
     if not pods:
         among = "the current namespace" if namespace is None else f"namespace {namespace}"
         raise HostsError([f"--kube {selector}: no pod in {among} has these labels"])
+    names = [pod.name for pod in pods]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise HostsError([f"--kube {selector}: kubectl reports two pods {twice}"])
     present = [pod for pod in pods if pod.phase not in ("Succeeded", "Failed")] or pods
     return Plan(nodes=tuple(pod_node(pod) for pod in present), source=f"--kube {selector}")
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from gpuwatch.hosts.errors import HostsError
+from gpuwatch.hosts.external_command import MAX_DIGITS, whole_number
+from gpuwatch.hosts.kube.answers import count, items_of, short
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """A DNS subdomain (RFC 1123), as names of pods, containers and namespaces are."""
@@ -58,11 +58,10 @@ def read_pods(text: str) -> list[Pod]:
         HostsError: it is no list of pods.
     """
     try:
-        items = msgspec.json.decode(text)["items"]
-        pods = [_pod(item) for item in items]
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
+        pods = [_pod(item) for item in items_of(text)]
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise HostsError([f"kubectl: an answer that is no list of pods ({type(error).__name__})"]) from error
-    return sorted(pods, key=lambda pod: (pod.role, not pod.index.isdecimal(), _number(pod.index), pod.name))
+    return sorted(pods, key=_order)
 
 
 def _pod(item: Mapping[str, Any]) -> Pod:
@@ -81,18 +80,18 @@ def _pod(item: Mapping[str, Any]) -> Pod:
         namespace=about["namespace"],
         container=chosen["name"],
         gpus=_gpus(chosen) or None,
-        node=spec.get("nodeName") or "",
-        phase=status.get("phase") or "Unknown",
-        reason=_reason(status, states[0] if states else {}),
-        restarts=int(states[0].get("restartCount") or 0) if states else 0,
-        role=next((str(labels[name]) for name in ROLE_LABELS if name in labels), ""),
-        index=next((str(labels[name]) for name in REPLICA_LABELS if name in labels), ""),
+        node=short(spec.get("nodeName")),
+        phase=short(status.get("phase")) or "Unknown",
+        reason=short(_reason(status, states[0] if states else {})),
+        restarts=count(states[0].get("restartCount")) if states else 0,
+        role=next((short(labels[name]) for name in ROLE_LABELS if name in labels), ""),
+        index=next((short(labels[name]) for name in REPLICA_LABELS if name in labels), ""),
     )
 
 
 def _gpus(container: Mapping[str, Any]) -> int:
     limits = (container.get("resources") or {}).get("limits") or {}
-    return sum(int(limits[name]) for name in GPU_RESOURCES if str(limits.get(name, "")).isdecimal())
+    return sum(whole_number(short(limits.get(name))) or 0 for name in GPU_RESOURCES)
 
 
 def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
@@ -110,5 +109,7 @@ def _reason(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
     return str(placed[0].get("reason") or "") if placed else ""
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+def _order(pod: Pod) -> tuple[str, int, str, str]:
+    """By role, then by index; what has no number as an index comes last."""
+    number = whole_number(pod.index)
+    return pod.role, 10**MAX_DIGITS if number is None else number, pod.index, pod.name

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gpuwatch.hosts.external_command import whole_number
 from gpuwatch.hosts.names import RangeError, expand
+from gpuwatch.plain import plain_text
 
 JOB_ID = re.compile(r"[1-9]\d{0,9}(?:[_+]\d{1,7})?")
 """A job, a task of an array (`41_3`) or a part of a heterogeneous job (`41+1`)."""
@@ -54,8 +56,9 @@ class SlurmJob:
 
 def read_jobs(text: str) -> list[SlurmJob]:
     """The jobs of `scontrol show job -d`."""
+    text = plain_text(text)
     starts = [match.start() for match in re.finditer(r"^JobId=", text, re.MULTILINE)]
-    pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=False)]
     return [_job(piece) for piece in pieces]
 
 
@@ -82,7 +85,7 @@ def _job(text: str) -> SlurmJob:
         stderr=given.get("StdErr", ""),
         folder=given.get("WorkDir", ""),
         ends=moment(given.get("EndTime", "")),
-        restarts=int(given.get("Restarts", "0")) if given.get("Restarts", "0").isdecimal() else 0,
+        restarts=whole_number(given.get("Restarts", "")) or 0,
     )
 
 
@@ -92,10 +95,11 @@ def _gpus(text: str) -> tuple[dict[str, str], dict[str, int]]:
     for line in text.splitlines():
         pairs = dict(_PAIR.findall(line))
         found = _GPUS.search(pairs.get("GRES", ""))
-        if "Nodes" not in pairs or found is None:
+        number = None if found is None else whole_number(found[1])
+        if "Nodes" not in pairs or found is None or number is None:
             continue
         for node in nodes_of(pairs["Nodes"]):
-            counts[node] = int(found[1])
+            counts[node] = number
             indices[node] = found[2] or ""
     return indices, counts
 
@@ -112,7 +116,7 @@ def moment(text: str) -> float | None:
     """Unix seconds of Slurm's `2026-11-26T14:26:50`, in the time zone of this machine."""
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None
 
 
@@ -129,7 +133,7 @@ class SlurmNode:
 def read_nodes(text: str) -> dict[str, SlurmNode]:
     """The nodes of `scontrol show node -o`, by name."""
     found = {}
-    for line in text.splitlines():
+    for line in plain_text(text).splitlines():
         pairs = dict(_PAIR.findall(line))
         reason = re.search(r"(?<!\S)Reason=(.*)$", line)
         if "NodeName" in pairs:
@@ -160,7 +164,7 @@ class QueuedJob:
 
 def read_queue(text: str) -> list[QueuedJob]:
     """The lines of `squeue -h -o QUEUE_FORMAT`; a name may hold anything."""
-    rows = [line.split("|", QUEUE_FIELDS - 1) for line in text.splitlines()]
+    rows = [line.split("|", QUEUE_FIELDS - 1) for line in plain_text(text).splitlines()]
     return [QueuedJob(*row) for row in rows if len(row) == QUEUE_FIELDS]
 
 
@@ -169,7 +173,8 @@ ACCOUNT_FIELDS = ("JobIDRaw", "JobName", "User", "State", "ExitCode", "NodeList"
 
 def read_account(text: str) -> SlurmJob | None:
     """The job of `sacct -X -P -n -o ACCOUNT_FIELDS`; the last attempt where it was requeued."""
-    rows = [line.split("|") for line in text.splitlines() if line.count("|") == len(ACCOUNT_FIELDS) - 1]
+    lines = plain_text(text).splitlines()
+    rows = [line.split("|") for line in lines if line.count("|") == len(ACCOUNT_FIELDS) - 1]
     if not rows:
         return None
     row = dict(zip(ACCOUNT_FIELDS, rows[-1], strict=True))

@@ -13,6 +13,7 @@ from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.units import seconds_text
+from gpuwatch.hosts.external_command import whole_number
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing
@@ -108,8 +109,8 @@ def allocation_lines(fleet: Fleet, time: float) -> list[ReportLine]:
     lines = [] if job is None else [ReportLine(allocation_text(job, time), "plain")]
     for spec in fleet.plan.nodes:
         if "kube_reason" in spec.labels:
-            phase, reason = spec.labels["kube_phase"], plain(spec.labels["kube_reason"])
-            restarts = plural(int(spec.labels["kube_restarts"]), "restart")
+            phase, reason = (plain(spec.labels.get(name, "")) for name in ("kube_phase", "kube_reason"))
+            restarts = plural(whole_number(spec.labels.get("kube_restarts", "")) or 0, "restart")
             lines.append(
                 ReportLine(f"warning   {spec.name}: pod is {phase}: {reason}, {restarts}", "warning")
             )
