@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from gpuwatch import __version__
+from gpuwatch.report.exporter.connections import Connections
 from gpuwatch.report.exporter.page import OPENMETRICS_TYPE, TEXT_TYPE, MetricsPage
 from gpuwatch.report.exporter.web_config import WebConfig
 from gpuwatch.report.output.listen_address import Endpoint, is_loopback, parse_listen, shown_host
@@ -21,8 +22,9 @@ PAGE_WAIT_S = 8.0
 SAME_PAGE_S = 1.0
 """Scrapes that come this close together get the same page: scrapers cannot take more than that."""
 CONNECTION_S = 30.0
-"""A connection that says nothing for so long is closed; Prometheus keeps its own open between scrapes."""
+"""A connection without a complete request for so long is closed; Prometheus keeps its own between scrapes."""
 MAX_CONNECTIONS = 64
+"""One more takes the place of the one that is idle for longest."""
 GZIP_LEVEL = 1
 ABOUT = f"gpuwatch {__version__}: /metrics for Prometheus\n".encode()
 _Connection: TypeAlias = "socket.socket | tuple[bytes, socket.socket]"
@@ -113,7 +115,7 @@ class _Http(ThreadingHTTPServer):
 
     def __init__(self, at: Endpoint, metrics: MetricsServer) -> None:
         self.metrics = metrics
-        self._room = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.connections = Connections(MAX_CONNECTIONS, CONNECTION_S)
         family, _, _, _, address = socket.getaddrinfo(
             at[0] or None, at[1], 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE
         )[0]
@@ -122,24 +124,32 @@ class _Http(ThreadingHTTPServer):
 
     def process_request(self, request: _Connection, client_address: object) -> None:
         """Serve a connection in a thread, or close it where there are too many."""
-        if not self._room.acquire(blocking=False):
+        if isinstance(request, socket.socket) and self.connections.add(request):
+            super().process_request(request, client_address)
+        else:
             self.metrics.refused += 1
             self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Between two connections, and twice a second."""
+        self.connections.end_overdue()
 
     def process_request_thread(self, request: _Connection, client_address: object) -> None:
         """One connection, TLS included: a slow handshake holds up nobody else."""
+        line = cast("socket.socket", request)
         try:
             tls = self.metrics.config.tls
-            if tls is not None and isinstance(request, socket.socket):
-                request.settimeout(CONNECTION_S)
-                request = tls.wrap_socket(request, server_side=True)
-            super().process_request_thread(request, client_address)
+            if tls is not None:
+                line.settimeout(CONNECTION_S)
+                secured = tls.wrap_socket(line, server_side=True, do_handshake_on_connect=False)
+                self.connections.replace(line, secured)
+                line = secured
+                secured.do_handshake()
+            super().process_request_thread(line, client_address)
         except OSError:
-            self.shutdown_request(request)  # no TLS, or a client that left
+            self.shutdown_request(line)  # no TLS, or a client that left
         finally:
-            self._room.release()
+            self.connections.remove(line)
 
     def handle_error(self, request: _Connection, client_address: object) -> None:
         """Nothing: a client that leaves in the middle is no news."""
@@ -149,6 +159,17 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = CONNECTION_S
     server: _Http
+
+    def handle_one_request(self) -> None:
+        """Wait for a request and answer it."""
+        self.server.connections.note(self.connection, is_answered=False)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read the head of a request; False: it is none, and was answered."""
+        is_whole = super().parse_request()
+        self.server.connections.note(self.connection, is_answered=True)
+        return is_whole
 
     def do_GET(self) -> None:
         """Metrics at /metrics, one line at /."""

@@ -116,17 +116,65 @@ def test_a_silent_client_holds_up_nobody(tmp_path: Path) -> None:
             assert get(server, context=context)[0] == 200
 
 
-def test_connections_over_the_bound_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 2)
+def dripping(port: int, secured: ssl.SSLContext | None = None) -> socket.socket:
+    """A connection that has sent the beginning of a request (of a handshake where TLS is asked)."""
+    line = socket.create_connection(("127.0.0.1", port), timeout=20)
+    line.sendall(b"\x16\x03\x01" if secured else b"GET /metrics HTTP/1.1\r\nX-Slow: a")
+    return line
+
+
+def has_ended(line: socket.socket) -> bool:
+    try:
+        return line.recv(1000) == b""
+    except ConnectionError:
+        return True
+
+
+def test_one_connection_more_takes_the_place_of_the_longest_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
     with serving() as server, contextlib.ExitStack() as lines:
         port = int(server.url.rpartition(":")[2].partition("/")[0])
-        for _ in range(2):
-            line = lines.enter_context(socket.create_connection(("127.0.0.1", port)))
-            line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert line.recv(1000)
-        third = lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-        assert third.recv(1000) == b""
+        idle = [lines.enter_context(dripping(port)) for _ in range(3)]
+        for _ in range(6):  # each scrape is answered, whatever the others do
+            assert get(server)[0] == 200
+            idle.append(lines.enter_context(dripping(port)))
+        assert has_ended(idle[0])
+        assert server.refused == 0
+
+
+def test_scrapes_that_are_answered_are_not_dropped_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(server_module, "PAGE_WAIT_S", 60.0)
+    with serving(answers=False) as server, contextlib.ExitStack() as lines:
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        scrape = lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+        scrape.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        server.wait(60.0)  # it waits for a page
+        assert has_ended(lines.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)))
         assert server.refused == 1
+        server.answer(MetricsPage)
+        assert b" 200 " in scrape.recv(1000)
+
+
+@pytest.mark.parametrize("with_a_handshake", [False, True])
+def test_a_request_that_never_ends_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_a_handshake: bool
+) -> None:
+    monkeypatch.setattr(server_module, "CONNECTION_S", 1.5)
+    context, config = with_tls(tmp_path) if with_a_handshake else (None, None)
+    with serving(config) as server, dripping(int(server.url.split(":")[2].split("/")[0]), context) as line:
+        line.settimeout(0.1)
+        for _ in range(300):  # at most 30 s; each byte comes long before the longest silence
+            try:
+                line.sendall(b"a" if context is None else b"\x02")
+                if has_ended(line):
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        else:
+            pytest.fail("it is still read")
 
 
 def basic(user: str, password: str) -> str:
