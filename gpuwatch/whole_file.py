@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 OF_SHELL = (("/", "dev", "fd"), ("/", "proc", "self"))
 """Where the pipes of a shell have their names."""
@@ -19,6 +20,8 @@ LOCK_S = 1.0
 
 
 OWN_MODE = 0o600
+MAX_LINKS = 40
+"""As many as the kernel follows in one path."""
 
 
 def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
@@ -27,11 +30,25 @@ def write_whole(path: Path, data: bytes, mode: int = OWN_MODE) -> None:
     Raises:
         OSError: it cannot be written, or a device or pipe is there; what was there stays.
     """
+    with replaced_whole(path, mode) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replaced_whole(path: Path, mode: int = OWN_MODE) -> Iterator[BinaryIO]:
+    """The same of a file that is written piece by piece: it has its name when the block ends without a fault.
+
+    The new file is made under a name that nobody can foresee, and no link is followed: what another user has
+    put into the folder is never written to.
+
+    Raises:
+        OSError: as of `write_whole`.
+    """
     refuse_device(path)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
-            file.write(data)
+            yield file
             _give(number, path.parent, mode)
         os.replace(name, path)  # noqa: PTH105 - mkstemp gives a string
     except BaseException:
@@ -56,6 +73,52 @@ def refuse_device(path: Path) -> None:
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a file but a folder, device or pipe", str(path))
+
+
+def own_target(path: Path) -> Path:
+    """The file that a name leads to, behind links of the person and of root.
+
+    Raises:
+        OSError: another user's link is in its place; it would lead to a file of that user's choice.
+    """
+    at = path
+    for _ in range(MAX_LINKS):
+        try:
+            found = at.lstat()
+        except FileNotFoundError:
+            return at
+        if not stat.S_ISLNK(found.st_mode):
+            return at
+        if found.st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EPERM, "it is a link of another user", str(path))
+        at = at.parent / at.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def open_in_place(path: Path, mode: int = OWN_MODE) -> int:
+    """A descriptor to write a file from its beginning where it lies, or a device or pipe.
+
+    A file is emptied after it is known that no other user's link has led to it.
+
+    Raises:
+        OSError: it cannot be opened, or as of `own_target`.
+    """
+    own_target(path)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, mode)
+    try:
+        own_target(path)
+        if stat.S_ISREG(os.fstat(number).st_mode):
+            _empty(number, path)
+    except BaseException:
+        os.close(number)
+        raise
+    return number
+
+
+def _empty(number: int, path: Path) -> None:
+    if not os.path.samestat(os.fstat(number), path.stat()):
+        raise OSError(errno.ESTALE, "it was replaced while it was opened", str(path))
+    os.ftruncate(number, 0)
 
 
 @contextlib.contextmanager

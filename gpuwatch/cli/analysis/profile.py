@@ -195,9 +195,9 @@ def write_svg(profiles: list[ProfiledRank], path: Path) -> None:
         OutputError: the file cannot be written.
     """
     from gpuwatch.report.profile.svg import flame_svg
-    from gpuwatch.whole_file import write_whole
+    from gpuwatch.whole_file import own_target, write_whole
 
     try:
-        write_whole(path, flame_svg(profiles).encode())
+        write_whole(own_target(path), flame_svg(profiles).encode())
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror or error}") from error

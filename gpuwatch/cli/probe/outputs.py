@@ -16,6 +16,7 @@ import click
 from gpuwatch.cli.shared.output import OutputError, writing
 from gpuwatch.cli.shared.source import Refusal, Source
 from gpuwatch.plain import plain
+from gpuwatch.whole_file import open_in_place, own_target
 
 if TYPE_CHECKING:
     from gpuwatch.probe.judging.checks.baseline import Baseline
@@ -72,8 +73,9 @@ def unwritable(path: Path) -> str | None:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return "permission denied"
     try:
+        target = own_target(path)
         if path.is_file():
-            path.open("ab").close()
+            os.close(os.open(target, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
         if not path.exists() or (path.is_file() and os.access(path.parent, os.W_OK)):
             with tempfile.TemporaryFile(dir=path.parent) as trial:  # a full disk refuses what is written
                 trial.write(bytes(TRIAL_BYTES))
@@ -127,9 +129,8 @@ def put(name: str, text: str) -> None:
         return
     path = Path(name)
     try:
-        if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
-            raise OutputError(f"cannot write {name}: it is a link of another user")
-        path.write_text(text, encoding="utf-8")
+        with os.fdopen(open_in_place(path, 0o666), "w", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise OutputError(f"cannot write {name}: {error.strerror}") from error
 

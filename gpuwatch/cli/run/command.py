@@ -67,6 +67,7 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
     check_command(command[0])
     from gpuwatch.cli.run.place import identify_run, open_folder, run_environment  # noqa: PLC0415
     from gpuwatch.telemetry.session.folder import DIRECTORY_VARIABLE  # noqa: PLC0415
+    from gpuwatch.whole_file import open_in_place  # noqa: PLC0415
 
     if os.environ.get(DIRECTORY_VARIABLE):
         raise Refusal([f"{DIRECTORY_VARIABLE} is set: this is inside of a run already"])
@@ -82,7 +83,7 @@ def run(output: Path | None, logs: Path, command: tuple[str, ...]) -> int:
         console = open(path, "xb", buffering=0, opener=private_opener)  # noqa: SIM115 - held for the run
         made.append(path)
         if output is not None:
-            os.close(private_opener(str(output), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC))
+            os.close(open_in_place(output))
     except OSError as error:
         remove_empty(made if had_logs else [logs, *made])
         raise Refusal([f"{plain(str(error.filename or logs))}: {error.strerror}"]) from error

@@ -44,6 +44,7 @@ from gpuwatch.session import Session
 from gpuwatch.telemetry.session.folder import SessionFolder
 from gpuwatch.telemetry.session.logs import SessionLogs
 from gpuwatch.telemetry.session.summary import merge_parts, write_part, write_summary
+from gpuwatch.whole_file import open_in_place
 
 POLL_S = 1.0
 SUMMARY_EVERY_S = 30.0
@@ -324,7 +325,8 @@ def main() -> None:
     """Read settings, watch until the end, write the summary."""
     told = MonitorInput()
     config = told.first()
-    output = Path(config["output"]).open("w", encoding="utf-8") if config.get("output") else None  # noqa: SIM115
+    named = config.get("output")
+    output = os.fdopen(open_in_place(Path(named)), "w", encoding="utf-8") if named else None
     with Session(watched_plan(config), LinkOptions()) as session:
         monitor = Monitor(config, session, output)
         end, shown = None, ""

@@ -13,7 +13,7 @@ import click
 
 from gpuwatch.cli.runs.command import read_sessions, runs, session_options
 from gpuwatch.cli.shared import exit_codes
-from gpuwatch.cli.shared.output import OutputError, writing
+from gpuwatch.cli.shared.output import write_output, writing
 from gpuwatch.cli.shared.source import Refusal
 from gpuwatch.plain import plain
 
@@ -125,25 +125,3 @@ def has_events(folder: Path) -> bool:
         if seen > MAX_ENTRIES:
             break
     return False
-
-
-def write_output(path: Path, data: bytes) -> None:
-    """Write a file whole, for its owner only, as reports hold settings; `-` and devices are written to.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    from gpuwatch.whole_file import write_whole
-
-    try:
-        if str(path) == "-":
-            with writing():
-                sys.stdout.buffer.write(data)
-        elif path.exists() and not path.is_file():
-            path.write_bytes(data)
-        else:
-            write_whole(Path(os.path.realpath(path)), data)
-    except OSError as error:
-        raise OutputError(f"{plain(str(path))}: cannot be written: {error.strerror}") from error
-    if str(path) != "-" and sys.stderr.isatty():
-        click.echo(f"gpuwatch: wrote {plain(str(path))}", err=True)

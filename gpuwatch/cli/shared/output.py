@@ -7,10 +7,12 @@ import io
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from gpuwatch.cli.shared import exit_codes
+from gpuwatch.plain import plain
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
@@ -74,3 +76,26 @@ def _write_nowhere() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file whole, for its owner only, as reports hold settings; `-` and devices are written to.
+
+    Raises:
+        OutputError: it cannot be written, or is another user's link.
+    """
+    from gpuwatch.whole_file import open_in_place, own_target, write_whole  # noqa: PLC0415 - only where it writes
+
+    try:
+        if str(path) == "-":
+            with writing():
+                sys.stdout.buffer.write(data)
+        elif path.exists() and not path.is_file():
+            with os.fdopen(open_in_place(path), "wb") as file:
+                file.write(data)
+        else:
+            write_whole(own_target(path), data)
+    except OSError as error:
+        raise OutputError(f"{plain(str(path))}: cannot be written: {error.strerror}") from error
+    if str(path) != "-" and sys.stderr.isatty():
+        click.echo(f"gpuwatch: wrote {plain(str(path))}", err=True)

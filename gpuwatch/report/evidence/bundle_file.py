@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuwatch.agent.base.secret_forms import MASK
+from gpuwatch.agent.logs.files.regular_file import open_regular
 from gpuwatch.plain import plain
 from gpuwatch.whole_file import refuse_device
 
@@ -27,8 +28,8 @@ class BundleEntry:
     """One file of the bundle."""
 
     name: str
-    content: str | Path | Iterable[str]
-    """Text, pieces of it, or a file of this machine that holds it."""
+    content: str | Path | Iterable[str | bytes]
+    """Text, pieces of it or of a file, or a file of this program that holds it."""
     about: str
     """What it holds, for the index."""
 
@@ -95,14 +96,14 @@ class BundleFile:
             self._made.unlink()
 
 
-def _chunks(content: str | Path | Iterable[str]) -> Iterator[bytes]:
+def _chunks(content: str | Path | Iterable[str | bytes]) -> Iterator[bytes]:
     if isinstance(content, Path):
-        with content.open("rb") as file:
+        with os.fdopen(open_regular(os.fspath(content)), "rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
         return
     for piece in (content,) if isinstance(content, str) else content:
-        data = piece.encode("utf-8", "backslashreplace")
+        data = piece.encode("utf-8", "backslashreplace") if isinstance(piece, str) else piece
         yield from (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from gpuwatch import __version__
 from gpuwatch.diagnose.incidents.markdown import as_markdown
@@ -13,7 +14,7 @@ from gpuwatch.plain import plain
 from gpuwatch.report.evidence.bundle_file import BundleEntry, BundleFile, log_name, safe_name
 from gpuwatch.report.evidence.contents import json_entry, text_entry
 from gpuwatch.report.evidence.index import IndexHead, cell, index_text
-from gpuwatch.report.evidence.log_files import blocks_text, masked_text, whole_text
+from gpuwatch.report.evidence.log_files import binary_pieces, blocks_text, masked_text, whole_text
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
 from gpuwatch.report.scan.report import ScanReport, scan_facts, with_lines
 from gpuwatch.runs.files.files import reason
@@ -22,6 +23,7 @@ from gpuwatch.session.evidence.artifacts import Artifact, chosen_artifacts
 
 MAX_PLACES = 24
 """Blocks of one file."""
+Piece: TypeAlias = str | bytes
 
 
 @dataclass
@@ -68,9 +70,13 @@ class FolderBundle:
         yield from self._logs()
         for artifact in self.artifacts:
             name = "/".join(map(safe_name, Path(artifact.path).parts))
-            path, is_text = self.folder / artifact.path, artifact.is_text
             about = f"{artifact.kind}: {cell(artifact.path)}"
-            content = self._read(artifact.path, masked_text(path)) if is_text else path
+            pieces: Iterator[Piece] = (
+                masked_text(self.folder, artifact.path)
+                if artifact.is_text
+                else binary_pieces(self.folder, artifact.path, artifact.size)
+            )
+            content = self._read(artifact.path, pieces)
             yield BundleEntry(f"artifacts/{name}", content, about)
         for each in self.report.scan.skipped:
             if each.unreadable:
@@ -124,8 +130,8 @@ class FolderBundle:
     def _blocks(self, log: LogScan, offsets: Sequence[int]) -> Iterator[str]:
         return blocks_text(log.path, log.packing, offsets)
 
-    def _read(self, name: str, text: Iterator[str]) -> Iterator[str]:
-        """The text; a file that cannot be read any more is named among what is missing."""
+    def _read(self, name: str, text: Iterator[Piece]) -> Iterator[Piece]:
+        """The pieces; a file that cannot be read any more is named among what is missing."""
         while True:
             try:
                 piece = next(text, None)

@@ -11,10 +11,12 @@ from gpuwatch.agent.logs.files import pages
 from gpuwatch.agent.logs.files.regular_file import open_regular
 from gpuwatch.agent.logs.lines.splitter import Splitter
 from gpuwatch.plain import plain
+from gpuwatch.runs.files.opening import open_below
 from gpuwatch.runs.files.packing import Contents
 from gpuwatch.session.evidence.log_fetch import ABOVE_LINES, AT_LINES, BELOW_LINES
 
 PIECE_LINES = 2000
+PIECE_BYTES = 1 << 20
 
 
 def whole_text(path: Path, packing: str | None) -> Iterator[str]:
@@ -99,14 +101,26 @@ def _rows(path: Path, packing: str) -> Iterator[tuple[int, int, str]]:
         yield tail
 
 
-def masked_text(path: Path) -> Iterator[str]:
+def masked_text(folder: Path, path: str) -> Iterator[str]:
     """A text file that is no log, such as a configuration, line by line with its blanks.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is behind a link.
     """
-    with open(open_regular(os.fspath(path)), encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+    with os.fdopen(open_below(folder, path), encoding="utf-8", errors="replace") as file:
         for line in file:
             body = line.rstrip("\r\n")
             indent = body[: len(body) - len(body.lstrip(" \t"))]
             yield f"{indent}{masked(plain(body[len(indent) :]))}\n"
+
+
+def binary_pieces(folder: Path, path: str, most: int) -> Iterator[bytes]:
+    """At most `most` bytes of a file as they are.
+
+    Raises:
+        OSError: it cannot be read, or is behind a link.
+    """
+    with os.fdopen(open_below(folder, path), "rb") as file:
+        while most > 0 and (piece := file.read(min(most, PIECE_BYTES))):
+            most -= len(piece)
+            yield piece

@@ -8,11 +8,12 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from gpuwatch.link.recording.reader import Recording
 from gpuwatch.link.recording.records import BOOK, StreamRecord, content
 from gpuwatch.link.recording.tee import MICRO
+from gpuwatch.whole_file import replaced_whole
 from gpuwatch.wire import Event, Finding, FrameError, GpuInfo, Hello, Process, Progress, Ranks, Sample
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def write_tables(recording: Recording, folder: Path) -> dict[str, int]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            writers = {name: stack.enter_context(_Table(folder, name)) for name in TABLES}
+            writers = {name: stack.enter_context(_table(folder, name)) for name in TABLES}
             for name, row in rows_of(recording):
                 writers[name].add(row)
                 counts[name] += 1
@@ -76,16 +77,22 @@ def write_tables(recording: Recording, folder: Path) -> dict[str, int]:
     return counts
 
 
+@contextlib.contextmanager
+def _table(folder: Path, name: str) -> Iterator[_Table]:
+    """One file; it has its name when it is whole."""
+    with replaced_whole(folder / f"{name}.parquet") as file:
+        table = _Table(file, TABLES[name])
+        try:
+            yield table
+            table.flush()
+        finally:
+            table.writer.close()
+
+
 class _Table:
-    """One file, written in batches under another name until it is whole."""
+    """Rows of one file, written in batches."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._path, self._part = folder / f"{name}.parquet", folder / f".{name}.parquet.part"
-        self._columns = TABLES[name]
-        self._rows: list[Row] = []
-        self._writer: pq.ParquetWriter | None = None
-
-    def __enter__(self) -> _Table:
+    def __init__(self, file: BinaryIO, columns: Mapping[str, str]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -95,33 +102,25 @@ class _Table:
             "real": pa.float64(),
             "time": pa.timestamp("us", "UTC"),
         }
-        self._schema: pa.Schema = pa.schema([(name, types[what]) for name, what in self._columns.items()])
-        self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
-        return self
+        self._columns = columns
+        self._rows: list[Row] = []
+        self._schema: pa.Schema = pa.schema([(name, types[what]) for name, what in columns.items()])
+        self.writer: pq.ParquetWriter = pq.ParquetWriter(file, self._schema, compression="zstd")
 
     def add(self, row: Row) -> None:
         """Add a row; columns that it lacks are null."""
         self._rows.append(row)
         if len(self._rows) >= BATCH_ROWS:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the rows that are held."""
         import pyarrow as pa
 
-        if self._writer is not None and self._rows:
+        if self._rows:
             columns = {name: [row.get(name) for row in self._rows] for name in self._columns}
-            self._writer.write_table(pa.table(columns, schema=self._schema))
+            self.writer.write_table(pa.table(columns, schema=self._schema))
         self._rows = []
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._flush()
-        if self._writer is not None:
-            self._writer.close()
-        if kind is None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink(missing_ok=True)
 
 
 def rows_of(recording: Recording) -> Iterator[tuple[str, Row]]:

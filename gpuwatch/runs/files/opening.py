@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from gpuwatch.agent.logs.files.regular_file import open_regular
+from gpuwatch.agent.logs.files.regular_file import NOT_REGULAR, open_regular
+
+_IN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 class _FileThatAnswers(io.FileIO):
@@ -38,6 +41,28 @@ def open_file(path: Path) -> BinaryIO:
         OSError: it may not be read, is no regular file, or a link that may not be followed.
     """
     return cast(BinaryIO, _FileThatAnswers(open_regular(os.fspath(path)), "rb"))
+
+
+def open_below(folder: Path, path: str) -> int:
+    """A descriptor of a regular file below a folder, reached without a link: one may be new.
+
+    Raises:
+        OSError: it is not there, may not be read, is no regular file, or a link is on the way.
+    """
+    *folders, name = Path(path).parts
+    within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for each in folders:
+            deeper = os.open(each, _IN_FOLDER | os.O_DIRECTORY, dir_fd=within)
+            os.close(within)
+            within = deeper
+        number = os.open(name, _IN_FOLDER, dir_fd=within)
+    finally:
+        os.close(within)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, NOT_REGULAR, str(folder / path))
+    return number
 
 
 def open_buffered(path: Path) -> BinaryIO:
