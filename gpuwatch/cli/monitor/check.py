@@ -66,6 +66,7 @@ def check(
     Exit status: 0 no check failed (warnings and skipped checks allowed), 1 a check failed, 2 wrong
     usage, 130 Ctrl-C during the probe (the list is printed).
     """
+    from gpuwatch.diagnose.preflight.check import unreadable
     from gpuwatch.diagnose.preflight.checklist import checklist
     from gpuwatch.diagnose.preflight.links import links
     from gpuwatch.report.once.first_report import wait_for_first_report
@@ -97,6 +98,7 @@ def check(
             wall,
             recorded=session.recorded,
         )
+        checks += unreadable(session.damaged)
         stopped = False
         if deep:
             results, stopped = probed(session)

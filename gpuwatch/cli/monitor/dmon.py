@@ -53,10 +53,10 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str, as_json: b
     its last values; node events are printed as comments (`# node: ...`). -d sets the seconds between
     samples.
 
-    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU did not, or an Xid or another
-    event was
-    printed, 2 wrong usage.
+    Exit status: 0 every GPU has answered, 1 a node, a driver or a GPU did not, an Xid or another
+    event was printed, or a part of a recording cannot be read, 2 wrong usage.
     """
+    from gpuwatch.diagnose.model.text import unreadable_text
     from gpuwatch.report.dmon.columns import GroupError, Layout, columns
     from gpuwatch.report.dmon.stream import DmonStream
 
@@ -78,6 +78,9 @@ def dmon(source: Source, groups: str, count: int | None, stamps: str, as_json: b
     with leaving_politely(), opened as session:
         ended = copy_out(as_json_lines(batches, session) if as_json else batches)
         bad = stream.unanswered(session.fleet) or stream.trouble(session.fleet, session.clock.monotonic())
+        if ended and session.damaged:
+            click.echo(f"gpuwatch: {unreadable_text(session.damaged)}", err=True)
+            bad = True
         return exit_codes.UNHEALTHY if ended and bad else exit_codes.HEALTHY
 
 

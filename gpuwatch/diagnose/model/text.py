@@ -114,6 +114,11 @@ def when(alert: Alert, now: float | None = None) -> str:
     return f"before {clock(alert.first, now)}"
 
 
+def unreadable_text(parts: int) -> str:
+    """`2 parts of the recording cannot be read`: nobody knows what stood in them."""
+    return f"{plural(parts, 'part')} of the recording cannot be read"
+
+
 def plural(count: int, one: str) -> str:
     """`1 rank`, `63 ranks`."""
     return f"{count} {one}" if count == 1 else f"{count} {one}s"

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import Condition
 from gpuwatch.diagnose.model.incident import Incident
-from gpuwatch.diagnose.model.text import job_text
+from gpuwatch.diagnose.model.text import job_text, unreadable_text
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.hosts.names import fold
 from gpuwatch.wire import NodeSettings, Process, RankSettings
@@ -95,6 +95,11 @@ def passed(id_: str, detail: str) -> Check:
 def skipped(id_: str, why: str) -> Check:
     """Nothing shows it."""
     return Check(id_, "SKIP", why)
+
+
+def unreadable(parts: int) -> list[Check]:
+    """A failed check where parts of a recording cannot be read."""
+    return [Check("recording.readable", "FAIL", unreadable_text(parts))] if parts else []
 
 
 def differing(values: Mapping[str, str]) -> str:

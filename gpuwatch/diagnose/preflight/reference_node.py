@@ -94,7 +94,8 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
         reference: What the nodes are compared with.
         name: Of the reference: a node or a file.
     """
-    checks, unknown, equal = [], [], 0
+    checks: list[Check] = []
+    unknown, equal = [], 0
     for setting in sorted({*reference, *(setting for one in profiles.values() for setting in one)}):
         wanted = reference.get(setting)
         known = {node: one[setting] for node, one in profiles.items() if setting in one}
@@ -108,7 +109,10 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
             found = values.pop() if len(values) == 1 else differing(odd)
             checks.append(Check(f"same.{setting}", "FAIL", f"{found} instead of {wanted}", tuple(odd)))
         equal += bool(known) and not odd
-    if profiles:
+    if profiles and not checks and not equal:
+        detail = f"nothing was compared: {name} states no setting that a node reports"
+        checks.append(Check("same", "FAIL", detail, tuple(profiles)))
+    elif profiles:
         checks.append(passed("same", f"{count(equal, 'setting')} as on {name}"))
     if unknown:
         more = len(unknown) - MAX_UNKNOWN

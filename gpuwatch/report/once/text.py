@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpuwatch import __version__
-from gpuwatch.diagnose.model.text import allocation_text, job_text, plural
+from gpuwatch.diagnose.model.text import allocation_text, job_text, plural, unreadable_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import without_gpus
@@ -212,7 +212,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
         counts.append(f"{waiting} not known yet")
     stalled = sum(job.is_stalled for job in stands.silent)
     counts += [f"{plural(stalled, 'silent job')}"] * bool(stalled)
-    counts += [f"{plural(stands.damaged, 'part')} of the recording cannot be read"] * bool(stands.damaged)
+    counts += [unreadable_text(stands.damaged)] * bool(stands.damaged)
     counts += ["--log matches no log file"] * bool(without_log(fleet))
     return ReportLine(f"{what}: {', '.join(counts) or 'not all nodes answered'}", "critical")
 

@@ -29,6 +29,13 @@ def test_a_setting_that_only_another_node_reports_is_unknown() -> None:
     assert by_id["same.unknown"].status == "SKIP"
 
 
+def test_a_profile_that_shares_no_setting_compares_nothing_and_fails() -> None:
+    for empty in ({}, {"gone.setting": "1"}):
+        by_id = {check.id: check for check in compared({"n1": GOOD, "n2": GOOD}, empty, "file")}
+        assert by_id["same"].status == "FAIL"
+        assert by_id["same"].nodes == ("n1", "n2")
+
+
 def test_nodes_that_do_not_answer_fail() -> None:
     (unread,) = unanswered(["n2", "n3"])
     assert (unread.status, unread.nodes) == ("FAIL", ("n2", "n3"))

@@ -173,3 +173,7 @@ def test_damaged_blocks_are_reported_by_once(path: Path) -> None:
     facts = json.loads(done.stdout)
     assert (done.returncode, facts["healthy"]) == (1, False)
     assert facts["unreadable_parts"] > 0
+    assert gpuwatch("dmon", str(path), "-c", "1").returncode == 1
+    done = gpuwatch("check", str(path), "--json")
+    failed = {each["id"] for each in json.loads(done.stdout)["checks"] if each["status"] == "FAIL"}
+    assert (done.returncode, "recording.readable" in failed) == (1, True)
