@@ -12,6 +12,8 @@ from gpuwatch.runs.placement.owners import ATTEMPT
 from gpuwatch.runs.placement.rank_census import Census
 
 BARE = "bare"
+NODE_RANKS = 8
+"""Of a usual node: a multiple of it may be the first of several ranks that write to its log."""
 _LAST_NUMBER = re.compile(r"(?:^|[ a-z-])(\d{1,5})(?: [a-z]{2,8}){0,2}$")
 """The number that ends a name, before its endings."""
 
@@ -48,6 +50,8 @@ def _only_speakers(found: Census) -> dict[str, int]:
     Rank 0 speaks alone in the log of a whole job, and a launcher's log holds what all ranks print.
     """
     alone = {file: next(iter(ranks)) for file, ranks in found.ranks.items() if len(ranks) == 1}
+    if len(alone) > 1 and not _is_run(list(alone.values())):
+        alone = {}  # of the first process of each node
     counted = {file: next(iter(each)) for file, each in found.processes.items() if len(each) == 1}
     counted = {file: each for file, each in counted.items() if file not in found.ranks and each > 0}
     return {file: each for file, each in counted.items() if file not in found.launchers} | {
@@ -56,7 +60,7 @@ def _only_speakers(found: Census) -> dict[str, int]:
         if rank > 0
         and found.openings[file] == {rank}
         and file in found.working.keys() - found.launchers
-        and (found.working[file] or file not in found.anonymous)
+        and (found.working[file] or (file not in found.anonymous and rank % NODE_RANKS))
     }
 
 
