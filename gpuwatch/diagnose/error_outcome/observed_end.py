@@ -37,7 +37,10 @@ def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
     Nor is a launcher's line kept that only announces the one below it, which states the rank.
     """
     every = list(alerts)
-    alerts = [alert for alert in every if not any(_announces(alert, below) for below in every)]
+    ends = [alert for alert in every if alert.code == GENERIC_END]
+    anonymous = [alert for alert in ends if alert.rank is None]
+    announcing = {upper.id for upper in anonymous if any(_announces(upper, below) for below in ends)}
+    alerts = [alert for alert in every if alert.id not in announcing]
     stated: dict[int | None, list[float]] = {}
     for alert in alerts:
         if alert.code in EXITS and not is_observed(alert):
