@@ -9,8 +9,11 @@ from gpuwatch.plain import plain
 from gpuwatch.report.sessions.charts import Chart, number_text
 from gpuwatch.report.sessions.document import ReportTable, SessionDocument
 
-ACTIVE = re.compile(r"([\\`*_\[\]|#~])")
+ACTIVE = re.compile(r"([\\`*_\[\]|#~$])")
 """Characters that Markdown or HTML in it would read."""
+LINKED = re.compile(r"(?<=\w)(?=://)|(?<=\bwww)(?=\.)|(?<=@)(?=\w)|(?<=#)(?=\d)", re.IGNORECASE)
+"""Where GitHub sees an address, a person or an issue; an empty comment there makes it plain text."""
+NOTHING = "<!-- -->"
 
 
 def markdown_of(document: SessionDocument) -> str:
@@ -62,4 +65,5 @@ def chart_table(charts: list[Chart]) -> ReportTable:
 
 def inert(text: str) -> str:
     """Text that is shown as it stands."""
-    return ACTIVE.sub(r"\\\1", plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+    shown = LINKED.sub("\0", plain(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return ACTIVE.sub(r"\\\1", shown).replace("\0", NOTHING)

@@ -164,7 +164,8 @@ def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = str(entry.get("operation"))
-        total = found.setdefault(name, {"operation": name, **dict.fromkeys(COMMUNICATION_SUMS), "ranks": []})
+        empty: dict[str, Any] = {"operation": name, **dict.fromkeys(COMMUNICATION_SUMS), "ranks": set()}
+        total = found.setdefault(name, empty)
         for key in COMMUNICATION_SUMS:
             if isinstance(entry.get(key), (int, float)):
                 total[key] = (total[key] or 0) + entry[key]
@@ -173,8 +174,9 @@ def sum_communication(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         total["share_of_step_time"] = max(known) if known else None
         ranks = entry.get("ranks")
         stated = [rank for rank in ranks if isinstance(rank, int)] if isinstance(ranks, list) else []
-        total["ranks"] = sorted({*total["ranks"], *stated})
+        total["ranks"].update(stated)
     for total in found.values():
+        total["ranks"] = sorted(total["ranks"])
         count, size, seconds = total["count"], total["bytes_total"], total["time_total_s"]
         total["bytes_avg"] = size / count if size is not None and count else None
         total["time_avg_s"] = seconds / count if seconds is not None and count else None

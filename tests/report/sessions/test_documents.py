@@ -12,7 +12,7 @@ import pytest
 from gpuwatch.report.sessions.charts import MAX_BUCKETS, MAX_SERIES, charts_of, thinned, ticks
 from gpuwatch.report.sessions.document import build_document
 from gpuwatch.report.sessions.html import html_of
-from gpuwatch.report.sessions.markdown import markdown_of
+from gpuwatch.report.sessions.markdown import inert, markdown_of
 from gpuwatch.report.sessions.terminal_plot import plot_lines
 from gpuwatch.runs.sessions.find import find_sessions
 from gpuwatch.runs.sessions.model.session import TrainingSession
@@ -154,3 +154,11 @@ def test_a_browser_draws_the_page_without_complaint(
     )
     assert shot.stat().st_size > 10_000
     assert "CONSOLE" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["https://evil.example", "WWW.evil.example", "@everyone", "$x^2$", "#12"])
+def test_markdown_links_names_and_computes_nothing(text: str) -> None:
+    """GitHub makes links, mentions, references and formulas of these."""
+    made = inert(text)
+    assert text not in made
+    assert made.replace("<!-- -->", "").replace("\\", "") == text

@@ -49,7 +49,11 @@ def read_session_folder(folder: Path, session: str) -> TrainingSession:
     """Read what is there; `problems` names what is not."""
     problems: list[str] = []
     summary = read_summary(folder / f"{session}_summary.json", problems)
-    summary.id = summary.id or session
+    if summary.id not in (None, session):
+        problems.append(f"the summary states another id: {summary.id}")
+    summary.id = session
+    is_lost = summary.has_non_finite_loss
+    refuse_contradiction(summary, problems)
     main_path = folder / f"{session}_main.log"
     main = read_main_log(main_path, session, problems) if main_path.is_file() else MainLog()
     paths = {kind: folder / f"{session}_{kind}.log" for kind in LOG_KINDS}
@@ -62,7 +66,17 @@ def read_session_folder(folder: Path, session: str) -> TrainingSession:
     found.curves.absorb(logs.curves)
     complete(summary, main, logs)
     complete_losses(found)
+    if is_lost:  # the last finite loss of a log is not the final one
+        summary.final_loss = None
     return found
+
+
+def refuse_contradiction(summary: SessionSummary, problems: list[str]) -> None:
+    """A session that states an exit code or a signal has not completed, whatever its status is."""
+    if summary.status == "completed" and (summary.exit_code or summary.exit_signal):
+        how = summary.exit_signal or f"exit code {summary.exit_code}"
+        problems.append(f"the summary states completed, and {how}")
+        summary.status = "failed"
 
 
 def read_summary(path: Path, problems: list[str]) -> SessionSummary:

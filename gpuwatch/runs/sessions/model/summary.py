@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -230,16 +231,22 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 def read_struct(kind: type[StructT], facts: Mapping[str, Any], where: str, problems: list[str]) -> StructT:
     """The struct from decoded JSON; a value of a wrong type is unknown, and `problems` names its key."""
-    hints = typing.get_type_hints(kind)
     known: dict[str, Any] = {}
-    for each in msgspec.structs.fields(kind):
-        value = facts.get(each.encode_name)
+    for name, key, hint in _fields(kind):
+        value = facts.get(key)
         if value is None:
             continue
-        found = _value(hints[each.name], value, f"{where}{each.encode_name}", problems)
+        found = _value(hint, value, f"{where}{key}", problems)
         if found is not None:
-            known[each.name] = found
+            known[name] = found
     return kind(**known)
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
+    """Name, key in JSON and type of each field."""
+    hints = typing.get_type_hints(kind)
+    return tuple((each.name, each.encode_name, hints[each.name]) for each in msgspec.structs.fields(kind))
 
 
 def _value(hint: Any, value: Any, where: str, problems: list[str]) -> Any:  # noqa: ANN401 - a field of any type
