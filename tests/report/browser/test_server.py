@@ -125,6 +125,7 @@ async def test_keys_and_sizes_reach_the_screens_and_they_end_with_the_page() -> 
         await gone(pid)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["no json", "[]", '["resize", 5]', "[" * 5000])
 async def test_a_message_of_no_browser_ends_its_viewer_alone(text: str) -> None:
     async with serving() as server, aiohttp.ClientSession() as client:
