@@ -27,9 +27,13 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
     """
     believed = [alert for alert in alerts if not alert.refuted] or list(alerts)
     own = [alert for alert in believed if _is_own_error(alert)]
-    believed = [alert for alert in believed if not any(_yields(alert, each) for each in own)]
+    believed = [
+        alert for alert in believed if not (alert.doubt and any(_yields(alert, each) for each in own))
+    ]
     told = [alert for alert in believed if _is_told_by_its_node(alert)]
-    return [alert for alert in believed if not any(_is_less_than(alert, each) for each in told)]
+    return [
+        alert for alert in believed if not (alert.doubt and any(_is_less_than(alert, each) for each in told))
+    ]
 
 
 def _is_told_by_its_node(alert: Alert) -> bool:
@@ -40,10 +44,10 @@ def _is_told_by_its_node(alert: Alert) -> bool:
 
 
 def _is_less_than(claim: Alert, error: Alert) -> bool:
-    """Whether a claim about a rank that its node does not confirm yields to what another node reports."""
+    """Whether a doubtful claim about a rank of a node yields to a report of another node."""
     senders = _senders(claim)
     about_another = claim.rank is not None and claim.node is not None and claim.node not in senders
-    return bool(claim.doubt) and about_another and not senders & _senders(error)
+    return about_another and not senders & _senders(error)
 
 
 def _senders(alert: Alert) -> set[str | None]:
@@ -56,8 +60,8 @@ def _is_own_error(alert: Alert) -> bool:
 
 
 def _yields(claim: Alert, error: Alert) -> bool:
-    """Whether a claim of the kernel's yields to an error of the same rank, or in the same file."""
-    if not (claim.kernel and claim.doubt) or explains(claim.code, error.code):
+    """Whether a doubtful claim of the kernel's yields to an error of the same rank, or in the same file."""
+    if not claim.kernel or explains(claim.code, error.code):
         return False
     if claim.rank is not None and error.rank is not None:
         return claim.rank == error.rank
