@@ -13,15 +13,8 @@ from gpuwatch.hosts.errors import HostsError
 
 ANSWER_S = 20.0
 MAX_BYTES = 64 << 20
-MAX_DIGITS = 9
-"""A longer number counts nothing, and Python refuses one of 4,300 digits."""
 RunCommand: TypeAlias = Callable[[Sequence[str]], str]
 """The output of a command; raises `HostsError` where it fails."""
-
-
-def whole_number(text: str) -> int | None:
-    """A count that a command printed; None: it is none."""
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def run_external(argv: Sequence[str]) -> str:

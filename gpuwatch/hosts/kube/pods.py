@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuwatch.hosts.errors import HostsError
-from gpuwatch.hosts.external_command import MAX_DIGITS, whole_number
 from gpuwatch.hosts.kube.answers import count, items_of, short
+from gpuwatch.whole_number import MAX_DIGITS, whole_number
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """A DNS subdomain (RFC 1123), as names of pods, containers and namespaces are."""

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gpuwatch.hosts.external_command import whole_number
 from gpuwatch.hosts.names import RangeError, expand
 from gpuwatch.plain import plain_text
+from gpuwatch.whole_number import whole_number
 
 JOB_ID = re.compile(r"[1-9]\d{0,9}(?:[_+]\d{1,7})?")
 """A job, a task of an array (`41_3`) or a part of a heterogeneous job (`41+1`)."""

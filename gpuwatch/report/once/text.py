@@ -13,7 +13,6 @@ from gpuwatch.fleet.nodes.metrics import NODE_METRICS
 from gpuwatch.fleet.nodes.missing_text import without_gpus
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.units import seconds_text
-from gpuwatch.hosts.external_command import whole_number
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
 from gpuwatch.report.once.active import Standing
@@ -38,6 +37,7 @@ from gpuwatch.report.once.problem_lines import (
 )
 from gpuwatch.report.once.unseen import busy_unseen
 from gpuwatch.report.output.report_line import ReportLine
+from gpuwatch.whole_number import whole_number
 
 
 @dataclass(frozen=True)

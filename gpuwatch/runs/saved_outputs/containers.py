@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gpuwatch.runs.saved_outputs.endings import of_exit_code
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.whole_number import whole_number
 
 POD_MARK = "Namespace:  "
 POD_HEADING = re.compile(r"^Name: {2,40}[a-z0-9][a-z0-9.-]{0,252}\s*$")
@@ -81,8 +82,8 @@ class PodDescription:
         elif key in ("State", "Last State", "Container ID"):
             self._close()
             self._state[key] = value, line
-        elif key == "RANK" and value.isdigit():
-            self._rank = int(value)
+        elif key == "RANK":
+            self._rank = whole_number(value)
         elif key in ("Reason", "Exit Code", "Finished"):
             self._state[key] = value, line
 
@@ -115,7 +116,7 @@ class ContainerInspection:
             self._values.setdefault(found["key"], (found["value"], line))
         env = _ENV.search(line.text)
         if env is not None:
-            self._rank = int(env["rank"])
+            self._rank = whole_number(env["rank"])
         return not line.text.startswith("]")
 
     def findings(self) -> list[ToolFinding]:

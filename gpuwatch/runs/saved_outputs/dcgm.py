@@ -18,11 +18,13 @@ MARKS = ("| Diagnostic  ", "| Health Monitor Report")
 HEADING = re.compile(r"\| Diagnostic\s{2,40}\| Result|\| Health Monitor Report")
 SUMMARY = "Overall Health"
 MAX_TEXT = 600
-_FAILED = re.compile(r"(?:GPUs?:? ?(?P<before>\d+): )?(?:Fail(?:ure)?|Unhealthy)\b(?: - )?(?P<rest>.{0,80})")
-_NUMBERS = re.compile(r"\d+")
-_GPU = re.compile(r"\bGPU:? ?(\d+)\b")
+_FAILED = re.compile(
+    r"(?:GPUs?:? ?(?P<before>\d{1,6}): )?(?:Fail(?:ure)?|Unhealthy)\b(?: - )?(?P<rest>.{0,80})"
+)
+_NUMBERS = re.compile(r"(?<!\d)\d{1,6}(?!\d)")
+_GPU = re.compile(r"\bGPU:? ?(\d{1,6})\b")
 _NOTES = ("warning", "error", "info", "->errors", "-> errors")
-_XID = re.compile(r"\bX[Ii][Dd] (\d+)\b")
+_XID = re.compile(r"\bX[Ii][Dd] (\d{1,6})\b")
 _CLASSES: tuple[tuple[str, str, Severity, Fields], ...] = (
     (r"remap\w* (?:has )?fail", "gpu.remap_pending", "critical", {"failure": "Yes"}),
     (r"remap|page retirement|pages? (?:is |are )?pending", "gpu.remap_pending", "error", {}),
@@ -76,7 +78,7 @@ class Dcgm:
         return single or found
 
     def _row(self, name: str, value: str, line: ToolLine) -> None:
-        index = re.fullmatch(r"->\s*(?:GPU ?)?(\d+)", name)
+        index = re.fullmatch(r"->\s*(?:GPU ?)?(\d{1,6})", name)
         if index:
             self._gpu = int(index[1])
             return

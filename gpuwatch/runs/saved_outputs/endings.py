@@ -14,5 +14,5 @@ BY_SIGNAL = {
 
 def of_exit_code(code: str) -> str | None:
     """The class of `137` (128 and the signal) or `-9`; None: no signal ended it."""
-    number = int(code) if code.lstrip("-").isdigit() and len(code) < 6 else 0
+    number = int(code) if code.lstrip("-").isdecimal() and len(code) < 6 else 0
     return BY_SIGNAL.get(number - 128 if number > 128 else -number)

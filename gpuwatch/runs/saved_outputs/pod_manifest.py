@@ -8,6 +8,7 @@ from calendar import timegm
 
 from gpuwatch.runs.saved_outputs.endings import of_exit_code
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.whole_number import whole_number
 
 MARK = "ontainerStatuses"
 HEADING = re.compile(r'^(?:- | {0,8})"?kind"?: "?Pod"?,?\s*$')
@@ -60,8 +61,8 @@ class PodManifest:
             if self._section == "metadata" and not self._pod:
                 self._pod = value
             self._variable = value
-        elif key == "value" and self._variable == "RANK" and value.isdigit():
-            self._rank = int(value)
+        elif key == "value" and self._variable == "RANK":
+            self._rank = whole_number(value)
         elif key == "nodeName":
             self._node = value
         elif key in _STATES:

@@ -7,6 +7,7 @@ import time
 
 from gpuwatch.runs.saved_outputs.endings import BY_SIGNAL
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.whole_number import whole_number
 from gpuwatch.wire import Severity
 
 SACCT_MARK = "JobID"
@@ -134,8 +135,8 @@ def class_of(state: str, exit_code: str) -> str | None:
     for begin, rule in STATES:
         if state.startswith(begin):
             return rule
-    signal = exit_code.partition(":")[2]
-    return BY_SIGNAL.get(int(signal)) if state.startswith("FAILED") and signal.isdigit() else None
+    signal = whole_number(exit_code.partition(":")[2])
+    return BY_SIGNAL.get(signal) if state.startswith("FAILED") and signal is not None else None
 
 
 def severity_of(rule: str) -> Severity:

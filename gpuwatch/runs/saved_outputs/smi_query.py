@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine, date_in
+from gpuwatch.whole_number import whole_number
 from gpuwatch.wire import Severity
 
 MARK = "NVSMI LOG"
@@ -110,12 +111,12 @@ class SmiQuery:
         if not self._gpus:
             if name == "Timestamp":
                 self._at = date_in(value)
-            elif name == "Attached GPUs" and value.isdigit():
-                self._attached = int(value)
+            elif name == "Attached GPUs":
+                self._attached = whole_number(value)
             return
         gpu = self._gpus[-1]
-        if name == "Minor Number" and value.isdigit():
-            gpu.minor = int(value)
+        if name == "Minor Number":
+            gpu.minor = whole_number(value)
             return
         sections = {heading for _, heading in self._headings}
         kind = _lost(name, value) or _counted(name, value, sections) or _state(name, value, sections)
@@ -141,12 +142,13 @@ def _counted(name: str, value: str, sections: set[str]) -> Kind | None:
     """Uncorrectable memory errors: since the driver was loaded, or of the GPU's whole life."""
     if name == "SRAM Threshold Exceeded" and value == "Yes":
         return "threshold", "gpu.xid.ecc", "error", {"counter": "SRAM threshold exceeded"}
-    if not value.isdigit() or int(value) == 0:
+    errors = whole_number(value)
+    if not errors:
         return None
     double_bit = "Double Bit" in sections and name == "Total"
     if not double_bit and "Uncorrectable" not in name:
         return None
-    fields: Fields = {"errors": int(value), "counter": "double bit" if double_bit else name}
+    fields: Fields = {"errors": errors, "counter": "double bit" if double_bit else name}
     if "Volatile" in sections:
         return "volatile", "gpu.xid.ecc", "critical", fields
     if "Aggregate" in sections:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from gpuwatch.runs.saved_outputs.model import Fields, ToolFinding, ToolLine
+from gpuwatch.whole_number import whole_number
 
 MARK = "| NVIDIA-SMI "
 HEADING = re.compile(r"\| NVIDIA-SMI \d")
@@ -54,21 +55,17 @@ class SmiTable:
         row = _ROW.match(text)
         if row:
             address = _ADDRESS.search(text)
-            self._own = {"gpu": int(row["gpu"])}
-            if address:
+            index = whole_number(row["gpu"])
+            self._own = {} if index is None else {"gpu": index}
+            if address and index is not None:
                 self._own["bus_id"] = address[0]
-                self._gpus[address[0]] = int(row["gpu"])
+                self._gpus[address[0]] = index
         if not self._own:
             return
         cells = [cell.strip() for cell in text.split("|")]
-        if (
-            row
-            and len(cells) > ECC_CELL
-            and _ADDRESS.match(cells[ECC_CELL - 1])
-            and cells[ECC_CELL].isdigit()
-        ):
-            errors = int(cells[ECC_CELL])
-            if errors > 0:
+        if row and len(cells) > ECC_CELL and _ADDRESS.match(cells[ECC_CELL - 1]):
+            errors = whole_number(cells[ECC_CELL])
+            if errors:
                 self._add(ToolFinding("gpu.xid.ecc", "critical", line, {**self._own, "errors": errors}))
         lost = _LOST.search(text)
         if lost:

@@ -14,6 +14,7 @@ from gpuwatch.runs.sessions.model.summary import (
     SessionModel,
     SessionSummary,
 )
+from gpuwatch.whole_number import whole_number
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|[-+]?inf"
 STEP = re.compile(r"\bStep\s+(?P<step>\d{1,15})(?:/(?P<total>\d{1,15}))?[^|]*\|(?P<parts>.*)", re.IGNORECASE)
@@ -23,7 +24,7 @@ PAIR = re.compile(rf"(?P<name>[A-Za-z_][\w./@-]{{0,80}}):\s*(?P<value>{NUMBER})(
 EVALUATION = re.compile(r"\bEVALUATION RESULTS\b")
 ITEM = re.compile(r"^\s{1,8}\S{0,4}\s+(?P<name>[A-Za-z][\w ./@-]{0,60}):\s*(?P<value>.*\S)")
 GPU = re.compile(r"GPU (\d{1,4})")
-GPU_NAME = re.compile(r"(?P<name>.*?)\s*\((?P<gb>\d+(?:\.\d+)?)\s?GB\)")
+GPU_NAME = re.compile(r"(?P<name>.*?)\s*\((?P<gb>\d{1,6}(?:\.\d{1,6})?)\s?GB\)")
 FORCED = re.compile(r"\bFORCED SINGLE[- ]GPU MODE\b", re.IGNORECASE)
 FACT = re.compile(
     r"^[^A-Za-z]{0,8}(?P<name>Session ID|Run ID|Mode|GPU Count|Model|World size):\s*(?P<value>.*\S)"
@@ -149,8 +150,8 @@ class MainLogReader:
             number = re.match(NUMBER, value, re.IGNORECASE)
             if number:
                 self._results[name] = float(number.group())
-        elif name == "Accelerator processes" and value.isdigit():
-            summary.world_size = int(value)
+        elif name == "Accelerator processes":
+            summary.world_size = whole_number(value) or summary.world_size
         elif name == "Mixed precision":
             summary.mixed_precision = value
         elif gpu := GPU.fullmatch(name):

@@ -17,18 +17,18 @@ BYTES_OF = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 SECONDS_OF = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 OPERATION = re.compile(r"\bCommunication\s*\|\s*(?P<name>[^|]{1,80}?)\s*(?:\||$)")
 RANK = re.compile(r"\bRank\s+(\d{1,7})\b")
-SIZE = re.compile(r"\bSize:\s*(\d+(?:\.\d+)?)\s*([KMGT]?B)\b")
-DURATION = re.compile(r"\bDuration:\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\b")
+SIZE = re.compile(r"\bSize:\s*(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?B)\b")
+DURATION = re.compile(r"\bDuration:\s*(\d{1,15}(?:\.\d{1,15})?)\s*(us|ms|s)\b")
 COUNT = re.compile(r"\bCount:\s*(\d{1,12})\b")
 STEP = re.compile(r"\bMulti-GPU Step (\d{1,15})\b")
 FACT = re.compile(r"^(?P<name>Distributed backend|World size|Local rank):\s*(?P<value>\S{1,80})")
 PERFORMANCE = re.compile(r"\bPerformance\s*\|\s*Step (?P<step>\d{1,15})\b(?P<rest>.*)")
-STEP_TIME = re.compile(r"Avg step time:\s*(\d+(?:\.\d+)?)\s*s")
-THROUGHPUT = re.compile(r"Throughput:\s*(\d+(?:\.\d+)?)\s*samples/s")
+STEP_TIME = re.compile(r"Avg step time:\s*(\d{1,15}(?:\.\d{1,15})?)\s*s")
+THROUGHPUT = re.compile(r"Throughput:\s*(\d{1,15}(?:\.\d{1,15})?)\s*samples/s")
 BATCH = re.compile(r"Total batch size:\s*(\d{1,12})")
 GPU = re.compile(r"\bGPU (?P<index>\d{1,4})\s*\|\s*(?P<rest>.*)")
 GPU_VALUE = re.compile(
-    r"(?P<name>Utilization|Memory|Temperature|Power):\s*(?P<value>\d+(?:\.\d+)?)\s?(?:%|C|W)"
+    r"(?P<name>Utilization|Memory|Temperature|Power):\s*(?P<value>\d{1,15}(?:\.\d{1,15})?)\s?(?:%|C|W)"
 )
 NODE = re.compile(r"\bNode:\s*(\S{1,200})")
 WARNINGS = (

@@ -22,6 +22,7 @@ from gpuwatch.runs.sessions.model.summary import (
     read_struct,
 )
 from gpuwatch.whole_file import read_bounded
+from gpuwatch.whole_number import whole_number
 
 MAX_TIME = 1e11
 """Unix seconds: of the year 5138."""
@@ -115,8 +116,8 @@ def complete(summary: SessionSummary, main: MainLog, logs: ProcessLogs) -> None:
         summary.warnings = list(logs.warnings.values())
     facts = logs.facts
     summary.backend = summary.backend or facts.get("Distributed backend")
-    if summary.world_size is None and facts.get("World size", "").isdigit():
-        summary.world_size = int(facts["World size"])
+    if summary.world_size is None:
+        summary.world_size = whole_number(facts.get("World size", ""))
     if logs.batch_size is not None:
         summary.batch = summary.batch or SessionBatch()
         if summary.batch.global_size is None:
