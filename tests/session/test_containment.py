@@ -45,6 +45,9 @@ class Links:
     def send(self, _node: str, _request: object) -> bool:
         return True
 
+    def dialer(self, _node: str) -> None:
+        return None
+
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:

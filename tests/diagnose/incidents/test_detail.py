@@ -65,9 +65,9 @@ def first(folder: Path, text: str) -> Incident:
             "vendor err 129 (Recv) localGid fe80::1 remoteGids fe80::2 hca mlx5_3",
             ["10.9.9.2", "mlx5_3"],
         ),
-        ("srun: error: cn18: task 2: Exited with exit code 1", ["task 2 on cn18", "exit code 1"]),
+        ("srun: error: cn18: task 2: Exited with exit code 1", ["rank 2 (cn18)", "exit code 1"]),
         ("srun: error: cn18: tasks 4-7: Out Of Memory", ["tasks 4-7 on cn18"]),
-        ("srun: error: cn18: task 5: Killed", ["task 5 on cn18"]),
+        ("srun: error: cn18: task 5: Killed", ["rank 5 (cn18)"]),
         (
             "[123.4] NVRM: Xid (PCI:0000:3b:00): 95, pid=4444, name=python, Uncontained: FBHUB.",
             ["Xid 95", "PCI 0000:3b:00"],
