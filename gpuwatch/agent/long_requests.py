@@ -2,13 +2,9 @@
 
 import threading
 from collections import deque
+from importlib import import_module
 
-from .hang_evidence.flight_files import dump_files, dump_piece
-from .hang_evidence.flight_pipe import trigger
 from .hang_evidence.lent_pyspy import UploadedProgram
-from .hang_evidence.ras import ras
-from .hang_evidence.stacks import stacks
-from .processes.settings_report import settings_report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,15 +24,17 @@ class BackgroundRequests(object):
         # type: (Settings, Callable[[], None]) -> None
         proc, lent = settings.proc, UploadedProgram()
         self.handlers = {
-            "particulars": lambda request: settings_report(request, proc),
-            "system": lambda _: {"values": _system_settings(proc)},
-            "stacks": lambda request: stacks(request, proc, lent.path),
-            "profile": lambda request: _profile(request, proc, lent.path),
             "lend": lent.take,
-            "dumps": lambda request: trigger(request, proc),
-            "dump_files": lambda request: dump_files(request, proc),
-            "dump_piece": lambda request: dump_piece(request, proc),
-            "ras": lambda request: ras(request, proc),
+            "stacks": lambda request: _called("hang_evidence.stacks", "stacks", request, proc, lent.path),
+            "profile": lambda request: _called("hang_evidence.profile", "profile", request, proc, lent.path),
+            "dumps": lambda request: _called("hang_evidence.flight_pipe", "trigger", request, proc),
+            "dump_files": lambda request: _called("hang_evidence.flight_files", "dump_files", request, proc),
+            "dump_piece": lambda request: _called("hang_evidence.flight_files", "dump_piece", request, proc),
+            "ras": lambda request: _called("hang_evidence.ras", "ras", request, proc),
+            "particulars": lambda request: _called(
+                "processes.settings_report", "settings_report", request, proc
+            ),
+            "system": lambda _: {"values": _called("host.system_settings", "system_settings", proc)},
         }  # type: dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
         self._wake = wake
         self._busy = set()  # type: set[str]
@@ -75,17 +73,7 @@ class BackgroundRequests(object):
         self._wake()
 
 
-def _profile(request, proc, lent):
-    # type: (dict[str, Any], str, str | None) -> dict[str, Any]
-    """Loaded when it is asked for: most agents never are."""
-    from .hang_evidence.profile import profile  # noqa: PLC0415 - as the docstring states
-
-    return profile(request, proc, lent)
-
-
-def _system_settings(proc):
-    # type: (str) -> dict[str, str]
-    """Loaded when it is asked for: most agents never are."""
-    from .host.system_settings import system_settings  # noqa: PLC0415 - as the docstring states
-
-    return system_settings(proc)
+def _called(module, name, *values):
+    # type: (str, str, Any) -> Any
+    """What a function returns whose module is loaded now: most agents are never asked for it."""
+    return getattr(import_module("." + module, __package__), name)(*values)

@@ -149,8 +149,12 @@ async def test_viewers_over_the_limit_are_refused_until_one_leaves() -> None:
         assert refused.value.status == 503
         await first.close()
         await gone(pid)
-        async with client.get(server.url) as answer:
-            assert answer.status == 200
+        status = 503
+        while status == 503:  # its place is free a moment after its process has ended
+            await asyncio.sleep(0.05)
+            async with client.get(server.url) as answer:
+                status = answer.status
+        assert status == 200
 
 
 async def test_screens_that_do_not_leave_are_killed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
