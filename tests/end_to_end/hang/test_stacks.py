@@ -84,15 +84,18 @@ def test_a_py_spy_is_lent_to_a_node_that_has_none(tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(sys.executable)
     arguments = ("stacks", "--local", "--no-ras", "--json", "--wait", "45")
     with sleeping_ranks("127.0.0.1:1", tmp_path / "python") as name:
-        without, lent = (
-            subprocess.run(
+
+        def job_with(*more: str) -> dict[str, Any]:
+            done = subprocess.run(
                 [*COMMAND, *arguments, *more], env=bare, cwd=ROOT, capture_output=True, check=False
             )
-            for more in ((), ("--upload-py-spy", program))
-        )
-    job, after = (
-        next(job for job in json.loads(done.stdout)["jobs"] if job["job"] == name) for done in (without, lent)
-    )
+            return next(job for job in json.loads(done.stdout)["jobs"] if job["job"] == name)
+
+        job = job_with()
+        for _ in range(3):  # py-spy has 4 s for a rank, which a busy machine does not always give it
+            after = job_with("--upload-py-spy", program)
+            if after["by"] == "python":
+                break
     assert job["places"][0]["ranks"][0]["without_python"].startswith("py-spy")
     assert (job["by"], after["by"]) == ("kernel", "python")
     assert after["places"][0]["frames"] == ["<module> (<string>:1)"]
