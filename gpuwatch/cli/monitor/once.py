@@ -51,9 +51,9 @@ def once(source: Source, as_json: bool, as_csv: bool, as_text: bool, wait_s: flo
 
 def report_once(source: Source, form: str = "text", wait_s: float | None = None) -> int:
     """Connect, wait for the first full samples, print the report to stdout; the exit status."""
-    from gpuwatch.report.once.active import standing
+    from gpuwatch.report.once.active import healthy, standing
     from gpuwatch.report.once.first_report import COLD_S, wait_for_first_report
-    from gpuwatch.report.once.health import healthy, placed_conditions
+    from gpuwatch.report.once.health import placed_conditions
 
     cold_s = COLD_S if wait_s is None else 0.0
     wait_s = default_wait_s(source.plan.interval_s) if wait_s is None else wait_s
@@ -66,7 +66,7 @@ def report_once(source: Source, form: str = "text", wait_s: float | None = None)
         print_as(form, fleet, found, now, unix, stands)
         if trouble := session.take_trouble():
             click.echo(f"gpuwatch: {plain(trouble)}", err=True)
-    well = healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent) and not stands.damaged
+    well = healthy(fleet, found, now, stands)
     return exit_codes.HEALTHY if well else exit_codes.UNHEALTHY
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuwatch.diagnose.alert_book import AlertBook
@@ -16,8 +16,8 @@ from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.diagnose.past_jobs.jobs import EndedJob
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Node
-from gpuwatch.report.once.health import PlacedCondition
-from gpuwatch.report.once.pending import unsearched
+from gpuwatch.report.once.health import PlacedCondition, without_log
+from gpuwatch.report.once.pending import pending, unsearched
 from gpuwatch.wire import LogFile
 
 
@@ -50,6 +50,9 @@ class Standing:
         return AlertIndex(reported).states(finding.node.name, finding.condition)
 
 
+NOTHING_STANDS = Standing()
+
+
 def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing:
     """What the book holds at this moment. `now`: monotonic, `wall`: unix seconds."""
     kept = [each for each in book.incidents if not each.over and wall - each.last <= book.lasts_s(each.job)]
@@ -72,3 +75,25 @@ def standing(book: AlertBook, fleet: Fleet, now: float, wall: float) -> Standing
         book.ended_jobs,
         tuple(each for each in book.incidents if each.job in {job.name for job in book.ended_jobs}),
     )
+
+
+def healthy(
+    fleet: Fleet, found: Sequence[PlacedCondition], now: float, stands: Standing = NOTHING_STANDS
+) -> bool:
+    """Everything that is due has answered, no incident stands, and nothing worse than a remark was found.
+
+    Args:
+        fleet: What is known now.
+        found: Conditions that hold now.
+        now: Monotonic seconds, the fleet's own clock.
+        stands: Beside these conditions. Of silent jobs those are not well that logged steps far more often
+            before; a recording with parts that cannot be read is not well either.
+    """
+    if stands.damaged or any(job.is_stalled for job in stands.silent):
+        return False
+    if any(alert.severity != "info" for alert in stands.alerts):
+        return False
+    if stands.incidents or pending(fleet.nodes.values(), now) or without_log(fleet):
+        return False
+    all_received = all(node.state(now) == "live" for node in fleet.nodes.values())
+    return all_received and all(finding.condition.severity == "info" for finding in found)

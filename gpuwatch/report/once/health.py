@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuwatch.agent.logs.files.finder import NOTHING
-from gpuwatch.diagnose.hang.silence_snapshot import SilentJob
 from gpuwatch.diagnose.health.conditions import gpu_conditions, node_conditions
 from gpuwatch.diagnose.missing_ranks.listed_ranks import ListedRanks, Running
 from gpuwatch.diagnose.missing_ranks.missing import MissingRank, missing_ranks
 from gpuwatch.diagnose.missing_ranks.unreaped import has_failed, unreaped_ranks
 from gpuwatch.diagnose.missing_ranks.unstarted import unstarted_ranks
 from gpuwatch.diagnose.missing_ranks.vanished import how_ended
-from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.condition import ORDER, Condition, Evidence
-from gpuwatch.diagnose.model.incident import Incident
 from gpuwatch.diagnose.model.text import job_text
 from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import Gpu, Node
-from gpuwatch.report.once.pending import pending
 from gpuwatch.wire import Severity
 
 
@@ -101,31 +96,3 @@ def without_log(fleet: Fleet) -> dict[str, str]:
         if len(reasons) == len(nodes):
             found[option] = max(reasons, key=lambda why: why != NOTHING, default="no node has searched")
     return found
-
-
-def healthy(
-    fleet: Fleet,
-    found: list[PlacedCondition],
-    now: float,
-    incidents: Sequence[Incident] = (),
-    alerts: Sequence[Alert] = (),
-    silent: Sequence[SilentJob] = (),
-) -> bool:
-    """Everything that is due has answered, no incident stands, and nothing worse than a remark was found.
-
-    Args:
-        fleet: What is known now.
-        found: Conditions that hold now.
-        now: Monotonic seconds, the fleet's own clock.
-        incidents: Those that stand.
-        alerts: Of lines and events, those that fire and belong to no incident.
-        silent: Jobs whose logs do not grow; those that logged steps far more often before are not well.
-    """
-    if any(job.is_stalled for job in silent):
-        return False
-    if any(alert.severity != "info" for alert in alerts):
-        return False
-    if incidents or pending(fleet.nodes.values(), now) or without_log(fleet):
-        return False
-    all_received = all(node.state(now) == "live" for node in fleet.nodes.values())
-    return all_received and all(finding.condition.severity == "info" for finding in found)

@@ -15,9 +15,9 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
 from gpuwatch.plain import plain, plain_json
 from gpuwatch.report.incidents.json_output import Facts, alert_facts, incident_facts
-from gpuwatch.report.once.active import Standing
+from gpuwatch.report.once.active import Standing, healthy
 from gpuwatch.report.once.ended_jobs import ended_facts
-from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
+from gpuwatch.report.once.health import PlacedCondition, without_log
 from gpuwatch.report.once.jobs import servers_as_facts, training_facts
 from gpuwatch.report.once.pending import Pending, pending
 from gpuwatch.report.once.unseen import busy_unseen
@@ -66,9 +66,7 @@ def fleet_facts(
         facts["demo"] = True
     facts["allocation"] = None if fleet.plan.allocation is None else asdict(fleet.plan.allocation)
     facts["interval_s"] = fleet.plan.interval_s
-    facts["healthy"] = (
-        healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent) and not stands.damaged
-    )
+    facts["healthy"] = healthy(fleet, found, now, stands)
     facts["unreadable_parts"] = stands.damaged
     facts["incidents"] = [incident_facts(incident) for incident in stands.incidents]
     facts["alerts"] = [alert_facts(alert) for alert in stands.alerts]

@@ -15,9 +15,9 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.units import seconds_text
 from gpuwatch.hosts.names import fold
 from gpuwatch.plain import plain
-from gpuwatch.report.once.active import Standing
+from gpuwatch.report.once.active import Standing, healthy
 from gpuwatch.report.once.gpu_columns import COLUMNS, OLD_TICKS, gpu_style, process_text
-from gpuwatch.report.once.health import PlacedCondition, healthy, without_log
+from gpuwatch.report.once.health import PlacedCondition, without_log
 from gpuwatch.report.once.jobs import server_lines
 from gpuwatch.report.once.json_output import node_error
 from gpuwatch.report.once.pending import pending
@@ -191,7 +191,7 @@ def verdict(fleet: Fleet, found: list[PlacedCondition], now: float, stands: Stan
     if starting:
         counted = f"{counted} and those of {fold(starting)} not known yet" if gpus else "GPUs not known yet"
     what = f"{nodes} node{'s' * (nodes != 1)}, {counted}"
-    if healthy(fleet, found, now, stands.incidents, stands.alerts, stands.silent) and not stands.damaged:
+    if healthy(fleet, found, now, stands):
         silent = [f"{plural(len(stands.silent), 'silent job')}"] if stands.silent else []
         reported = ", ".join([*filter(None, [reported_kinds(stands.alerts)]), *silent])
         idle = "; ".join(nothing_runs(fleet))

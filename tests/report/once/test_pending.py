@@ -10,7 +10,8 @@ from msgspec import structs
 
 from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.health import healthy, placed_conditions
+from gpuwatch.report.once.active import healthy
+from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts
 from gpuwatch.report.once.pending import pending
 from gpuwatch.report.once.text import report

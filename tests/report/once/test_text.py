@@ -12,8 +12,8 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.link.stream.inbox import LinkStatus
-from gpuwatch.report.once.active import Standing, standing
-from gpuwatch.report.once.health import healthy, placed_conditions
+from gpuwatch.report.once.active import Standing, healthy, standing
+from gpuwatch.report.once.health import placed_conditions
 from gpuwatch.report.once.json_output import fleet_facts
 from gpuwatch.report.once.tables import draw, print_report
 from gpuwatch.report.once.text import Report, report
@@ -304,4 +304,4 @@ def test_an_alert_outside_all_incidents_is_no_all_clear(severity: Severity) -> N
     stands = Standing(alerts=(alert,))
     reported = report(fleet, [], START, NODE_TIME, stands)
     assert reported.verdict.text.endswith(f": 1 {severity}")
-    assert not healthy(fleet, [], START, stands.incidents, stands.alerts)
+    assert not healthy(fleet, [], START, stands)
