@@ -10,9 +10,9 @@ from typing import Protocol
 from gpuwatch.diagnose.profiles.cost import ProfileOptions, cost_text
 from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank, RankPace, read_threads
 from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankPlacement
-from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.pending_request import Asked
-from gpuwatch.session.hang.py_spy_upload import Program, PySpyUpload, UploadRequests
+from gpuwatch.session.hang.node_requests import StackRequests
+from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import ProcessProfile, Profiles, Stacks
 
 BEFORE_S = 300.0
@@ -23,30 +23,8 @@ PATIENCE_S = 30.0
 """Beyond the seconds of sampling: a node that has not answered by then is given up."""
 
 
-class ProfileRequests(UploadRequests, Protocol):
+class ProfileRequests(StackRequests, Protocol):
     """What is needed of a session."""
-
-    @property
-    def fleet(self) -> Fleet:
-        """The nodes and their processes."""
-        ...
-
-    @property
-    def py_spy(self) -> Program | None:
-        """The program for nodes that have none."""
-        ...
-
-    def ask_stacks(
-        self,
-        node: str,
-        pids: Sequence[int],
-        py_spy: str | None = "",
-        seconds: float | None = None,
-        *,
-        sockets: bool = True,
-    ) -> Asked:
-        """What these processes do now (`wire.Stacks`)."""
-        ...
 
     def ask_profile(
         self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""

@@ -17,7 +17,7 @@ from gpuwatch.cli.shared import exit_codes
 from gpuwatch.cli.shared.output import OutputError, writing
 from gpuwatch.cli.shared.signals import leaving_politely
 from gpuwatch.cli.shared.source import Refusal, Source, source_options
-from gpuwatch.cli.shared.source_flags import lend_option
+from gpuwatch.cli.shared.source_flags import lend_option, py_spy_option
 from gpuwatch.plain import plain
 
 if TYPE_CHECKING:
@@ -62,12 +62,7 @@ class RankOrMedian(click.ParamType[int | str]):
     is_flag=True,
     help="Stop the rank for each sample: exact, but it costs the rank time (default: read while it runs).",
 )
-@click.option(
-    "--py-spy",
-    metavar="PATH",
-    default="",
-    help="Path of py-spy on the nodes (default: on PATH, else next to the rank's Python).",
-)
+@py_spy_option
 @lend_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; see docs/json.md.")
 @click.option(

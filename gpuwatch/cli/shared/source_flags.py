@@ -78,6 +78,12 @@ LOGIN: tuple[Decorator, ...] = (
         help="Record the keys of unknown hosts; a changed key is still refused.",
     ),
 )
+py_spy_option = click.option(
+    "--py-spy",
+    metavar="PATH",
+    default="",
+    help="Path of py-spy on the nodes (default: on PATH, else next to the rank's Python).",
+)
 lend_option = click.option(
     "--upload-py-spy",
     "--lend-py-spy",

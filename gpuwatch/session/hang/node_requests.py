@@ -12,8 +12,8 @@ from gpuwatch.session.hang.dump_trigger import Asks
 from gpuwatch.session.hang.py_spy_upload import Program, UploadRequests
 
 
-class NodeRequests(Pieces, Asks, UploadRequests, Protocol):
-    """Every request returns at once; the answer is in the `Asked` after a later poll."""
+class StackRequests(UploadRequests, Protocol):
+    """Asks what processes do now, by py-spy where there is one."""
 
     @property
     def fleet(self) -> Fleet:
@@ -36,6 +36,10 @@ class NodeRequests(Pieces, Asks, UploadRequests, Protocol):
     ) -> Asked:
         """What these processes do now (`wire.Stacks`)."""
         ...
+
+
+class NodeRequests(Pieces, Asks, StackRequests, Protocol):
+    """Every request returns at once; the answer is in the `Asked` after a later poll."""
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
         """What NCCL's RAS reports on the addresses of these processes (`wire.RasAnswers`)."""
