@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import yaml
 
 from gpuwatch.hosts.document import place
 from gpuwatch.hosts.errors import Problems, TextPosition, shown
 from gpuwatch.hosts.names import MAX_NODES, USER, RangeError, expand, expand_login
-from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.hosts.receivers import UrlText
 from gpuwatch.hosts.shapes import Keyword, Number, Schema, Shape, Switch, Text, Whole, quoted, scalar
 from gpuwatch.hosts.structures import Key, ListOf, MapOf, OneOf, Record
@@ -161,49 +160,87 @@ _HOST_ENTRY = OneOf(
 _MEMBERS = ListOf(NodeRange(group=True), "a list of node names or ranges", or_single=True)
 _GROUP = Record("a group", (Key("hosts", _MEMBERS, "The nodes of the group.", required=True), *SETTINGS))
 
-_LIMITS = {
-    "temperature_margin_c": Number(0, 50, "degrees Celsius"),
-    "temperature_c": Number(30, 120, "degrees Celsius"),
-    "memory_pct": Number(1, 100, "percent"),
-    "disk_pct": Number(1, 100, "percent"),
-    "throttle_pct": Number(0, 100, "percent"),
-    "peer_temperature_c": Number(1, 100, "degrees Celsius"),
-    "peer_clock_pct": Number(1, 100, "percent"),
-    "peer_power_pct": Number(1, 99, "percent"),
-    "peer_busy_pct": Number(1, 100, "percent"),
-    "peer_link_pct": Number(1, 99, "percent"),
-    "peer_time_pct": Number(101, 1000, "percent"),
-    "nvlink_errors": Number(0.01, 1_000_000, "errors"),
-    "idle_held_s": Number(1, 86_400, "seconds"),
-    "slow_step_s": Number(0, 86_400, "seconds"),
-    "hang_s": Number(1, 86_400, "seconds"),
-    "hold_s": Number(0, 3600, "seconds"),
-    "clear_s": Number(0, 3600, "seconds"),
-    "clear_margin": Number(0, 20, "degrees or percent"),
-}
-_MEANINGS = {
-    "temperature_margin_c": "Warn from this far under the GPU's own slowdown temperature.",
-    "temperature_c": "Warn from here where a GPU states no slowdown temperature.",
-    "memory_pct": "Warn when this much of a GPU's memory is used.",
-    "disk_pct": "Warn when a file system is this full.",
-    "throttle_pct": "Warn when thermal or power-brake slowdown takes this share of the time.",
-    "peer_temperature_c": "Warn when a GPU is this much hotter than the median of its working neighbours.",
-    "peer_clock_pct": "Warn when a GPU's clock is under this share of its working neighbours' median.",
-    "peer_power_pct": "Tell of the one GPU at under this share of its peers' power, or over the inverse.",
-    "peer_busy_pct": "Warn when a rank's utilization is under this share of its busy peers'.",
-    "peer_link_pct": "Warn when a GPU's PCIe rate or link throughput is at most this share of its peers'.",
-    "peer_time_pct": "Warn when a rank's own time in a part of the step is over this share of its peers'.",
-    "nvlink_errors": "Warn from so many NVLink replays or recoveries between two readings.",
-    "slow_step_s": "Warn when a step takes longer, also where it always did; 0: no such limit.",
-    "hang_s": "A job may hang when no rank has written a line or made a step for so long.",
-    "idle_held_s": "Report a GPU that a process holds and does not use after so long.",
-    "hold_s": "How long a value must be over its limit before the alert fires.",
-    "clear_s": "How long a value must be fine before the alert ends.",
-    "clear_margin": "How far inside its limit a value must be to count as fine again.",
-}
-_THRESHOLDS = Record(
-    "thresholds", [Key(each.name, _LIMITS[each.name], _MEANINGS[each.name]) for each in fields(Thresholds)]
+_LIMITS = (
+    Key(
+        "temperature_margin_c",
+        Number(0, 50, "degrees Celsius"),
+        "Warn from this far under the GPU's own slowdown temperature.",
+    ),
+    Key(
+        "temperature_c",
+        Number(30, 120, "degrees Celsius"),
+        "Warn from here where a GPU states no slowdown temperature.",
+    ),
+    Key("memory_pct", Number(1, 100, "percent"), "Warn when this much of a GPU's memory is used."),
+    Key("disk_pct", Number(1, 100, "percent"), "Warn when a file system is this full."),
+    Key(
+        "throttle_pct",
+        Number(0, 100, "percent"),
+        "Warn when thermal or power-brake slowdown takes this share of the time.",
+    ),
+    Key(
+        "peer_temperature_c",
+        Number(1, 100, "degrees Celsius"),
+        "Warn when a GPU is this much hotter than the median of its working neighbours.",
+    ),
+    Key(
+        "peer_clock_pct",
+        Number(1, 100, "percent"),
+        "Warn when a GPU's clock is under this share of its working neighbours' median.",
+    ),
+    Key(
+        "peer_power_pct",
+        Number(1, 99, "percent"),
+        "Tell of the one GPU at under this share of its peers' power, or over the inverse.",
+    ),
+    Key(
+        "peer_busy_pct",
+        Number(1, 100, "percent"),
+        "Warn when a rank's utilization is under this share of its busy peers'.",
+    ),
+    Key(
+        "peer_link_pct",
+        Number(1, 99, "percent"),
+        "Warn when a GPU's PCIe rate or link throughput is at most this share of its peers'.",
+    ),
+    Key(
+        "peer_time_pct",
+        Number(101, 1000, "percent"),
+        "Warn when a rank's own time in a part of the step is over this share of its peers'.",
+    ),
+    Key(
+        "nvlink_errors",
+        Number(0.01, 1_000_000, "errors"),
+        "Warn from so many NVLink replays or recoveries between two readings.",
+    ),
+    Key(
+        "idle_held_s",
+        Number(1, 86_400, "seconds"),
+        "Report a GPU that a process holds and does not use after so long.",
+    ),
+    Key(
+        "slow_step_s",
+        Number(0, 86_400, "seconds"),
+        "Warn when a step takes longer, also where it always did; 0: no such limit.",
+    ),
+    Key(
+        "hang_s",
+        Number(1, 86_400, "seconds"),
+        "A job may hang when no rank has written a line or made a step for so long.",
+    ),
+    Key(
+        "hold_s",
+        Number(0, 3600, "seconds"),
+        "How long a value must be over its limit before the alert fires.",
+    ),
+    Key("clear_s", Number(0, 3600, "seconds"), "How long a value must be fine before the alert ends."),
+    Key(
+        "clear_margin",
+        Number(0, 20, "degrees or percent"),
+        "How far inside its limit a value must be to count as fine again.",
+    ),
 )
+_THRESHOLDS = Record("thresholds", _LIMITS)
 
 _MODEL = Record(
     "model",
