@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import resource
 import sys
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gpuwatch.hosts.plan import Plan
+from gpuwatch.hosts.plan import NodeSpec, Plan
 from gpuwatch.link.child_process import ChildCarrier
 from gpuwatch.link.command import CommandDialer
 from gpuwatch.link.start.bundle import loader_argv
@@ -42,10 +43,8 @@ class Dialers:
             self._ssh = SshDialing(over_ssh, options, ask)
             self._of = {spec.name: self._ssh.dialer(spec) for spec in over_ssh}
         for spec in real:
-            if spec.link == "command":
-                self._of[spec.name] = CommandDialer(spec)
-            elif spec.link == "local":
-                self._of[spec.name] = dial_local
+            if spec.link in BY_CHILD_PROCESS:
+                self._of[spec.name] = BY_CHILD_PROCESS[spec.link](spec)
 
     def of(self, node: str) -> Dialer | None:
         """What opens a carrier to this node; None for a simulated node and one that is not in the plan."""
@@ -60,6 +59,13 @@ class Dialers:
 def dial_local(command: str) -> Carrier:  # noqa: ARG001 - dialers are given the shell line; no shell here
     """Start the loader directly: the interpreter is known, so nothing has to be looked for."""
     return ChildCarrier(loader_argv(sys.executable))
+
+
+BY_CHILD_PROCESS: Mapping[str, Callable[[NodeSpec], Dialer]] = {
+    "command": CommandDialer,
+    "local": lambda _spec: dial_local,
+}
+"""Kind of link -> its dialer for a node, where a child process of ours carries the stream."""
 
 
 def make_room(links: int) -> None:
