@@ -2,21 +2,27 @@
 # make test       set up on first use, then the test suite;    ARGS goes to pytest:          make test ARGS="-k dmon"
 #                 (five test processes: most of them wait for something; WORKERS=0 for one without them)
 # make test-long  the tests that take minutes (marked `long`), which make test leaves out
-# make lint, make bench, make docs
+# make test-agent the agent and the launcher of the probe on the oldest Pythons of nodes; make old-pythons brings these
+# make test-wheel the wheel in dist/, installed by pipx, prints its version and a report of the demo
+# make lint, make bench, make docs, make wheel
 
 PYTHON ?= python3
 WORKERS ?= 5
+PIPX ?= pipx
+NODE_PYTHONS := 3.6 3.8
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
 INSTALLED := $(VENV)/.installed
+PYENV_VERSIONS := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions
+NODE_TESTS := $(subst $() , or ,$(NODE_PYTHONS))
 # Hundreds of tests start a Python process: without kept bytecode each of them compiles the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALLED_TOOLS := $(VENV)/.installed-tools
 INSTALLED_DEV := $(VENV)/.installed-dev
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-long lint bench docs clean
+.PHONY: run test test-long test-agent test-wheel old-pythons wheel lint bench docs clean
 .DEFAULT_GOAL := run
 
 run: $(INSTALLED)
@@ -27,6 +33,29 @@ test: $(INSTALLED_DEV)
 
 test-long: $(INSTALLED_DEV)
 	$(PYTEST) -m long $(ARGS)
+
+test-agent: $(INSTALLED_DEV)
+	GPUWATCH_REQUIRE_PYTHONS="$(NODE_PYTHONS)" $(PYTEST) -k "$(NODE_TESTS)" $(ARGS) \
+	    tests/agent tests/probe/launcher
+
+# into the folder of pyenv, where the tests look for interpreters
+old-pythons:
+	@for version in $(NODE_PYTHONS); do \
+	    ls $(PYENV_VERSIONS)/$$version.*/bin/python > /dev/null 2>&1 || \
+	    conda create --yes --quiet --override-channels --channel conda-forge \
+	        --prefix $(PYENV_VERSIONS)/$$version.0 python=$$version || exit 1; \
+	done
+
+wheel: $(BIN)/python
+	rm -rf dist build
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+
+test-wheel: wheel
+	PIPX_HOME=$(CURDIR)/dist/pipx PIPX_BIN_DIR=$(CURDIR)/dist/bin PIPX_MAN_DIR=$(CURDIR)/dist/man \
+	    $(PIPX) install --python $(PYTHON) dist/*.whl
+	dist/bin/gpuwatch --version
+	dist/bin/gpuwatch explain hang > /dev/null
+	dist/bin/gpuwatch once --demo --wait 60 > /dev/null; test $$? -le 1
 
 lint: $(INSTALLED_TOOLS)
 	$(BIN)/ruff check .
