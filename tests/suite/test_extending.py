@@ -36,18 +36,11 @@ def loaded(section: str) -> dict[str, Any]:
     """The names that the examples of a section define, each run among the names of its own file."""
     made: dict[str, Any] = {}
     for path, code in examples(section):
-        names: dict[str, Any] = {"__name__": path.removesuffix(".py").replace("/", ".")}
-        if (ROOT / path).exists():
-            module = import_module(names["__name__"])
-            names = {**vars(module), **made}
-        body = code.rstrip()
-        if body.endswith(","):  # a row of a table
-            *before, row = re.split(r"\n\n\n", body)
-            exec("\n".join(before), names)  # noqa: S102 - the page is ours
-            made["row"] = eval(row.strip().rstrip(","), names)  # noqa: S307 - the page is ours
-        else:
-            exec(body, names)  # noqa: S102 - the page is ours
-        made |= {name: names[name] for name in re.findall(r"^(?:class|def) (\w+)", code, re.MULTILINE)}
+        name = path.removesuffix(".py").replace("/", ".")
+        there = {**vars(import_module(name)), **made} if (ROOT / path).exists() else {"__name__": name}
+        names = dict(there)
+        exec(code, names)  # noqa: S102 - the page is ours
+        made |= {key: value for key, value in names.items() if there.get(key) is not value}
     return made
 
 
@@ -74,11 +67,11 @@ def test_the_examples_of_a_recipe_load(section: str) -> None:
 
 def test_the_examples_do_what_they_say() -> None:
     fast = GpuFast(0.0, memory_total_bytes=80, memory_used_bytes=30)
-    metric = loaded("A metric")["row"]
+    metric = loaded("A metric")["new_row"]
     assert metric.read(Gpu(GpuInfo("u", 0, "x"), "n", fast=fast), 0.0) == 50
-    series = loaded("An exporter metric")["row"]
+    series = loaded("An exporter metric")["new_row"]
     assert series.exported(getattr(AgentCost(threads=7), series.field)) == 7
-    codes, severity, title, remedy = loaded("An Xid")["row"]
+    codes, severity, title, remedy = loaded("An Xid")["new_row"]
     assert (codes, severity) == ((999,), "warning")
     assert title and remedy.endswith(".")
     assert loaded("A link")["PodmanDialer"](NodeSpec("box"))
