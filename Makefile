@@ -55,6 +55,7 @@ test-wheel: wheel
 	    $(PIPX) install --python $(PYTHON) dist/*.whl
 	dist/bin/gpuwatch --version
 	dist/bin/gpuwatch explain hang > /dev/null
+	test -s dist/man/man1/gpuwatch.1
 	dist/bin/gpuwatch once --demo --wait 60 > /dev/null; test $$? -le 1
 
 lint: $(INSTALLED_TOOLS)
@@ -67,9 +68,10 @@ bench: $(INSTALLED_DEV)
 	$(PIP) install --quiet -e '.[bench]'
 	$(BIN)/python -m tests.bench $(ARGS)
 
-# the key reference is generated from the bindings, the playbook from its data
+# the key reference is generated from the bindings, the man page from the help, the playbook from its data
 docs: $(INSTALLED)
 	$(BIN)/python -m gpuwatch.tui.key_reference > $(VENV)/keys.md && mv $(VENV)/keys.md docs/keys.md
+	$(BIN)/python -m gpuwatch.cli.man_page > $(VENV)/gpuwatch.1 && mv $(VENV)/gpuwatch.1 docs/gpuwatch.1
 	$(BIN)/python -m gpuwatch.report.explain.page > $(VENV)/playbook.md && mv $(VENV)/playbook.md docs/playbook.md
 
 clean:

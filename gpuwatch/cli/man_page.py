@@ -1,0 +1,181 @@
+"""docs/gpuwatch.1, made from the help of all commands: `python -m gpuwatch.cli.man_page`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import click
+
+from gpuwatch import __version__
+from gpuwatch.cli.main import COMMANDS, DEFAULT_COMMAND, EXAMPLES, gpuwatch
+from gpuwatch.cli.shared import exit_codes
+
+COMMON_FROM = 8
+"""An option with one meaning in so many commands is described once."""
+NUMBER = re.compile(r"(?:FLOAT|INTEGER)(?: RANGE)?")
+"""How click writes that an option takes a number."""
+PREFORMATTED = "\b"
+"""Click's mark in front of a paragraph that keeps its lines."""
+CODES = (
+    (exit_codes.HEALTHY, "All is well, or the command did what it was asked."),
+    (exit_codes.UNHEALTHY, "Something that was looked at is not well, or the answer is bad news."),
+    (exit_codes.USAGE, "Wrong usage or input; nothing was connected."),
+    (exit_codes.INTERNAL, "A fault of gpuwatch; GPUWATCH_DEBUG=1 prints its traceback."),
+    (exit_codes.OUTPUT, "The output could not be written."),
+    (exit_codes.INTERRUPTED, "Ended by Ctrl-C."),
+)
+VARIABLES = (
+    (
+        "GPUWATCH_THEME, GPUWATCH_METRIC, GPUWATCH_REFRESH, GPUWATCH_BELL, GPUWATCH_NOTIFY, GPUWATCH_TITLE",
+        "Settings of the screens; they go before the settings file, and options before them.",
+    ),
+    ("GPUWATCH_INCIDENT_HISTORY", "off: no history of incidents is kept."),
+    ("GPUWATCH_DISCOVER", "off: agents do not look for the logs of jobs that ended before."),
+    ("GPUWATCH_DEBUG", "1: an internal error prints its traceback."),
+    ("XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_STATE_HOME", "Where the folders below FILES are."),
+)
+FILES = (
+    ("~/.config/gpuwatch/config.yaml", "Settings; `gpuwatch config` prints and edits them."),
+    ("~/.config/gpuwatch/rules/", "Rule packs of your own."),
+    ("~/.cache/gpuwatch/", "Compiled rules; may be deleted."),
+    (
+        "~/.local/state/gpuwatch/",
+        "History of incidents, bookmarks, saved screens, and faults that the screens survived.",
+    ),
+)
+ROFF = str.maketrans({"\\": r"\e", "-": r"\-", "^": r"\(ha", "~": r"\(ti", "'": r"\(aq"})
+"""Characters that roff would take for others: a copied command must stay the same."""
+Options = Sequence[click.Option]
+
+
+def page() -> str:
+    """The whole page as roff, for man(1)."""
+    context = click.Context(gpuwatch, info_name="gpuwatch")
+    commands = list(all_commands(context))
+    common = common_options([command for _, command in commands])
+    lines = [
+        '.\\" Made by `python -m gpuwatch.cli.man_page` from the help of the commands; a test keeps it true.',
+        f'.TH GPUWATCH 1 "" "gpuwatch {__version__}" "User Commands"',
+        ".nh",
+        ".SH NAME",
+        r"gpuwatch \- every GPU and every rank's log of a training cluster in one terminal",
+        ".SH SYNOPSIS",
+        r"\fBgpuwatch\fP \fISOURCE\fP | \fB\-\-local\fP | \fB\-\-demo\fP [\fIoption\fP ...]",
+        ".br",
+        r"\fBgpuwatch\fP \fIcommand\fP [\fISOURCE\fP] [\fIoption\fP ...]",
+        ".SH DESCRIPTION",
+        *paragraphs(gpuwatch.help or ""),
+        *paragraphs(
+            f"Without a command, `gpuwatch SOURCE` is `gpuwatch {DEFAULT_COMMAND} SOURCE`: the screens. "
+            "`?` lists their keys."
+        ),
+        ".SH COMMANDS",
+    ]
+    for name, command in commands:
+        lines += described(name, command, context, common)
+    lines += [
+        ".SH COMMON OPTIONS",
+        *paragraphs("Each command names those that it takes. All take `-h` and `--help`."),
+    ]
+    for option in common:
+        lines += option_lines(option)
+    for title, rows in (("EXIT STATUS", CODES), ("ENVIRONMENT", VARIABLES), ("FILES", FILES)):
+        lines.append(f".SH {title}")
+        for term, text in rows:
+            lines += tagged(rf"\fB{escaped(str(term))}\fP", text)
+    lines += [".SH EXAMPLES", *paragraphs(EXAMPLES.replace("Examples:\n", "")), ".SH SEE ALSO"]
+    lines += paragraphs("`ssh_config`(5), `nvidia-smi`(1), `srun`(1), `kubectl`(1), docs/ of the sources.")
+    return re.sub(r"^(\.S[HS] .*)\n\.PP$", r"\1", "\n".join(lines), flags=re.MULTILINE) + "\n"
+
+
+def all_commands(context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Each command with its full name, subcommands behind their group, in the order of the help."""
+    for name in COMMANDS:
+        command = gpuwatch.get_command(context, name)
+        if command is not None:
+            yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", each) for inner, each in sorted(command.commands.items()))
+
+
+def shown_options(command: click.Command) -> list[click.Option]:
+    """The options that the help of a command lists."""
+    return [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+
+
+def meaning(option: click.Option) -> tuple[str, str]:
+    """What makes two options of different commands one: names and help."""
+    return "/".join(option.opts), option.help or ""
+
+
+def common_options(commands: Sequence[click.Command]) -> list[click.Option]:
+    """One of each option that many commands have with the same meaning, in the order of their first use."""
+    options = [option for command in commands for option in shown_options(command)]
+    counts = Counter(map(meaning, options))
+    found: dict[tuple[str, str], click.Option] = {}
+    for option in options:
+        if counts[meaning(option)] >= COMMON_FROM:
+            found.setdefault(meaning(option), option)
+    return list(found.values())
+
+
+def described(name: str, command: click.Command, context: click.Context, common: Options) -> Iterator[str]:
+    """A command: its usage, what it does, its own options, and which of the common ones it takes."""
+    shared = set(map(meaning, common))
+    options = shown_options(command)
+    yield f'.SS "gpuwatch {escaped(name)}"'
+    pieces = command.collect_usage_pieces(click.Context(command, info_name=name, parent=context))
+    yield rf"\fBgpuwatch {escaped(name)}\fP {escaped(' '.join(pieces))}"
+    yield from paragraphs(command.help or "")
+    for option in options:
+        if meaning(option) not in shared:
+            yield from option_lines(option)
+    taken = [option.opts[-1] for option in options if meaning(option) in shared]
+    if taken:
+        yield from paragraphs(f"Common options: {', '.join(taken)}.")
+    if command.epilog:
+        yield from paragraphs(command.epilog)
+
+
+def option_lines(option: click.Option) -> Iterator[str]:
+    """An option with its value and its help."""
+    record = option.get_help_record(click.Context(gpuwatch))
+    if record is not None:
+        words = NUMBER.sub("NUMBER", record[0]).split(" ")
+        term = " ".join(rf"\f{'B' if word[0] == '-' else 'I'}{escaped(word)}\fP" for word in words)
+        yield from tagged(term, record[1])
+
+
+def tagged(term: str, text: str) -> list[str]:
+    """A term and its description."""
+    return [".TP", term, *filled(text)]
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """The paragraphs of a docstring; what click keeps as it stands stays so."""
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
+        lines = paragraph.split("\n")
+        if lines[0].strip() == PREFORMATTED:
+            yield from (".PP", ".nf", ".RS 2", *map(escaped, lines[1:]), ".RE", ".fi")
+        else:
+            yield from (".PP", *filled(paragraph))
+
+
+def filled(text: str) -> list[str]:
+    """Running text, a line a sentence, so that roff spaces and a reader of a diff see sentences."""
+    return [escaped(line) for line in re.split(r"(?<=[.;:?]) ", " ".join(text.split())) if line]
+
+
+def escaped(text: str) -> str:
+    """Text without what roff takes for a request; what stands in backticks is bold."""
+    plain = text.translate(ROFF)
+    plain = re.sub(r"`([^`]+)`", r"\\fB\1\\fP", plain)
+    return rf"\&{plain}" if plain.startswith(".") else plain
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
