@@ -1,1 +1,4 @@
-"""What the facts mean: conditions, alerts and incidents; `alert_book` and its watches keep state."""
+"""Turns facts into conditions, alerts and incidents.
+
+`alert_book` and the watches keep state; the rest is pure.
+"""

@@ -1,4 +1,4 @@
-"""The book of alerts: the one part of the diagnosis that remembers; updated a few times a second."""
+"""The alert book: keeps the state of all alerts and incidents; updated a few times a second."""
 
 from __future__ import annotations
 
@@ -48,27 +48,30 @@ from gpuwatch.runs.files.around import Around
 from gpuwatch.wire import Severity
 
 RESOLVED_AFTER_S = 3600.0
-"""A line or an event that was not reported again for so long is over."""
+"""Seconds after its last report at which an alert from a line or an event is resolved."""
 SETTLE_EVERY_S = 10.0
 JUDGE_S_PER_ALERT = 0.0002
-"""Pause between two judgements for each alert (4 s at 20,000): judging then takes at most a few percent."""
+"""Pause between two judgements in seconds per alert (4 s at 20,000).
+
+Judging then takes a few percent of a core.
+"""
 FOLDED_AT_ONCE = 1500
 SLICE_S = 0.04
-"""An update judges for so long, or one step; the next one goes on."""
+"""Seconds that one update judges, at least one step; the next update continues."""
 FLOOD_S = 5.0
-"""So long judging waits at most until a flood of findings has been taken in."""
+"""Longest delay of a judgement (seconds) while a flood of findings is taken in."""
 OUTCOMES_EVERY_S = 2.0
-"""How often the errors are looked through for ranks that went on."""
+"""Seconds between two checks whether ranks went on after their errors."""
 
 
 class AlertBook:
-    """All alerts and incidents of a session. `version` moves when anything in them did."""
+    """All alerts and incidents of a session. `version` changes whenever one of them does."""
 
     def __init__(self, packs: RulePacks, thresholds: Thresholds) -> None:
         self.alerts: dict[str, Alert] = {}
-        """The newest state of each, by id."""
+        """Alert id -> its newest state."""
         self.incidents: list[Incident] = []
-        """The newest first."""
+        """Newest first."""
         self.version = 0
         self.checkpoints: dict[str | None, Checkpoint] = {}
         """Job -> its last checkpoint, as of the last judgement."""
@@ -89,7 +92,7 @@ class AlertBook:
         self._annotations = Annotations()
         self._dirty = False
         self._wall = 0.0
-        """Of the newest update (unix seconds)."""
+        """Unix seconds of the newest update."""
         self._judging: Iterator[None] | None = None
         self._judge_at = 0.0
         self._outcomes = Outcomes(self._reported, self._ended)
@@ -98,10 +101,10 @@ class AlertBook:
         self._earlier_interval = CheckInterval(OUTCOMES_EVERY_S)
         self._disks: Disks = {}
         self._node_reports: dict[str, NodeReport] = {}
-        """Node -> what it reports about its own processes and files, as of the judgement that is made."""
+        """Node -> the processes and files that it reports, as of the judgement in progress."""
 
     def renewed(self) -> AlertBook:
-        """A book that judges all facts once more; ids and what the operator marked are kept."""
+        """Return a book that judges all facts again, with the same ids and operator marks."""
         book = AlertBook(self._packs, self._thresholds)
         book._marks, book._lasting_ids, book.version = self._marks, self._lasting_ids, self.version + 1
         book._annotations = self._annotations
@@ -116,12 +119,12 @@ class AlertBook:
 
     @property
     def unsettled(self) -> tuple[Alert, ...]:
-        """Errors in log files, of which the lines below them may make less."""
+        """Errors in log files whose severity the lines below them may lower."""
         return self._outcomes.unsettled
 
     @property
     def ended_jobs(self) -> tuple[EndedJob, ...]:
-        """Jobs that ended before their nodes were connected, the last one first."""
+        """Jobs that ended before their nodes were connected, newest first."""
         return self._ended.jobs
 
     def lasts_s(self, job: str | None) -> float:
@@ -130,7 +133,7 @@ class AlertBook:
 
     @property
     def silences(self) -> tuple[Silence, ...]:
-        """Plain data, for the session to store."""
+        """Active silences, as plain data for the session to store."""
         return self._marks.silences
 
     @property
@@ -144,12 +147,12 @@ class AlertBook:
 
     @property
     def behind(self) -> bool:
-        """Whether something was taken in, or is to be, that `alerts` and `incidents` do not show yet."""
+        """True if facts were received, or are waiting, that `alerts` and `incidents` do not reflect yet."""
         taking = self._reported.behind or self._joiner.behind or self._ended.behind(self.version)
         return self._dirty or taking or self._judging is not None
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Take in what is new in the fleet.
+        """Take in what is new in the fleet and continue the judgement.
 
         Args:
             fleet: What is known now.
@@ -191,34 +194,37 @@ class AlertBook:
         return self._marks.acknowledge(self._meant(id), self._wall, by)
 
     def unacknowledge(self, id: str) -> list[str]:  # noqa: A002 - the word that alerts and incidents use
-        """Clear the acknowledgement of an alert, or of all alerts of an incident; the ids of the alerts."""
+        """Clear the acknowledgement of an alert, or of all alerts of an incident.
+
+        Returns the ids of the alerts.
+        """
         meant = self._meant(id)
         self._marks.unacknowledge(meant)
         self._mark_now()
         return [alert.id for alert in meant]
 
     def restore_acknowledged(self, marks: Iterable[Acknowledgement], wall: float) -> None:
-        """Replace all acknowledgements by those of all cockpits. `wall`: unix seconds."""
+        """Replace all acknowledgements by the merged ones of all cockpits. `wall`: unix seconds."""
         self._marks.restore_acknowledged(marks, wall)
         self._mark_now()
 
     def take_lapsed(self) -> set[str]:
-        """Alerts that came again after they were acknowledged, since this was asked last."""
+        """Return and clear the ids of alerts that fired again after they were acknowledged."""
         lapsed, self._marks.lapsed = self._marks.lapsed, set()
         return lapsed
 
     def keep_hang_check(self, id: str, hang_check: HangCheck) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Keep the answer to which ranks an incident's ranks wait for; it replaces an older one."""
+        """Attach a hang check (which ranks the others wait for) to an incident; it replaces an older one."""
         self._lasting_ids.keep_hang_check(id, hang_check)
         self._mark_now()
 
     def keep_recurrence(self, id: str, recurrence: Recurrence) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Keep how often an incident was seen before; it is shown at once."""
+        """Store how often an incident was seen before; the next snapshot shows it."""
         self._annotations.keep_recurrence(id, recurrence)
         self._annotate()
 
     def keep_notes(self, notes: Mapping[str, tuple[IncidentNote, ...]]) -> None:
-        """Replace all notes, by the ids of incidents and of causes; they are shown at once."""
+        """Replace all notes (by incident id and by cause); the next snapshot shows them."""
         self._annotations.keep_notes(notes)
         self._annotate()
 
@@ -232,16 +238,16 @@ class AlertBook:
         return frozenset(self._hangs.suspected)
 
     def answer_hang(self, job: str, answer: HangAnswer) -> None:
-        """Refine the verdict on a silent job with what its ranks answered."""
+        """Refine the hang verdict on a job with the answer of its ranks."""
         self._hangs.answer(job, answer)
 
     def keep_lines(self, place: Place, around: Around) -> None:
-        """Take what a node answered: the lines around an error in its file."""
+        """Store the lines around an error that a node returned."""
         self._outcomes.lines.put(place, around)
         self._dirty = True
 
     def _meant(self, id: str) -> list[Alert]:  # noqa: A002 - the word that alerts and incidents use
-        """The alerts that an alert's or an incident's id stands for."""
+        """The alerts that an id stands for: one alert, or all alerts of an incident."""
         incidents = (incident for incident in self.incidents if incident.id == id)
         names = [id, *(alert.id for incident in incidents for alert in incident.alerts)]
         return [self.alerts[name] for name in names if name in self.alerts]
@@ -254,7 +260,7 @@ class AlertBook:
         rank: int | None = None,
         until: float | None = None,
     ) -> None:
-        """Silence these alerts until a moment (unix seconds), or until the silence is removed."""
+        """Silence matching alerts until `until` (unix seconds), or until the silence is removed."""
         self._marks.silence(Silence(code, node, gpu, rank, until))
         self._mark_now()
 
@@ -271,21 +277,24 @@ class AlertBook:
         self._mark_now()
 
     def take_earlier(self, jobs: Sequence[EarlierJob]) -> None:
-        """Take the failures of ended jobs that an earlier session saw."""
+        """Add the failures of ended jobs that an earlier session recorded."""
         self._earlier = EarlierJobsWatch(jobs)
         self._mark_now()
 
     def judge_now(self) -> None:
-        """Judge all that is known by now with the next updates: a report cannot wait for the next look."""
+        """Judge all known facts with the next updates instead of at the next interval.
+
+        For one-shot reports.
+        """
         self._outcomes_interval.hurry()
         self._mark_now()
 
     def _mark_now(self) -> None:
-        """What a person did is seen with the next update."""
+        """Have the next update judge: a change by the operator shows at once."""
         self._dirty, self._judge_at = True, 0.0
 
     def _judged(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Go on judging for a slice of time, or begin; True when it came to its end."""
+        """Continue or begin a judgement for one time slice; True when it is complete."""
         if self._judging is None:
             self._dirty = False
             self._node_reports = node_reports(fleet, now, wall)
@@ -303,7 +312,7 @@ class AlertBook:
         return True
 
     def _judge(self, nodes: int, wall: float) -> Iterator[None]:
-        """Step by step; what is seen from outside changes at the end."""
+        """Judge step by step, yielding between steps; `alerts` and `incidents` are replaced at the end."""
         for alert in self._rounds.alerts(nodes):
             self._joiner.put(self._placed(alert))
         for watch in self._watches:
@@ -342,7 +351,7 @@ class AlertBook:
         self.alerts.update((each.id, each) for each in ended if each.id in self.alerts)
 
     def _placed(self, alert: Alert) -> Alert:
-        """A condition of a GPU is of the rank that runs there."""
+        """The alert, with the rank that runs on its GPU."""
         at = alert.first if alert.code == "xid" else alert.last
         place = None if alert.gpu is None else self._reported.where.by(alert.node, "gpu", alert.gpu, at=at)
         if place is None:

@@ -1,4 +1,4 @@
-"""What followed errors: ranks that went on, lines that nodes answered, and incidents that ended by it."""
+"""Outcomes of errors: ranks that went on, lines returned by nodes, and incidents closed by them."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from gpuwatch.fleet.fleet import Fleet
 
 
 class Outcomes:
-    """The newest steps, attempts and answered lines, applied to the alerts of each judgement."""
+    """The newest steps, attempts and returned lines, applied to the alerts of each judgement."""
 
     def __init__(self, reported: ReportedAlerts, ended: EndedJobsWatch) -> None:
         self.unsettled: tuple[Alert, ...] = ()
-        """Errors in log files, of which the lines below them may make less."""
+        """Errors in log files whose severity the lines below them may lower."""
         self.lines = AnsweredLines()
         self._reported = reported
         self._ended = ended
         self._tracks: list[StepTrack] = []
         self._running: dict[str, Attempt] = {}
         self._closings: dict[str, Resolution] = {}
-        """Incident's id -> why it is over."""
+        """Incident id -> why it is closed."""
         self._settled: list[Alert] = []
-        """What was judged last, with the outcomes that were known."""
+        """The alerts of the last judgement, with the outcomes known then."""
         self._undecided: frozenset[str] = frozenset()
         self._own_files: dict[str, frozenset[str]] = {}
-        """Node -> its log files that belong to one rank alone, as of the judgement that is made."""
+        """Node -> its log files that belong to one rank alone, as of the judgement in progress."""
 
     def look(
         self,
@@ -58,7 +58,7 @@ class Outcomes:
         now: float,
         wall: float,
     ) -> bool:
-        """Take the newest steps of the ranks that logged errors; True when one of these went on since."""
+        """Take in the newest steps of the ranks that logged errors; True if one of them went on since."""
         errors = [alert for alert in alerts if alert.recovered or may_recover(alert)]
         self._tracks = tracks_for(errors, fleet, now, wall) if errors else []
         self._running = attempts(fleet, self._reported.places, now, wall)
@@ -70,18 +70,18 @@ class Outcomes:
         return any(alert.recovered for alert in self._with_steps(open_errors))
 
     def begin(self, fleet: Fleet) -> None:
-        """Take what the judgement that begins needs of the fleet."""
+        """Take from the fleet what the starting judgement needs."""
         self._own_files = own_files(fleet.nodes.values())
 
     def applied(self, known: Sequence[Alert], checkpoints: Iterable[Checkpoint], wall: float) -> list[Alert]:
-        """The alerts, with what followed each of them."""
+        """Return the alerts with their outcomes."""
         known = with_observed_ends(known)
         self._settled = with_ends(known, self._with_lines(self._with_steps(known), checkpoints))
         self._undecided = self._not_decided(wall)
         return with_interruption(with_undecided(self._settled, self._undecided))
 
     def closed(self, incidents: Sequence[Incident], wall: float) -> list[Incident]:
-        """The incidents, those closed that a later attempt of their job has ended."""
+        """Return the incidents; those that a later attempt of their job ended are closed."""
         self._closings = self._closed(incidents, wall)
         return [with_closing(each, self._closings.get(each.id)) for each in incidents]
 
@@ -92,7 +92,10 @@ class Outcomes:
         return with_outcomes(alerts, self._tracks, ReportingNodes(self._reported.places))
 
     def _with_lines(self, alerts: list[Alert], checkpoints: Iterable[Checkpoint]) -> list[Alert]:
-        """The alerts, errors softened that their program outlived by the lines that nodes answered."""
+        """Return the alerts.
+
+        Errors that the program outlived, by the lines that nodes returned, are softened.
+        """
         found = self.lines.recoveries(alerts, self._own_files, self._tracks)
         candidates = [alert for alert in unsettled(alerts) if place_of(alert) is not None]
         self.lines.keep_only({place_of(alert) for alert in candidates})

@@ -1,1 +1,1 @@
-"""What a person can do about a node, GPU, rank or job: commands, and what each of them hits."""
+"""Actions on a node, GPU, rank or job: the commands, and what each of them affects."""

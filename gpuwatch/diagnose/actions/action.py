@@ -1,4 +1,4 @@
-"""An action: one command that a person may have run, with what it hits. Pure data."""
+"""An action: one command that the operator may run, and what it affects. Pure data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ActionKind: TypeAlias = Literal[
     "drain", "cordon", "requeue", "cancel", "delete_pod", "end_rank", "kill_rank", "reset_gpu"
 ]
 Confirmed: TypeAlias = Literal["node", "job", "rank", "pod"]
-"""What a person types to confirm: the name of a node or pod, the id of a job, the number of a rank."""
+"""What the operator types to confirm: the name of a node or pod, the id of a job, the number of a rank."""
 NOT_IN_REASON: Final = re.compile(r"[^A-Za-z0-9 ,.:_/-]")
 MAX_REASON_CHARS = 120
 OWN_REASON = "gpuwatch"
@@ -20,7 +20,7 @@ OWN_REASON = "gpuwatch"
 
 @dataclass(frozen=True)
 class ActionTarget:
-    """What the cursor is on; what is not known or not meant is None."""
+    """The place under the cursor; a field is None where it is unknown or does not apply."""
 
     node: str | None = None
     gpu: int | None = None
@@ -31,17 +31,20 @@ class ActionTarget:
     incident: str | None = None
     """The id of the incident that this is about, in whose notes the result is written."""
     about: str = ""
-    """Class and place of the incident, for the reason of a drain."""
+    """Failure class and place of the incident, for the `reason` of a Slurm drain."""
 
 
 @dataclass(frozen=True)
 class SignalledProcess:
-    """The process that an action ends; before it runs, the node must still list the very same one."""
+    """The process that an action ends.
+
+    The action is refused unless the node still lists a process with this pid and start.
+    """
 
     node: str
     pid: int
     start: float | None
-    """Unix seconds of the node's clock, as its agent reports it."""
+    """Start of the process in unix seconds of the node's clock, as its agent reports it."""
 
 
 @dataclass(frozen=True)
@@ -51,34 +54,34 @@ class Action:
     kind: ActionKind
     title: str
     argv: tuple[str, ...]
-    """What runs, as it is given to the operating system or quoted for the node's login shell."""
+    """The arguments: run as they are on this machine, or quoted for the node's login shell."""
     command: str
-    """The line that does the same when it is pasted into a shell on this machine."""
+    """The equivalent line to paste into a shell on this machine."""
     confirm: str
-    """What must be typed."""
+    """The text that the operator must type to confirm."""
     confirm_what: Confirmed
     node: str | None = None
-    """Where it runs, over the node's link; None: on this machine."""
+    """The node on which it runs, over the node's link; None: this machine."""
     hits: tuple[str, ...] = ()
-    """What it does to ranks, jobs, GPUs and nodes, a line each."""
+    """What it affects (ranks, jobs, GPUs, nodes), one line each."""
     undo: str = ""
-    """The command that takes it back; empty: nothing does."""
+    """The command that reverses it; empty: it cannot be reversed."""
     process: SignalledProcess | None = None
 
     @property
     def where(self) -> str:
-        """Where it runs, in words."""
+        """`on this machine` or `on NODE, over its link`."""
         return "on this machine" if self.node is None else f"on {self.node}, over its link"
 
 
 @dataclass(frozen=True)
 class ActionOutcome:
-    """How a command ended."""
+    """The result of a command."""
 
     exit_status: int | None
-    """None: not known; then `problem` states why."""
+    """None: unknown; `problem` gives the reason."""
     output: str = ""
-    """What it printed, without control characters, its last lines."""
+    """The last lines that it printed, without control characters."""
     problem: str = ""
 
     @property
@@ -91,6 +94,6 @@ class ActionOutcome:
 
 
 def safe_reason(text: str) -> str:
-    """A reason that every shell and Slurm's own parser take as one word: others than plain characters go."""
+    """Return a reason that every shell and Slurm read as one word: special characters become spaces."""
     kept = NOT_IN_REASON.sub(" ", plain(text))
     return " ".join(kept.split())[:MAX_REASON_CHARS].strip() or OWN_REASON

@@ -1,4 +1,4 @@
-"""What a command hits: ranks, jobs, GPUs and nodes as the fleet shows them, in lines. Pure."""
+"""The ranks, jobs, GPUs and nodes that a command affects, as lines of text. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def users_of(fleet: Fleet, job: str | None) -> set[str]:
 
 
 def slurm_words(allocation: Allocation | None) -> tuple[str, ...]:
-    """Slurm's own word on a job; nothing where it was not asked yet, or does not know it."""
+    """The state of a job in Slurm, as lines.
+
+    Empty where Slurm was not queried yet or does not know the job.
+    """
     if allocation is None:
         return ()
     user = f" of {allocation.user}" if allocation.user else ""
@@ -64,7 +67,7 @@ def slurm_words(allocation: Allocation | None) -> tuple[str, ...]:
 
 
 def rank_hits(node: Node, process: Process, fleet: Fleet) -> tuple[str, ...]:
-    """A process, its GPUs, and the ranks that lose it."""
+    """The process, its GPUs, and the ranks that depend on it."""
     index = {gpu.info.uuid: gpu.info.index for gpu in node.gpu_list()}
     gpus = ", ".join(str(index[held.uuid]) for held in process.gpus if held.uuid in index)
     others = {

@@ -1,4 +1,4 @@
-"""The actions that are possible at a place of the fleet, the gentlest first. Pure."""
+"""The actions that are possible at a place, least disruptive first. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpuwatch.shell_command import command_line, value
 from gpuwatch.wire import Process
 
 MAX_RANKS = 8
-"""Of a node without a GPU or rank under the cursor: ranks that can be ended one by one."""
+"""For a node without a selected GPU or rank: at most this many ranks get actions of their own."""
 NO_LINK = ("logs", "prometheus")
 """Links that carry no command to the node."""
 ALL_NODES = ("all", "default")
-"""Names that mean other nodes, too, to scontrol."""
+"""Node names that scontrol takes for several nodes."""
 JOB_COMMANDS: tuple[tuple[ActionKind, tuple[str, ...], str], ...] = (
     ("requeue", ("scontrol", "requeue"), "the job ends and waits to start anew"),
     ("cancel", ("scancel",), "the job ends"),
@@ -29,7 +29,7 @@ SIGNALS: tuple[tuple[ActionKind, str, tuple[str, ...]], ...] = (
 
 
 def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
-    """The actions for a target. A value that has not the form of its kind leaves its action out."""
+    """Return the actions for a target. An action is left out where one of its values is malformed."""
     node = fleet.nodes.get(target.node or "")
     chosen = _ranks(target, fleet, node)
     found: list[Action] = []
@@ -48,7 +48,7 @@ def possible_actions(target: ActionTarget, fleet: Fleet) -> list[Action]:
 
 
 def _ranks(target: ActionTarget, fleet: Fleet, node: Node | None) -> list[tuple[Node, Process]]:
-    """The processes of the ranks that are meant, by rank."""
+    """Node and process of each targeted rank, by rank."""
     nodes = [node] if node is not None else list(fleet.nodes.values()) if target.rank is not None else []
     uuids = {gpu.info.uuid for each in nodes for gpu in each.gpu_list() if gpu.info.index == target.gpu}
     found = [
@@ -66,7 +66,7 @@ def _ranks(target: ActionTarget, fleet: Fleet, node: Node | None) -> list[tuple[
 
 
 def _slurm_node(node: Node, target: ActionTarget) -> Iterator[Action]:
-    """Draining a node that Slurm manages: its plan or its ranks name a job of Slurm."""
+    """Yield the action that drains a node, if its plan or one of its ranks names a Slurm job."""
     name = value("node", node.name)
     by_plan = {"slurm_job", "slurm_state"} & node.spec.labels.keys()
     if name is None or name.lower() in ALL_NODES:
@@ -82,7 +82,10 @@ def _slurm_node(node: Node, target: ActionTarget) -> Iterator[Action]:
 
 
 def _pod(node: Node, fleet: Fleet) -> Iterator[Action]:
-    """Cordoning the machine of a pod, and deleting the pod, whose controller makes a new one."""
+    """Yield the actions that cordon the machine of a pod, and that delete the pod.
+
+    The pod's controller starts a new one.
+    """
     labels: Mapping[str, str] = node.spec.labels
     machine, pod = value("object", labels["kube_node"]), value("object", node.name)
     space = value("object", labels.get("kube_namespace"))
@@ -118,7 +121,7 @@ def _slurm_job_actions(fleet: Fleet, job: str | None) -> Iterator[Action]:
 
 
 def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) -> Iterator[Action]:
-    """Ending the process of a rank by SIGTERM, or by SIGKILL."""
+    """Yield the actions that end the process of a rank by SIGTERM and, with `also_kill`, by SIGKILL."""
     pid, rank = value("pid", process.pid), value("rank", process.rank)
     if pid is None or rank is None or node.spec.link in NO_LINK:
         return
@@ -133,7 +136,7 @@ def _end_rank(node: Node, process: Process, fleet: Fleet, *, also_kill: bool) ->
 
 
 def _reset(node: Node, gpu: int) -> Iterator[Action]:
-    """Resetting a GPU; the driver refuses it while a process holds the GPU."""
+    """Yield the action that resets a GPU; the driver refuses it while a process holds the GPU."""
     index, name = value("gpu", gpu), value("node", node.name)
     known = next((each for each in node.gpu_list() if each.info.index == gpu), None)
     if index is None or name is None or known is None or node.spec.link in NO_LINK:

@@ -1,4 +1,4 @@
-"""Conditions that no alert covers yet: in their hold time, or never alerted by themselves."""
+"""Active conditions without an alert: still in their hold time, or of a kind that never becomes an alert."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.diagnose.model.condition import Condition
 
 
 class AlertIndex:
-    """Which conditions some alerts report."""
+    """Index of the conditions that a set of alerts reports."""
 
     def __init__(self, alerts: Iterable[Alert]) -> None:
         self._names: set[str] = set()
@@ -33,7 +33,7 @@ class AlertIndex:
 
 
 def as_alert(node: str, condition: Condition, since: float, wall: float) -> Alert:
-    """A condition in the form of an alert that fires. `since`, `wall`: unix seconds."""
+    """Return a condition as a firing alert. `since`, `wall`: unix seconds."""
     proof = Proof("value", str(condition.evidence), at=wall, node=node)
     return Alert(
         key(node, condition), condition.code, condition.severity, condition.text, condition.text, (proof,),

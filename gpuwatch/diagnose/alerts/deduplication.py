@@ -1,7 +1,12 @@
-"""The same thing reported several times is one alert: lines of one failure, copies in other files, events.
+"""Merge alerts that report the same event: several lines of one failure, copies, driver events.
 
-Alerts are put into buckets by what they are about, and folded bucket by bucket, so that one more line costs
-little. Of a folded alert the line that reports most leads; its id is that of the earliest one.
+Alerts are put into buckets by subject (`thing`) and merged bucket by bucket, so that one more line costs
+little. In a merged alert the most specific line leads; the id is that of the earliest one.
+
+Example: rank 3 logs `CUDA error: out of memory` at 10:00:00 and once more at 10:00:01, and the launcher's log
+has a copy of the first line with the rank in front. All three have one key (class, rank, job), their times
+are less than `SAME_S` apart, and their marks (such as the GPU) do not differ: `joined` returns one alert,
+dated 10:00:00, with count 2 (repeats within a file) and a proof for each wording and file.
 """
 
 from __future__ import annotations
@@ -36,22 +41,28 @@ from gpuwatch.diagnose.model.timing import ATTEMPT_S, attempt_of, attempt_of_pat
 from gpuwatch.diagnose.sources.absent_ranks import NAMED_RANKS
 
 SAME_S = 120.0
-"""Lines of one failure of a rank stand closer together than this: a watchdog's dumps take up to a minute."""
+"""Lines of one failure of a rank are at most this far apart (seconds).
+
+A watchdog's dumps take up to a minute.
+"""
 CHAIN_S = 2.0
-"""Tracebacks of one chain are printed at once; the one of an exception that was caught and logged is not."""
+"""Tracebacks of one exception chain are printed within this time; a caught and logged one is not."""
 LOST_SAME_S = 180.0
-"""A GPU that fell off the bus is noticed by the next driver call, or when that call comes back."""
+"""Seconds within which a GPU that fell off the bus is reported.
+
+The next driver call reports it, or a blocked call when it returns.
+"""
 WORDING_CHARS = 1000
-"""Of a line or event that are compared at every change: hostile ones have 16 kB."""
+"""Characters of a line that are compared; hostile lines have 16 kB."""
 MAX_PROOFS = 12
 LOOKED_BACK = 64
-"""So many things of one bucket are tried for one more word on them."""
+"""The newest occurrences of a bucket that a new alert is compared with."""
 SUBJECTS = ("pid", "hca", "port", "mount", "path", "device", "server", "node", "tasks", "proc_index",
             "local_rank", "peer_rank", "worker", "variable", "sxid")  # fmt: skip
-"""Fields that state what a line is about where no rank writes it: two values are two things."""
+"""Fields that name the subject of a line that no rank writes: different values mean different events."""
 PEERS = ("peer", "peer_host", "host", "address", "remote")
 KILLS = frozenset(("oom.host.kernel", "oom.host.cgroup"))
-"""One kill is several lines of the kernel: who asked, which limit, which process, and the reaper's."""
+"""Classes of an OOM kill, for which the kernel logs several lines: invoker, limit, victim and reaper."""
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 Key: TypeAlias = Hashable
@@ -60,7 +71,7 @@ Value = TypeVar("Value")
 
 
 def joined(alerts: Iterable[Alert]) -> list[Alert]:
-    """Alerts by time, those of one thing made one, with the proofs of all."""
+    """Return the alerts by time; alerts of one event are merged and keep the proofs of all."""
     joiner = Deduplicator()
     for alert in alerts:
         joiner.put(alert)
@@ -68,7 +79,7 @@ def joined(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 class Deduplicator:
-    """Keeps what was put in folded; only buckets that something was put into are folded anew."""
+    """Holds alerts and merges them; only buckets that changed are merged again."""
 
     def __init__(self) -> None:
         self._keys: dict[str, Key] = {}
@@ -79,7 +90,7 @@ class Deduplicator:
         self._ends: list[float] = []
 
     def put(self, alert: Alert) -> None:
-        """Take an alert in, or its newer state."""
+        """Add an alert, or replace it by its newer state."""
         key = thing(alert)
         if self._keys.get(alert.id, key) != key:
             self.drop(alert.id)
@@ -95,7 +106,7 @@ class Deduplicator:
             self._dirty.update(self._buckets)
 
     def drop(self, name: str) -> None:
-        """Forget an alert by its id."""
+        """Remove an alert by its id."""
         key = self._keys.pop(name, None)
         if key is None:
             return
@@ -104,11 +115,11 @@ class Deduplicator:
 
     @property
     def behind(self) -> bool:
-        """Whether something was put in that is not folded yet."""
+        """True while a changed bucket is not merged yet."""
         return bool(self._dirty)
 
     def fold(self, most: int | None = None) -> None:
-        """Fold so many of the buckets anew that something was put into; all of them by default."""
+        """Merge up to `most` changed buckets; all of them by default."""
         for key in list(islice(self._dirty, most)):
             self._dirty.discard(key)
             if self._buckets[key]:
@@ -118,7 +129,7 @@ class Deduplicator:
                 self._folded.pop(key, None)
 
     def joined(self) -> list[Alert]:
-        """Everything by time."""
+        """All merged alerts, by time."""
         self.fold()
         alerts = without_explained(
             _once_a_line([alert for folded in self._folded.values() for alert in folded])
@@ -143,7 +154,7 @@ class Deduplicator:
 
 
 class Occurrence:
-    """What happened once, and all that was stated of it."""
+    """One event and all alerts that report it."""
 
     def __init__(self, alert: Alert, marks: Marks, attempt: int) -> None:
         self.reported = [alert]
@@ -155,7 +166,7 @@ class Occurrence:
         self._until = alert.first + lasts
 
     def takes(self, alert: Alert, marks: Marks, attempt: int) -> bool:
-        """Take in one more word on this; False: it is about something else."""
+        """Add the alert if it reports this event; return False if it is about another one."""
         if alert.first > self._until or attempt != self._attempt:
             return False
         if any(self._marks.get(name, value) != value for name, value in marks.items()):
@@ -165,7 +176,7 @@ class Occurrence:
         return True
 
     def alert(self) -> Alert:
-        """One alert of all: the one that reports most leads, and the others' proofs stand behind it."""
+        """Return the merged alert: the most specific one leads, and the proofs of the others follow."""
         reported = self.reported
         if len(reported) == 1:
             return reported[0]
@@ -206,7 +217,7 @@ class Occurrence:
 
 
 def thing(alert: Alert) -> Key:
-    """The bucket: equal for all words that can be about one thing."""
+    """The bucket key: equal for all alerts that can report the same event."""
     if alert.code in GPU_GONE and alert.node is not None:
         return "fallen", alert.node
     if alert.proof[0].kind == "value":
@@ -227,7 +238,7 @@ def thing(alert: Alert) -> Key:
 
 
 def _marks(alert: Alert) -> Marks:
-    """What distinguishes two things of one bucket, as far as the line states it."""
+    """The values that separate two events of one bucket, as far as the line has them."""
     fields = alert.fields
     marks: Marks = {"gpu": alert.gpu, "node": alert.node, "recovered": alert.recovered}
     if alert.code in EXITS and "pid" in fields:
@@ -261,13 +272,13 @@ def _marks(alert: Alert) -> Marks:
 
 
 def _states(alert: Alert) -> tuple[bool, bool, bool, int, bool]:
-    """How much an alert reports: a cause that is named, a line, whose it is, its fields, its time."""
+    """Sort key for how specific an alert is: named cause, log line, rank, number of fields, time."""
     named = alert.code not in LOST
     return named, alert.proof[0].kind == "line", alert.rank is not None, len(alert.fields), alert.timed
 
 
 def _chained(reported: Sequence[Alert]) -> Alert:
-    """The exception at the end of a chain was not caught; the first is where it came from."""
+    """The alert of an exception chain: the last exception was not caught; the first one is its origin."""
     first, last = reported[0].fields.get("exception"), reported[-1]
     if first is None or first == last.fields.get("exception"):
         return last
@@ -275,7 +286,7 @@ def _chained(reported: Sequence[Alert]) -> Alert:
 
 
 def _proofs(reported: Sequence[Alert]) -> tuple[Proof, ...]:
-    """One of each wording and file."""
+    """One proof for each wording and file."""
     found: dict[object, Proof] = {}
     for alert in reported:
         for proof in alert.proof:
@@ -284,9 +295,9 @@ def _proofs(reported: Sequence[Alert]) -> tuple[Proof, ...]:
 
 
 def _times(reported: Sequence[Alert]) -> int:
-    """How often it happened: equal lines of one file count, other words on the same thing do not.
+    """How often the event happened: repeats of a line in one file count, other lines about it do not.
 
-    Of errors that no rule knows each line counts: nothing shows which of them are about one thing.
+    Every line of an unknown error counts, because nothing shows which of them report one event.
     """
     counts: Counter[object] = Counter()
     for alert in reported:
@@ -295,7 +306,7 @@ def _times(reported: Sequence[Alert]) -> int:
 
 
 def _last_offset(proof: Proof, reported: Sequence[Alert]) -> int | None:
-    """The offset of the last repeat in the file of a proof."""
+    """Offset of the last repeat in the file of a proof, or None."""
     offsets = [
         offset
         for alert in reported
@@ -321,7 +332,7 @@ def _first_of(lead: Value | None, others: Iterable[Value | None]) -> Value | Non
 
 
 def _once_a_line(alerts: list[Alert]) -> list[Alert]:
-    """A line that two rules know, and one of them only in general, is reported by the other one."""
+    """Drop the alert of a generic rule where a specific rule matched the same line."""
     general = {alert.id: alert for alert in alerts if alert.code in EXITS or alert.code in GENERIC_EXCEPTIONS}
     if not general:
         return alerts

@@ -1,4 +1,4 @@
-"""What a watch sees at its looks, since when, and the alerts of what lasted."""
+"""Tracks for how long each symptom has been seen, and the alerts of those that lasted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from gpuwatch.diagnose.model.alert import Alert
 
 
 class DurationTracker:
-    """Keeps durations by alert id. `alerts` are those that fire, and those that did."""
+    """For each alert id: since when its symptom is seen, and the alert once it is raised.
+
+    `alerts` holds firing and ended alerts. Times are monotonic seconds unless a name says `wall`.
+    """
 
     def __init__(self, clear_s: float, skipped_s: float = inf) -> None:
-        """Remember nothing yet.
+        """Start empty.
 
         Args:
             clear_s: An alert ends when it was not seen for so long.
@@ -22,30 +25,33 @@ class DurationTracker:
         self._clear_s = clear_s
         self._skipped_s = skipped_s
         self._since: dict[str, tuple[float, float]] = {}
-        """When it was first and last seen (monotonic)."""
+        """Alert id -> when its symptom was first and last seen (monotonic)."""
         self.alerts: dict[str, Alert] = {}
 
     def seen(self, name: str, now: float) -> float:
-        """Note that an alert is seen now; returns for how many seconds it has been."""
+        """Record that a symptom is seen now; return for how many seconds it has lasted."""
         first, last = self._since.get(name, (now, now))
         first = now if now - last > self._skipped_s else first
         self._since[name] = first, now
         return now - first
 
     def firing(self, name: str) -> Alert | None:
-        """Its alert, if it fires."""
+        """The alert of this id if it is firing, else None."""
         alert = self.alerts.get(name)
         return alert if alert is not None and alert.state == "firing" else None
 
     def report(self, alert: Alert, now: float, wall: float, lasted_s: float | None = None) -> None:
-        """Fire an alert of something that was seen, or renew it; by default it lasted since it was seen."""
+        """Raise or renew an alert.
+
+        `lasted_s`: how long it has lasted; by default since its symptom was first seen.
+        """
         before = self.alerts.get(alert.id)
         count = 1 if before is None else before.count + (before.state != "firing")
         began = wall - (now - self._since[alert.id][0] if lasted_s is None else lasted_s)
         self.alerts[alert.id] = structs.replace(alert, first=began, last=wall, count=count)
 
     def clear(self, now: float, wall: float) -> bool:
-        """End what was not seen for a while; True when an alert ended."""
+        """End the alerts whose symptom was not seen for `clear_s`; True if one ended."""
         ended = False
         for name in [name for name, (_, last) in self._since.items() if now - last > self._clear_s]:
             del self._since[name]

@@ -1,4 +1,4 @@
-"""Where a finding belongs: its node, rank and GPU, and how the rank is known."""
+"""Determine the node, rank and GPU of a finding, and how the rank is known."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from gpuwatch.wire import KERNEL_LOG, SLURM_TASK, Finding, RankSource
 _TABLE_RANK = re.compile(r"^\W*rank\s*: (\d+) \(local_rank: \d+\)", re.MULTILINE)
 _TABLE_HOST = re.compile(r"^\W*host\s*: (\S+)", re.MULTILINE)
 _RAY_TASK = re.compile(r"ray::[^\s(]{1,200}\(\)? ?\(?pid=\d{1,10}, ip=([\d.]{7,15})")
-"""Where the task ran whose exception a Ray driver prints; the innermost one stands last."""
+"""The `ray::task()` line in a Ray driver's traceback; the last one is the task that raised."""
 _NCCL_DEVICE = re.compile(r"[A-Za-z0-9][\w.-]{0,80}:\d{1,10}:\d{1,10} \[(\d{1,3})\] ")
-"""The device in the head of a line of NCCL, which numbers the ranks of a node."""
+"""The `host:pid:tid [device]` head of an NCCL line; the device is the number of the rank on its node."""
 _RAY_ACTOR = re.compile(r"^\s+ip: ([\d.]{7,15})\s*$", re.MULTILINE)
-"""Where the actor ran, in the lines below Ray's error about it."""
+"""The node of an actor (`ip:`), in the lines below a Ray actor error."""
 _PIDS = re.compile(
     r"\b(?:pid|process)['\"]?[ =:#]{1,3}(\d{2,10})\b|(?<![\w.-])[A-Za-z][\w.:/-]{0,60}\[(\d{2,10})\]:",
     re.IGNORECASE,
 )
-"""A process that a line names: `reaped pid 5123`, `python[5123]: segfault`."""
+"""A pid in a line: `reaped pid 5123`, `python[5123]: segfault`."""
 MAX_READ_CHARACTERS = 2000
-"""Characters of a line."""
+"""Characters of a line that are searched."""
 _SLURM = re.compile(r"\b(?:slurm(?:stepd|d|ctld)|srun)(?:-[\w.-]{1,80})?(?:\[\d{1,10}\])?: ")
-"""How a line of Slurm's daemons and of its launcher begins."""
+"""The beginning of a line from a Slurm daemon or from srun."""
 LOCALHOST = ("localhost", "localhost.localdomain", "127.0.0.1")
-"""Names no node."""
+"""Host names that identify no node."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedFinding:
-    """A finding and where it comes from."""
+    """A finding and the file and node that it comes from."""
 
     node: str | None
-    """The node whose agent reported it; of a scan, the node that the file is of, where that is known."""
+    """The node whose agent reported it; in a scan, the node of the file if it is known."""
     finding: Finding
     offset_s: float = 0.0
-    """The node's clock minus ours."""
+    """Clock of the node minus the clock of this machine, in seconds."""
     error_s: float = 0.0
     """How far `offset_s` may be off."""
     foreign: bool = False
-    """Another node may have written the file; then `writer` is the node of lines that name none."""
+    """True if another node may have written the file; `writer` is then the node of lines that name none."""
     writer: str | None = None
     written_until: float | None = None
     """When the file was last written (unix seconds on our clock), where that is known."""
@@ -59,7 +59,7 @@ class LocatedFinding:
 def place_of(
     found: LocatedFinding, where: RankIndex, at: float, *, kernel: bool
 ) -> tuple[str | None, RankPlace | None, RankSource | None]:
-    """Node, rank's place and how the rank is known."""
+    """Return the node, the placed rank, and how the rank is known."""
     finding = found.finding
     if finding.file == KERNEL_LOG and found.node is not None:  # whatever host the finding names
         return _kernel_place(finding, found.node, where, _dated(finding, at))
@@ -101,7 +101,7 @@ def place_of(
 
 
 def _blamed(finding: Finding, where: RankIndex) -> object:
-    """The node that a line names as the one it is about, by itself or by a pod that was put there."""
+    """The node at fault that a line names, directly or through a pod that was scheduled there."""
     node = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     if node is None and finding.rule.startswith("k8s.") and "pod" in finding.fields:
         return where.named(f"pod/{finding.fields['pod']}")
@@ -111,7 +111,7 @@ def _blamed(finding: Finding, where: RankIndex) -> object:
 def _of_other_node(
     finding: Finding, node: str | None, where: RankIndex, at: float, *, host: object, blamed: object
 ) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
-    """The place of a line that is of no rank whose log it stands in; None: it may be of that rank."""
+    """The place of a line about another node or rank than its log's; None: it may be about the log's rank."""
     scheduler = _of_scheduler(finding)
     others = _stands_in_others_log(finding, node, where, at)
     if finding.rule in OTHERS_ENDS and blamed is None and host is None:
@@ -133,10 +133,10 @@ def _of_other_node(
 def _in_prose(
     found: LocatedFinding, node: str | None, where: RankIndex, at: float, *, host: object
 ) -> tuple[str | None, RankPlace | None, RankSource | None] | None:
-    """The place of a line that names the node of its fault in words; None: it names none, or is read live.
+    """The place of a line that names the faulty node in prose; None: it names none, or the log is live.
 
-    Who waits for others reports where it stands itself. The rank of a log is the one at fault only where it
-    may run on that node.
+    A rank that waits for others writes into its own log. The rank of a log is at fault only where it may run
+    on the named node.
     """
     finding = found.finding
     if where.places.live or finding.rule in TIMEOUTS or finding.rule in RENDEZVOUS_TIMEOUTS:
@@ -152,7 +152,7 @@ def _in_prose(
 
 
 def _of_scheduler(finding: Finding) -> bool:
-    """Whether Slurm's daemon or launcher wrote a line that names a node: no rank's, wherever it stands."""
+    """True if Slurm's daemon or launcher wrote a line that names a node; such a line belongs to no rank."""
     line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     names_node = "node" in finding.fields or CANCELLED_ON in finding.fields
     by_file = finding.rank_from in ("process", "path")
@@ -161,7 +161,7 @@ def _of_scheduler(finding: Finding) -> bool:
 
 
 def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, at: float) -> bool:
-    """Whether the rank of a line that names a node is only the one whose log it stands in, elsewhere."""
+    """True if a line names another node than that of its log's rank, so that the rank only reports."""
     if node is None or finding.rank is None or finding.rank_from not in ("process", "path"):
         return False
     writer = where.of(finding.rank, finding.job, at)
@@ -169,7 +169,7 @@ def _stands_in_others_log(finding: Finding, node: str | None, where: RankIndex, 
 
 
 def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
-    """Whether a line that is of no known job was written before this rank was started first."""
+    """True if a line of no known job was written before this rank first started."""
     times = [_dated(found.finding, at), found.written_until]
     last = min((time for time in times if time is not None), default=None)
     known = found.finding.job is None and place.since is not None and last is not None
@@ -177,14 +177,14 @@ def _is_older(found: LocatedFinding, place: RankPlace, at: float) -> bool:
 
 
 def _dated(finding: Finding, at: float) -> float | None:
-    """When it happened, where that is known well enough to state who lived then."""
+    """The time of the finding if it is known well enough to tell which processes lived then, else None."""
     return at if finding.timed or not finding.backlog else None
 
 
 def _kernel_place(
     finding: Finding, node: str, where: RankIndex, at: float | None
 ) -> tuple[str, RankPlace | None, RankSource | None]:
-    """A kernel's line is about its own node and the device that it names, whoever prints it."""
+    """The place of a kernel line: its own node and the device that it names, whichever log has it."""
     job, fields = finding.job, finding.fields
     bus = fields.get("pci") or fields.get("bus_id")
     named = (
@@ -202,7 +202,7 @@ def _kernel_place(
 
 
 def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
-    """Rank and host of an entry in torchrun's table of failures: they stand above its exit code."""
+    """Rank and host of an entry in torchrun's failure table (they stand above its exit code), or None."""
     if not finding.rule.startswith("rank."):
         return None
     above = "\n".join(finding.lines[: finding.key + 1][-4:])
@@ -214,7 +214,7 @@ def _table_entry(finding: Finding) -> tuple[int, str | None] | None:
 
 
 def stated_host(finding: Finding) -> str | None:
-    """The host that the lines of a finding name as theirs; None: the file's own."""
+    """The host that a finding's lines name as their own; None: the host of the file."""
     entry = _table_entry(finding)
     blamed = finding.fields.get("node") if finding.rule in NODE_NAMING else None
     return (
@@ -236,9 +236,9 @@ def _ray_host(finding: Finding) -> str | None:
 
 
 def _task(finding: Finding, node: str, where: RankIndex, at: float) -> RankPlace | None:
-    """The rank behind Slurm's task number: only where a rank of that number runs on the very node.
+    """The rank of a Slurm task number, only where a rank of that number runs on the same node.
 
-    A task may as well be a launcher of several ranks; the first one has the number of rank 0 then.
+    A task may also be a launcher of several ranks; the first task then has the number of rank 0.
     """
     task = finding.fields.get("tasks", finding.index if finding.index_of == SLURM_TASK else None)
     place = where.of(task, finding.job, at) if isinstance(task, int) else None
@@ -292,7 +292,7 @@ def _rank_place(
 
 
 def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> RankPlace | None:
-    """The rank of a node whose device stands in the head of NCCL's line."""
+    """The rank that uses the device in the head of an NCCL line."""
     line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     device = None if where.places.live else _NCCL_DEVICE.match(line)
     return None if device is None else where.by(node, "local", int(device[1]), finding.job)
@@ -301,7 +301,7 @@ def _by_nccl_device(finding: Finding, node: str | None, where: RankIndex) -> Ran
 def _local_place(
     found: LocatedFinding, local: int, node: str | None, where: RankIndex
 ) -> tuple[RankPlace | None, RankSource | None]:
-    """The rank behind a local rank, or behind the number of a process of torch.multiprocessing."""
+    """The rank behind a local rank, or behind the index of a torch.multiprocessing process."""
     finding, job = found.finding, found.finding.job
     place = where.only_local(local, job) if node is None else where.by(node, "local", local, job)
     if place is None and local == finding.fields.get("proc_index"):
@@ -310,7 +310,7 @@ def _local_place(
 
 
 def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
-    """The one rank of a job that runs in the pod which a line of the cluster names.
+    """The only rank of a job that runs in the pod that a line names.
 
     Its node is not reported.
     """
@@ -323,10 +323,10 @@ def _of_pod(pod: object, where: RankIndex, job: str | None) -> RankPlace | None:
 def _by_pid(
     finding: Finding, node: str | None, where: RankIndex, job: str | None, *, kernel: bool
 ) -> RankPlace | None:
-    """The rank whose pid a rule reads of the line; else the one rank whose process the key line names."""
+    """The rank whose pid a rule captured; else the only rank whose pid the key line contains."""
 
     def owner(pid: object) -> RankPlace | None:
-        """The kernel names a process by the node's pid, a line in a container by its own."""
+        """The kernel names a process by its pid on the node, a line in a container by its pid there."""
         inner = None if kernel else where.by(node, "inner pid", pid, job)
         return inner or where.by(node, "pid", pid, job) or where.only("pid", pid, job)
 
@@ -342,7 +342,7 @@ def _by_pid(
 
 
 def gpu_index(finding: Finding, node: str | None, where: RankIndex, *, kernel: bool) -> int | None:
-    """The GPU that a line names, where no rank uses it: a kernel line by address, others by index."""
+    """The GPU that a line names and no rank uses: kernel lines name it by address, others by index."""
     address = finding.fields.get("pci") or finding.fields.get("bus_id")
     known = where.gpu(node, finding.gpu, None if address is None else str(address)) if kernel else None
     named = finding.fields.get("gpu")

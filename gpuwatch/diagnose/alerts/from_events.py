@@ -1,4 +1,4 @@
-"""Alerts from what the driver and the kernel reported to an agent as events."""
+"""Alerts from events that an agent reads from the driver and the kernel."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpuwatch.wire import Event, Role
 def alert_of_event(
     node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
 ) -> Alert | None:
-    """An Xid, SXid, ECC event, reboot or the failure of a rank as an alert.
+    """Return an alert for an Xid, SXid, ECC event, reboot or failed rank.
 
-    Other events are conditions too, and reported as such.
+    None for other events: they are reported as conditions.
     """
     if event.event == RANK_ENDED:
         return alert_of_end(node, event, packs, where, offset_s)

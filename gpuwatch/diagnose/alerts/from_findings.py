@@ -1,4 +1,4 @@
-"""Alerts from what the rules found in the logs: placed, on our clock, each reported once."""
+"""Alerts from findings in logs: placed, converted to the operator's clock, merged."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from gpuwatch.rules.model.rule import Rule
 from gpuwatch.wire import KERNEL_LOG, Finding, Role, Severity
 
 UNKNOWN_FINDING = "unknown_finding"
-"""The code of what a node reports by a rule that this program does not have."""
+"""Code of a finding whose rule this program does not have."""
 
 
 def alerts_of(
     found: Iterable[LocatedFinding], packs: RulePacks, places: Places, tracks: Sequence[StepTrack] = ()
 ) -> list[Alert]:
-    """One alert for each thing that happened, by time.
+    """Return one alert for each event, by time.
 
-    The same finding reported again (a reconnect, a backlog read twice) is one, and so are two sources of one
-    thing: a line in two files, an Xid in the kernel log and by the driver. By `tracks`, the steps of the
-    ranks, an error that a rank outlived is apart from the same error that ended it.
+    The same finding reported twice (a reconnect, a backlog read again) gives one alert, and so do two sources
+    of one event: a line in two files, an Xid in the kernel log and from the driver. `tracks` are the steps of
+    the ranks: an error that a rank outlived stays apart from the same error that ended it.
     """
     where = RankIndex(places)
     alerts: dict[str, Alert] = {}
@@ -47,7 +47,7 @@ def alerts_of(
 
 
 def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert:
-    """One finding as an alert; `merge_repeat` puts a later word on the same thing to it."""
+    """Return the alert of one finding; `merge_repeat` updates it with a later report."""
     finding = found.finding
     rule = packs.by_id.get(finding.rule)
     if rule is None and finding.rule != UNEXPLAINED:
@@ -101,7 +101,7 @@ def alert_of(found: LocatedFinding, packs: RulePacks, where: RankIndex) -> Alert
 
 
 def _severity(finding: Finding, rule: Rule | None) -> Severity:
-    """As the agent states it, no graver than its rule can be."""
+    """The severity that the agent reports, at most the severity of its rule."""
     if rule is None:
         return finding.severity
     able = {rule.severity, *(each for by in rule.severity_by.values() for each in by.values())}
@@ -109,14 +109,17 @@ def _severity(finding: Finding, rule: Rule | None) -> Severity:
 
 
 def _proof(found: LocatedFinding, key_line: str, at: float | None, *, timed: bool) -> Proof:
-    """The lines that a finding rests on. `at`: unix seconds of the operator's clock; None: not known."""
+    """The lines of a finding as a proof. `at`: unix seconds of the operator's clock; None: unknown."""
     finding = found.finding
     lines = tuple(finding.lines)
     return Proof("line", key_line, at, timed, found.node, finding.file, finding.offset, lines, finding.key)
 
 
 def _unknown(found: LocatedFinding) -> Alert:
-    """A finding of a rule that is in no pack: shown as the words of its node, and evidence of nothing."""
+    """An alert for a finding whose rule is in no pack.
+
+    It shows the node's text and is not used as evidence.
+    """
     finding, at = found.finding, found.finding.at - found.offset_s
     key_line = finding.lines[finding.key] if finding.key < len(finding.lines) else ""
     lines = tuple(finding.lines)
@@ -162,24 +165,24 @@ def _role(finding: Finding, *, refuted: bool) -> Role:
 
 
 def _job(finding: Finding, place: RankPlace | None, where: RankIndex, *, by_driver: bool) -> str | None:
-    """The job that a finding names, else that of its rank; a kernel names none."""
+    """The job that a finding names, else that of its rank; a kernel line names none."""
     named = None if by_driver and where.places.live else finding.job
     return named or (None if place is None else place.job) or _slurm_job(finding, where)
 
 
 def _slurm_job(finding: Finding, where: RankIndex) -> str | None:
-    """The job that the scheduler's line is about, where it is known or, in logs of the past, none is."""
+    """The job of a line from Slurm: one of the known jobs, or any in the logs of ended jobs."""
     job = finding.fields.get("job") if finding.rule.startswith("slurm.") else None
     return None if job is None or (where.jobs and str(job) not in where.jobs) else str(job)
 
 
 def _mark(text: str) -> str:
-    """A checksum of a line, by which a file that is written anew reports no old finding again."""
+    """Checksum of a line, so that a rewritten file does not report an old finding again."""
     return f"{zlib.crc32(text.encode()):08x}"
 
 
 def merge_repeat(known: Alert, alert: Alert) -> Alert:
-    """The same finding reported twice: the newer word, with the better of the two times."""
+    """Merge two reports of one finding: the newer text with the more precise time."""
     better = known if (known.timed, -known.first) > (alert.timed, -alert.first) else alert
     return structs.replace(
         alert,

@@ -1,4 +1,4 @@
-"""The file system that an error about a full disk is about, by what its node knows of its mounts. Pure."""
+"""Find the file system of a disk-full error, from the mounts that its node reported. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Disk
 
 FULL_PCT = 99.0
-"""A file system refuses a large file some time before the last byte."""
+"""Fill level at which a file system counts as full: large writes fail before the last byte."""
 ABOUT_DISKS = ("storage.full", "ckpt.write_fail")
 PATH = re.compile(r"(?<![\w.])/[\w.@+%-]+(?:/[\w.@+%=-]+)*")
 NO_SPACE = re.compile(r"No space left|Errno 28|ENOSPC|(?:disk|file ?system|volume) is full", re.IGNORECASE)
@@ -21,12 +21,12 @@ Disks: TypeAlias = Mapping[str, Sequence[Disk]]
 
 
 def disks_of(nodes: Iterable[Node]) -> Disks:
-    """Node -> the file systems that it has listed."""
+    """Node -> the file systems that it reported."""
     return {node.name: node.host.disks for node in nodes if node.host is not None and node.host.disks}
 
 
 def with_mounts(alerts: Iterable[Alert], disks: Disks) -> list[Alert]:
-    """The alerts, those about a full disk with `mount` and, where it is known, `mount_pct` as fields."""
+    """Return the alerts; those about a full disk get the fields `mount` and, where known, `mount_pct`."""
     return [_with_mount(alert, disks) if alert.code in ABOUT_DISKS else alert for alert in alerts]
 
 
@@ -44,7 +44,7 @@ def _with_mount(alert: Alert, disks: Disks) -> Alert:
 
 
 def _of_path(line: str, disks: Sequence[Disk]) -> Disk | None:
-    """The file system of the path behind the error, which the line names; not of one that has room."""
+    """The file system of the path in an error line; None where it has space left."""
     found = NO_SPACE.search(line)
     paths = PATH.findall(line, found.end()) if found is not None else []
     holding = [disk for disk in disks if paths and _holds(disk.mount, paths[0])]

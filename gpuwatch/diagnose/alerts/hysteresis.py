@@ -1,4 +1,7 @@
-"""Hysteresis: a condition becomes an alert when it held for a while, and ends when it was gone for one."""
+"""Hysteresis: a condition becomes an alert after a hold time.
+
+The alert ends a clear time after it is gone.
+"""
 
 from __future__ import annotations
 
@@ -27,32 +30,34 @@ AT_ONCE = frozenset(
         "scheduler_state",
     )
 )
-"""Facts, not values that go up and down."""
+"""Conditions without a hold time: facts, not values that fluctuate."""
 HALF_HOLD = frozenset(("gpu_stuck", "node_lost", "node_stale", "ib_down", "nvlink_down", "gpu_stale"))
-"""Half of the time: a link that is dialled again at once is no lost node."""
+"""Conditions with half the hold time: a link that reconnects at once is no lost node."""
 NEVER_ALERTED = frozenset(
     ("xid", "frames_refused", "processes_partial", "agent_behind", "clock_unsure", "gpu_unanswered")
 )
-"""Conditions that are no alerts: Xids come as events, the others are footnotes of a screen."""
+"""Conditions that never become alerts: Xids arrive as events, the others are shown on screens only."""
 ROOTS = frozenset(("gpu_lost", "gpu_stuck", "node_lost"))
-"""Conditions that end jobs; the others help to look."""
+"""Conditions that can end a job and thus be a root cause; the others are context."""
 MULTI_INSTANCE = frozenset(("disk_full", "ib_down", "agent_cost"))
 """One node can have several of these; the evidence names which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One condition at one place."""
+    """State of one condition at one place."""
 
     node: str
     condition: Condition
     since: float
-    """When it was first seen (our monotonic clock). A gap resets it: any gap before the condition is
-    reported, one longer than `clear_s` afterwards."""
+    """When it was first seen (monotonic seconds).
+
+    A gap resets it: any gap before the condition is reported, and one longer than `clear_s` afterwards.
+    """
     seen: float
     """When it was last seen."""
     began: float
-    """The same as `since`, in unix seconds; of a lost node when it was last received."""
+    """`since` in unix seconds; for a lost node, the time of its last frame."""
 
 
 def key(node: str, condition: Condition) -> str:
@@ -63,14 +68,17 @@ def key(node: str, condition: Condition) -> str:
 
 
 def hold_s(code: str, thresholds: Thresholds) -> float:
-    """How long a condition must hold before it is reported."""
+    """Seconds that a condition must last before it becomes an alert."""
     if code == "idle_held":
         return thresholds.idle_held_s
     return 0.0 if code in AT_ONCE else thresholds.hold_s / 2 if code in HALF_HOLD else thresholds.hold_s
 
 
 def eased(thresholds: Thresholds) -> Thresholds:
-    """The limits inside which a value counts as fine again after it had been over."""
+    """Return the limits that a value must meet again for its alert to end.
+
+    Stricter than those that raise it.
+    """
     margin = thresholds.clear_margin
     return replace(
         thresholds,
@@ -85,17 +93,17 @@ def eased(thresholds: Thresholds) -> Thresholds:
 
 
 class Hysteresis:
-    """What holds now, by id, and which of it is reported. One of these serves all nodes."""
+    """State of all current conditions of all nodes, and which of them are reported."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._held: dict[str, Held] = {}
         self._by_node: dict[str, set[str]] = {}
         self.alerts: dict[str, Alert] = {}
-        """Fired ones, ended ones among them."""
+        """Alert id -> alert, firing or ended."""
 
     def firing(self, node: str) -> set[str]:
-        """Codes of this node that are reported now: their limits are eased ones."""
+        """Codes of this node that are firing; their eased limits apply."""
         return {
             self.alerts[name].code
             for name in self._by_node.get(node, ())
@@ -103,7 +111,7 @@ class Hysteresis:
         }
 
     def see(self, node: str, conditions: Iterable[Condition], now: float, wall: float) -> None:
-        """Take in all that holds on a node at this moment."""
+        """Record the conditions that hold on a node now."""
         names = self._by_node.setdefault(node, set())
         gone = set(names)
         for condition in conditions:
@@ -125,9 +133,9 @@ class Hysteresis:
                 names.discard(name)
 
     def turn(self, now: float, wall: float) -> bool:
-        """Fire what has held long enough, end what has been gone long enough; True when anything moved.
+        """Raise the alerts that held long enough, end those that were gone long enough; True if one changed.
 
-        Call it after `see` for the nodes that were looked at; conditions of the others keep as they are.
+        Call it after `see` for the checked nodes; conditions of other nodes keep their state.
         """
         moved = False
         for name, held in list(self._held.items()):

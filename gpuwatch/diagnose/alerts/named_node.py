@@ -8,12 +8,12 @@ from typing import NamedTuple
 from gpuwatch.runs.placement.owners import ENDINGS, WEAK, may_be_host
 
 MAX_READ_CHARACTERS = 600
-"""Characters of a line."""
+"""Characters of a line that are searched."""
 _LABEL = (
     r"(?<![\w.-])(?:(?:compute|worker|gpu|training|cluster)[ -])?"
     r"(?:failed_|bad_|lost_|faulty_)?(?:node|host|machine)s?(?:_?name)?"
 )
-"""No `server`: that is a file server or a store far more often than a node."""
+"""Words that label a node. `server` is left out: it is mostly a file server."""
 _NAME = r"[\"'`\[(]?(?P<name>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
 _IS = r"[\"']?[ :=]{1,2}" + _NAME
 _LABELLED = r"\w{0,20}(?:node|host|machine|server)(?:_?name)?[\"']?[ :=]{1,3}"
@@ -26,7 +26,7 @@ _ANY = re.compile(
     + r")"
     r"(?P<bare>[A-Za-z][A-Za-z0-9.-]{1,80})(?![\w/@=.-])"
 )
-"""Every name that a line may mean as a node."""
+"""Any name in a line that may be a node."""
 _BAD_STATE = (
     r"(?:unreachable|unresponsive|not (?:reachable|responding|answering|available|healthy|ready)|down|dead"
     r"|lost|offline|gone|missing|unhealthy|faulty|bad|broken|failing|failed|stuck|hung|frozen|powered off"
@@ -43,7 +43,7 @@ _OF_IT = re.compile(
     r"|(?:does|did|do|is|has)(?: not|n't) (?:respond|answer|repl(?:y|ied)|responded|answered|reached?)\b"
     r"|" + _BAD_STATE + r"(?=[,.;:!)]|$))"
 )
-"""The fault is the node itself; what is `on node X` is a part of it."""
+"""Wording in which the node itself is at fault; `on node X` names a part of the node."""
 _FROM_IT = re.compile(
     r"(?i)\b(?:(?:lost|no|missed|missing|late) (?:\d{1,6} )?(?:the )?(?:heartbeats?|contact|connections?"
     r"|responses?|answers?|repl(?:y|ies)|signal|data) (?:to|with|from|of)"
@@ -52,7 +52,7 @@ _FROM_IT = re.compile(
     r"|(?:evicted|lost|losing|dead|failed|unreachable)) (?:the |a )?" + _LABEL + _IS
 )
 _ON_IT = re.compile(r"(?i)\b(?:on|at) (?:the )?" + _LABEL + _IS)
-"""The fault is on the node; who reports it may run there."""
+"""Wording in which the fault is on the node; its reporter may run there."""
 _FIELD = re.compile(r"(?i)" + _LABEL + r"[\"']?[=:] ?" + _NAME)
 _ELSEWHERE = re.compile(
     r"(?i)\b(?:(?:re)?(?:start|launch|schedul|submit|spawn|run|try|mov|migrat|fall)\w{0,4}(?: (?:over|back))?"
@@ -60,7 +60,7 @@ _ELSEWHERE = re.compile(
     r"|replac\w{2,6}|connect\w{0,4}|listen\w{0,4}|storage|nfs|mounted|stored|cached|saved|written|coordinator)"
     r"(?: \w{1,12}){0,2} $|\b(?:not|while) $"
 )
-"""Words before `on node X` by which X is a place, and not that of the fault."""
+"""Words before `on node X` by which X is not the place of the fault."""
 _PORT = re.compile(r"(?i)[\"']?,? ?(?:port[ =:]|:\d)")
 
 
@@ -69,13 +69,13 @@ class NamedNode(NamedTuple):
 
     name: str
     is_reporter: bool
-    """The rank that logs the line may run there; else another node reports on it."""
+    """True if the rank that logs the line may run on the node; False: another node reports on it."""
 
 
 def named_node(line: str) -> NamedNode | None:
-    """The only node that a line names, where the line states that the fault is there; else None.
+    """Return the only node that a line names, if the line places the fault there; else None.
 
-    A name counts where it has the form of a host's (`gpu-b03`): no rank, file, device or bare word.
+    A name counts if it looks like a host name (`gpu-b03`), not like a rank, a file, a device or a plain word.
     """
     text = line[:MAX_READ_CHARACTERS]
     for pattern in (_OF_IT, _FROM_IT, _ON_IT, _FIELD):
@@ -97,6 +97,6 @@ def _is_host(name: str) -> bool:
 
 
 def _others(text: str, name: str) -> set[str]:
-    """Other hosts in the line: with two of them it is not sure which one is meant."""
+    """Other host names in the line; with two of them the node at fault is ambiguous."""
     found = {(each["name"] or each["bare"]).rstrip(".-").lower() for each in _ANY.finditer(text)}
     return {each for each in found if _is_host(each)} - {name.lower()}

@@ -1,4 +1,4 @@
-"""What the operators marked: acknowledged alerts and silences."""
+"""Marks of the operators: acknowledgements and silences of alerts."""
 
 from __future__ import annotations
 
@@ -12,26 +12,32 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.silence import Silence
 
 SAME_S = 5.0
-"""Two cockpits date one alert alike within this."""
+"""Two cockpits' dates of one alert differ by at most this (seconds)."""
 STANDS_S, STARTED_S = 86_400.0, 120.0
-"""A value over its limit within `STARTED_S` of a cockpit's start was acknowledged within `STANDS_S`."""
+"""A threshold alert that begins within `STARTED_S` of a cockpit's start keeps its acknowledgement.
+
+It does so if it was acknowledged within the last `STANDS_S` seconds.
+"""
 
 
 class Acknowledgement(NamedTuple):
-    """An alert that somebody looks after. Times in unix seconds."""
+    """An alert that an operator has acknowledged. Times in unix seconds."""
 
     alert: str
     at: float
     by: str | None = None
     first: float = 0.0
-    """Of the alert."""
+    """Start of the alert."""
 
 
 @dataclass
 class _Acknowledged:
     mark: Acknowledgement
     count: int | None
-    """Of the alert when it was acknowledged; None: another cockpit did, and it was not seen here yet."""
+    """The alert's count when it was acknowledged; None.
+
+    Acknowledged in another cockpit, not seen here yet.
+    """
 
 
 class OperatorMarks:
@@ -41,16 +47,16 @@ class OperatorMarks:
         self.silences: tuple[Silence, ...] = ()
         """Plain data, for the session to store."""
         self._acknowledged: dict[str, _Acknowledged] = {}
-        """By alert."""
+        """Alert id -> its acknowledgement."""
         self._began: float | None = None
-        """When the first ones were restored (unix seconds)."""
+        """When acknowledgements were first restored (unix seconds)."""
         self.lapsed: set[str] = set()
-        """Alerts that came again after they were acknowledged; the session takes them out."""
+        """Ids of alerts that fired again after they were acknowledged; the session takes and clears them."""
 
     def acknowledge(
         self, alerts: Iterable[Alert], wall: float, by: str | None = None
     ) -> list[Acknowledgement]:
-        """Acknowledge these alerts; a value that violates its limit again afterwards is not acknowledged."""
+        """Acknowledge these alerts. If a value crosses its limit again later, the acknowledgement lapses."""
         made = {alert.id: (Acknowledgement(alert.id, wall, by, alert.first), alert.count) for alert in alerts}
         self._acknowledged.update((name, _Acknowledged(*each)) for name, each in made.items())
         return [mark for mark, _ in made.values()]
@@ -70,12 +76,12 @@ class OperatorMarks:
             self._acknowledged[mark.alert] = _Acknowledged(mark, count)
 
     def silence(self, silence: Silence) -> None:
-        """Add a silence; it replaces one of the same alerts."""
+        """Add a silence; it replaces one with the same match."""
         self.unsilence(silence)
         self.silences = (*self.silences, silence)
 
     def unsilence(self, silence: Silence) -> None:
-        """Remove the silence of the same alerts, whenever it ends."""
+        """Remove the silence with the same match, whatever its end."""
         same = structs.replace(silence, until=None)
         self.silences = tuple(each for each in self.silences if structs.replace(each, until=None) != same)
 
@@ -84,7 +90,7 @@ class OperatorMarks:
         self.silences = tuple(silences)
 
     def expire(self, wall: float) -> bool:
-        """Remove silences that have ended; True where there was one."""
+        """Remove silences that have ended; True if there were any."""
         kept = tuple(each for each in self.silences if each.until is None or wall < each.until)
         ended, self.silences = kept != self.silences, kept
         return ended
@@ -120,7 +126,7 @@ class OperatorMarks:
         return known.mark
 
     def _covers(self, mark: Acknowledgement, alert: Alert, *, is_value: bool) -> bool:
-        """Whether what another cockpit acknowledged is this alert, and not a later one of the same id."""
+        """True if another cockpit acknowledged this very alert, not an earlier one of the same id."""
         if alert.first <= mark.at or abs(alert.first - mark.first) <= SAME_S:
             return True
         began = self._began or 0.0

@@ -1,4 +1,4 @@
-"""Alerts of ranks whose exit status an agent read when they ended."""
+"""Alerts for ranks whose exit status an agent observed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpuwatch.diagnose.model.text import what
 from gpuwatch.wire import Event
 
 SHELL_SIGNAL = 128
-"""A shell reports a signal as this and its number."""
+"""A shell reports an exit by signal N as 128 + N."""
 _INTERRUPTED = frozenset((signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
-"""A person, a closed terminal or a launcher ended it."""
+"""Signals that a person, a closed terminal or a launcher sends."""
 _BY_SIGNAL = {
     signal.SIGKILL: "rank.killed",
     signal.SIGSEGV: "rank.segfault",
@@ -27,7 +27,7 @@ OTHER_END = "rank.exit_error"
 def alert_of_end(
     node: str, event: Event, packs: RulePacks, where: RankIndex, offset_s: float
 ) -> Alert | None:
-    """The end of a rank as an alert; None: its process is no known rank's."""
+    """Return the alert for the end of a rank; None: the process is of no known rank."""
     at = event.t - offset_s
     place = where.by(node, "pid", event.pid, at=at)
     if place is None or event.code is None:
@@ -56,7 +56,7 @@ def alert_of_end(
 
 
 def class_of(status: int) -> str:
-    """The failure class of an exit code, or of minus a signal."""
+    """The failure class of an exit code; a negative status is a signal number."""
     number = -status if status < 0 else status - SHELL_SIGNAL
     if number in _INTERRUPTED:
         return TERMINATED

@@ -1,4 +1,4 @@
-"""Alerts of what nodes report: one of each log finding and each event, placed on ranks and GPUs."""
+"""Alerts from findings and events of all nodes, placed on ranks and GPUs."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from gpuwatch.fleet.nodes.node import Node
 
 MAX_ALERTS = 20_000
 MAX_FINDINGS_PER_UPDATE = 1000
-"""Of a flood the rest comes with the next updates."""
+"""Findings taken in per update; the rest of a flood follows with the next updates."""
 MAX_UNPLACED = 512
 PLACES_S = 2.0
-"""Ranks are placed anew at most this often."""
+"""Shortest interval between two placements of the ranks (seconds)."""
 
 Source = NodeFinding | NodeEvent
 
 
 class ReportedAlerts:
-    """Keeps the alerts of findings and events up to date, and passes each change on to the joiner."""
+    """Keeps the alerts of findings and events up to date, and passes each change to the deduplicator."""
 
     def __init__(self, packs: RulePacks, joiner: Deduplicator) -> None:
         self.places = Places()
@@ -50,7 +50,7 @@ class ReportedAlerts:
         self._findings_version = -1
         self._last_event: NodeEvent | None = None
         self._unplaced: deque[NodeEvent] = deque(maxlen=MAX_UNPLACED)
-        """Ends of ranks whose places are not known yet."""
+        """Events about ended ranks whose place is not known yet."""
         self._fleet_version = -1
         self._processes: dict[str, float | None] = {}
         self._ended_files: dict[tuple[str, str], frozenset[int]] = {}
@@ -67,11 +67,11 @@ class ReportedAlerts:
 
     @property
     def _has_new_tasks(self) -> bool:
-        """Whether ranks are to be placed anew because of what the findings say of Slurm's tasks."""
+        """True if ranks must be placed again because findings revealed Slurm task numbers."""
         return self._tasks.version != self._tasks_version
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Take in what is new in the fleet; True where an alert may have changed.
+        """Take in what is new in the fleet; True if an alert may have changed.
 
         Args:
             fleet: What is known now.
@@ -88,7 +88,7 @@ class ReportedAlerts:
         return self._take_findings(fleet) or changed
 
     def settle(self, wall: float, lasts_s: Callable[[str | None], float]) -> bool:
-        """Resolve alerts that were not repeated for as long as `lasts_s` of their job; True where one was."""
+        """Resolve the alerts that were not repeated for `lasts_s(job)` seconds; True if one was resolved."""
         old = [a for a in self._alerts.values() if a.state == "firing" and wall - a.last > lasts_s(a.job)]
         for alert in old:
             self._keep(structs.replace(alert, state="resolved"))
@@ -117,7 +117,7 @@ class ReportedAlerts:
         return bool(self._sources)  # where the ranks run decides which node's word counts
 
     def _take_ended_files(self, fleet: Fleet) -> bool:
-        """Whether other logs of ended jobs are known, or other ranks of them."""
+        """True if further logs of ended jobs, or further ranks in them, became known."""
         versions = fleet.logs_version, fleet.progress.version
         if versions == self._ended_versions:
             return False
@@ -161,7 +161,7 @@ class ReportedAlerts:
         return bool(new)
 
     def _place_again(self, files: set[ReadFile], fleet: Fleet) -> bool:
-        """Place the findings of these files anew: who wrote them is known better."""
+        """Place the findings of these files again: their writers are known better now."""
         changed = False
         for source in list(self._sources.values()) if files else ():
             if isinstance(source, NodeFinding) and (source.node, source.finding.file) in files:
@@ -181,7 +181,7 @@ class ReportedAlerts:
         return bool(new)
 
     def _take(self, source: Source, node: Node) -> None:
-        """Make an alert of a finding or an event and keep it."""
+        """Create and store the alert of a finding or an event."""
         clock = node.clock
         offset, error = (0.0, 0.0) if clock is None else (clock.offset_s, clock.error_s)
         if isinstance(source, NodeEvent):
@@ -204,7 +204,7 @@ class ReportedAlerts:
             self._drop(self._surplus())
 
     def _surplus(self) -> list[str]:
-        """The oldest alerts of the node that has most of them."""
+        """Ids of the oldest alerts of the node with most alerts, to be dropped."""
         names: dict[str, list[str]] = {}
         for name, source in self._sources.items():
             names.setdefault(source.node, []).append(name)
@@ -221,7 +221,7 @@ class ReportedAlerts:
 
 
 def _is_dropped(source: Source, fleet: Fleet) -> bool:
-    """Whether a finding had to make room for newer ones, or another node's stands for it."""
+    """True if a finding was displaced by newer ones, or another node's report represents it."""
     if isinstance(source, NodeEvent):
         return False
     return (source.node, source.since, source.finding.id) not in fleet.findings

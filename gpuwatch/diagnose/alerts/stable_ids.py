@@ -1,4 +1,4 @@
-"""Alerts and incidents that grow and join keep the id, the number and the answers that they had before."""
+"""Keeps the id, number and answers of alerts and incidents stable while they grow and merge."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from gpuwatch.diagnose.model.incident import HangCheck, Incident
 
 
 class LastingIds:
-    """The ids of alerts and incidents at the last judgement, which the next one takes over."""
+    """Ids of alerts and incidents as of the last judgement, for the next one to reuse."""
 
     def __init__(self) -> None:
         self._alerts: dict[str, str] = {}
-        """Part of an alert -> the alert's id."""
+        """Source alert -> id of the merged alert that contains it."""
         self._incidents: dict[str, tuple[str, int]] = {}
         """Alert -> id and number of its incident."""
         self._last_number = 0
         self._hang_checks: dict[str, HangCheck] = {}
-        """By incident."""
+        """Incident id -> its hang check."""
 
     def keep_hang_check(self, incident: str, hang_check: HangCheck) -> None:
-        """Keep the answer to which ranks an incident's ranks wait for; it replaces an older one."""
+        """Store a hang check for an incident; it replaces an older one."""
         self._hang_checks[incident] = hang_check
 
     def name_alerts(self, alerts: Sequence[Alert]) -> list[Alert]:
-        """An alert keeps the id under which any part of it was shown first."""
+        """Return the alerts, each with the id under which any part of it was first shown."""
         ids: dict[str, str] = {}
         taken: set[str] = set()
         kept = []
@@ -42,7 +42,10 @@ class LastingIds:
         return kept
 
     def name_incidents(self, found: Sequence[Incident]) -> list[Incident]:
-        """An incident that grew keeps its id and number: whoever holds most of its alerts is the same one."""
+        """Return the incidents.
+
+        One that shares most alerts with an earlier incident keeps its id and number.
+        """
         taken: set[str] = set()
         numbers: dict[str, tuple[str, int]] = {}
         kept = []

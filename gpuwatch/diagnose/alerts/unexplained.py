@@ -1,4 +1,4 @@
-"""Error lines that no rule knows: which of them another finding explains, and when they are the best word."""
+"""Error lines without a rule: which of them a known error explains, and when one may be the root cause."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS, TIMEOUTS, UNEXPLAINED
 
 NEAR_BYTES = 8192
-"""An error of a known class explains the error lines so close to it: its traceback, its shutdown."""
+"""An error of a known class explains unknown error lines within this distance.
+
+Traceback and shutdown output.
+"""
 BESIDE_BYTES = 512
-"""The same of a warning: the lines of one message."""
+"""The distance for a warning: the lines of one message."""
 NEAR_S = 10.0
-"""The same of a known error that the rank logged in another file."""
+"""Seconds around a known error that the same rank logged in another file."""
 AFTERMATH_S = 5.0
-"""Error lines later than this after the first timeout follow from it."""
+"""Error lines later than this after the first timeout are consequences of it (seconds)."""
 MAX_QUOTED = 80
-"""Characters of the line that a headline takes in."""
+"""Characters of a line that a headline quotes."""
 
 Place: TypeAlias = tuple[str | None, str | None]
 
 
 def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
-    """The alerts without those unexplained error lines that all stand beside a known error."""
+    """Return the alerts without unexplained error lines that all stand near a known error."""
     if not any(alert.code == UNEXPLAINED for alert in alerts):
         return list(alerts)
     known = [alert for alert in alerts if alert.code != UNEXPLAINED and alert.severity != "info"]
@@ -56,7 +59,7 @@ def without_explained(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def offsets_of(alerts: Iterable[Alert]) -> dict[Place, list[int]]:
-    """Where the lines of the alerts stand in each file, in order (bytes)."""
+    """File -> sorted offsets (bytes) of the lines of the alerts."""
     found: dict[Place, list[int]] = defaultdict(list)
     for alert in alerts:
         for proof in alert.proof:
@@ -73,7 +76,7 @@ def within(offsets: Sequence[int], offset: int, reach: int) -> bool:
 
 
 def last_resort(alerts: Sequence[Alert]) -> Alert | None:
-    """The first error that no rule knows, of a rank that did not only wait and that did not train on."""
+    """The first unexplained error of a rank that neither only waited nor trained on, or None."""
     gave_up = min((alert.first for alert in alerts if alert.code in TIMEOUTS), default=None)
     waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS}
     possible = [
@@ -87,7 +90,7 @@ def last_resort(alerts: Sequence[Alert]) -> Alert | None:
 
 
 def quoted(line: str) -> str:
-    """`logged "lost the batch"`, cut to what a headline takes in."""
+    """`logged "lost the batch"`, shortened for a headline."""
     words = " ".join(line.split())
     words = words if len(words) <= MAX_QUOTED else words[: MAX_QUOTED - 3].rstrip() + "..."
     return f'logged "{words}"'

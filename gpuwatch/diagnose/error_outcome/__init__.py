@@ -1,1 +1,1 @@
-"""What followed an error, and the severity that follows from it."""
+"""What happened after an error (recovery, restart, end), and the resulting severity."""

@@ -1,4 +1,4 @@
-"""Lines around errors as the nodes answered them: live, the log files are read by request alone."""
+"""Lines around errors as nodes returned them; live log files are read on request only."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from gpuwatch.runs.files.around import ABOVE_BYTES, BELOW_BYTES, LAST_BYTES, LIN
 from gpuwatch.wire import KERNEL_LOG, LogLine
 
 SAME_CHARS = 60
-"""So much of a line shows that the file still holds it where it was found."""
+"""Characters of a line that must match for the file to still hold it at its offset."""
 MemoKey: TypeAlias = tuple[str, int | None, int, bool, bool]
-"""Class, rank, and the arguments of `outlived`."""
+"""Arguments of `outlived`: class, rank, least, own_file, stopped."""
 
 
 class Place(NamedTuple):
     """The place of an error: its file and offset."""
 
     node: str
-    """Whose agent reads the file."""
+    """Node whose agent reads the file."""
     file: str
     first: int
-    """Of its first line (bytes)."""
+    """Offset of its first line (bytes)."""
     last: int
-    """Of the newest one like it."""
+    """Offset of the newest line like it (bytes)."""
 
 
 def place_of(alert: Alert) -> Place | None:
-    """The place whose lines to request; None: the alert is no line of a log, or several nodes report it."""
+    """Return the place whose lines to request; None: the alert is no log line, or several nodes report it."""
     proof = alert.proof[0] if alert.proof else None
     if proof is None or proof.node is None or proof.file in (None, KERNEL_LOG) or proof.offset is None:
         return None
@@ -47,7 +47,7 @@ def place_of(alert: Alert) -> Place | None:
 def around_place(
     place: Place, text: str, rows: Iterable[LogLine], last: Iterable[LogLine], size: int
 ) -> Around | None:
-    """The lines that `scan` would read around a place. None: the file does not hold the error there.
+    """Return the lines around a place in the form that `scan` reads; None if the error is no longer there.
 
     Args:
         place: Of an error.
@@ -67,7 +67,7 @@ def around_place(
 
 
 def _is_same(line: str, text: str) -> bool:
-    """Whether a line is the one that was found, which may stand without its prefix, or be cut."""
+    """True if both texts are the same line, which may lack its prefix or be cut off."""
     return text.strip()[:SAME_CHARS] in line or line.strip()[:SAME_CHARS] in text
 
 
@@ -81,31 +81,31 @@ def own_files(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
 
 
 class AnsweredLines:
-    """The answers, by place; each is judged once for the same question."""
+    """Lines returned by nodes, by place; memoizes the judgement of each."""
 
     def __init__(self) -> None:
         self._around: dict[Place, Around] = {}
         self._judged: dict[Place, dict[MemoKey, Recovery | None]] = {}
 
     def put(self, place: Place, around: Around) -> None:
-        """Keep an answer; it replaces the one before."""
+        """Store the lines around an error; they replace earlier ones."""
         self._around[place] = around
         self._judged[place] = {}
 
     def keep_only(self, places: Collection[Place | None]) -> None:
-        """Drop what no alert is about any more."""
+        """Drop the places of alerts that no longer exist."""
         for place in self._around.keys() - places:
             del self._around[place], self._judged[place]
 
     def goes_on(self, alert: Alert) -> bool:
-        """Whether the log of an alert goes on below it, as far as its node answered."""
+        """True if the log of an alert continues below it, as far as its node returned it."""
         around = self.read(alert)
         return around is not None and len(around.below) >= LAST_LINES
 
     def recoveries(
         self, alerts: Iterable[Alert], own: Mapping[str, Collection[str]], tracks: Iterable[StepTrack]
     ) -> dict[str, Recovery]:
-        """Alert's id -> how its program went on, by the lines of its own node.
+        """Return alert id -> how its program went on, judged by the lines of its own node.
 
         Args:
             alerts: With what later steps showed.
@@ -126,7 +126,7 @@ class AnsweredLines:
         return found
 
     def read(self, alert: Alert) -> Around | None:
-        """The lines around an error, as far as its node answered."""
+        """The lines around an error, if its node returned them."""
         place = place_of(alert)
         return None if place is None else self._around.get(place)
 

@@ -1,4 +1,4 @@
-"""Severity follows consequence: what a line states about its own outcome, and faults that passed. Pure."""
+"""Severity by consequence: what a line says about its own outcome, and faults without effect. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gpuwatch.wire import Severity
 
 GRAVE: tuple[Severity, ...] = ("error", "critical")
 SAVED_S = 900.0
-"""A time limit so soon after a checkpoint costs no more than these seconds of work."""
+"""A time limit this soon after a checkpoint loses no more than these seconds of work."""
 LAST_LINES = 2
-"""Of a log: a program that states there how it goes on did not."""
+"""Last lines of a log: a fallback that is announced there was not followed by work."""
 AFTERMATH_S = 1800.0
-"""A fault that passed brought about nothing where no failure follows within the default timeout of NCCL."""
+"""A passed fault without a failure in this time (NCCL's default timeout, seconds) had no effect."""
 
 CORRECTED: Mapping[str, tuple[object, ...]] = {"pcie.aer": (), "kernel.mce": ("CE", "Corrected", "corrected")}
 """Class -> the kinds of its errors that the hardware corrected; empty: all."""
 MANY_CORRECTED = 100
-"""So many in one log speak for a part that will fail."""
+"""This many corrected errors in one log suggest a failing part."""
 
 GOES_ON = re.compile(
     r"(?i)\b(?:fall(?:s|ing|en)?[ -]?back (?:to|on)|fell back|using .{1,60} instead|ignoring (?:it|this)"
@@ -52,11 +52,10 @@ def without_harm(
     *,
     saved_last: bool = False,
 ) -> list[Alert]:
-    """The alerts, with less severity where nothing came of them.
+    """Return the alerts, with lower severity where they had no effect.
 
-    A fault that passed is a note where nothing failed. A line that states how the program goes on (another
-    transport, one more try) is a warning at most where the log goes on, and so is one of level WARNING about
-    what others did.
+    A fault that passed is a note where nothing failed. A line that announces a fallback (another transport, a
+    retry) is at most a warning if the log continues, and so is a line of level WARNING about other ranks.
 
     Args:
         alerts: With what their ranks did afterwards.
@@ -72,7 +71,7 @@ def without_harm(
 def with_reported_outcome(
     alerts: Iterable[Alert], goes_on: Callable[[Alert], bool], saves: Sequence[float]
 ) -> list[Alert]:
-    """Live: the alerts, less grave where their line states how the program goes on, and its log does.
+    """Live variant: lower the severity of alerts whose line announces a fallback and whose log continues.
 
     Args:
         alerts: With what their ranks did afterwards.
@@ -86,14 +85,14 @@ def with_reported_outcome(
 
 
 def followed_nothing(alert: Alert) -> Alert:
-    """An alert of no incident: what only follows a failure (a peer left) is a warning where none is known."""
+    """Lower the severity of a symptom (such as a lost peer) that belongs to no incident to warning."""
     if alert.role == "echo" and alert.severity in GRAVE and not _raised(alert):
         return structs.replace(alert, severity="warning")
     return alert
 
 
 def _raised(alert: Alert) -> bool:
-    """Whether the line ends a traceback that no later step follows."""
+    """True if the line ends a traceback and no later step follows."""
     return not alert.recovered and any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 
@@ -121,7 +120,7 @@ def _judged(alert: Alert, failures: Sequence[Alert], saves: Sequence[float], *, 
 
 
 def _is_corrected(alert: Alert) -> bool:
-    """Whether the hardware corrected a few errors, which cost nothing."""
+    """True if these are a few errors that the hardware corrected."""
     kinds = CORRECTED.get(alert.code)
     errors = alert.fields.get("errors")
     many = alert.count >= MANY_CORRECTED or (isinstance(errors, int) and errors >= MANY_CORRECTED)
@@ -129,12 +128,12 @@ def _is_corrected(alert: Alert) -> bool:
 
 
 def _may_follow(failure: Alert, fault: Alert) -> bool:
-    """Whether a failure may come of a fault: it is not older, and not much younger."""
+    """True if a failure may result from a fault: not older, and not much later."""
     return not failure.timed or -1.0 <= failure.first - fault.first <= AFTERMATH_S + fault.last - fault.first
 
 
 def severity_of_incident(cause: Alert | None, alerts: Sequence[Alert]) -> Severity:
-    """The gravest; of a job that was ended on purpose without the ends of its processes."""
+    """The highest severity of the alerts; for a cancelled job, the ends of its processes do not count."""
     if cause is not None and cause.code in SCHEDULER:
         alerts = [cause, *(alert for alert in alerts if not _is_an_end(alert))]
     return min((alert.severity for alert in alerts), key=ORDER.index)

@@ -1,4 +1,4 @@
-"""Errors of an attempt after which a later attempt of the same job came to its end. Pure."""
+"""Errors of one attempt after which a later attempt of the job finished. Pure."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.timing import attempt_of_path
 
 RESTARTED = frozenset(("cuda.ecc", "cuda.nvlink"))
-"""Of the faults that stay, those whose line states that a process ended."""
+"""Lasting faults whose line shows that a process ended."""
 
 JOB_FILE = re.compile(
     r"(?P<name>slurm-|\S{1,120}?(?:\.o|[-_.](?:job[-_]?)?(?=\d{5})))(?P<id>\d{2,12})(?P<rest>(?:\.(?:out|err|log|txt))?)"
 )
-"""The output of a batch job, with the number that the scheduler gave it: `slurm-101.out`, `vit.o88123`."""
+"""The output file of a batch job, with the scheduler's job number: `slurm-101.out`, `vit.o88123`."""
 
 
 def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
-    """The alerts of ended attempts, by the numbers of the folders `attempt_0`, `attempt_1` of one job.
+    """Return the alerts; errors of earlier attempts are notes where a later attempt finished.
 
-    Lines without a time have no other order. What an earlier attempt ended by is a note where a later one
-    came to its end.
+    Attempts are ordered by their folders (`attempt_0`, `attempt_1`), because lines may carry no time.
 
     Args:
         alerts: With the lines about the end of a job.
@@ -54,7 +53,7 @@ def with_later_attempts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) ->
 
 
 def _with_later_jobs(alerts: list[Alert], ends: Sequence[str], tracks: Sequence[StepTrack]) -> list[Alert]:
-    """The alerts of a batch job after whose end one of the same name began, and came to its end."""
+    """Return the alerts; the end of a batch job is a note where a later job of the same name finished."""
     begun: dict[tuple[str, ...], list[tuple[int, float]]] = defaultdict(list)
     for track in tracks:
         job = _job_of(track.file)
@@ -84,7 +83,7 @@ def _is_of_earlier(
 
 
 def _job_of(file: str) -> tuple[tuple[str, ...], int] | None:
-    """The folder and name that the outputs of one script share, and the number of the job."""
+    """Folder and name that the outputs of one script share, and the job number."""
     path = PurePath(file)
     found = JOB_FILE.fullmatch(path.name)
     if found is None:
@@ -106,9 +105,9 @@ def _run(file: str) -> str:
 
 
 def with_restarts(alerts: Iterable[Alert], tracks: Sequence[StepTrack]) -> list[Alert]:
-    """The alerts; a device's fault that ended a rank is a warning once that rank, started anew, finished.
+    """Return the alerts; a device fault that ended a rank is a warning once the restarted rank finished.
 
-    The device may fail again, but the job lost no more than the steps since its checkpoint.
+    The device may fail again, but the job lost only the steps since its checkpoint.
     """
     index = TrackIndex(tracks)
     return [_restarted(alert, index) if _is_lasting_line(alert) else alert for alert in alerts]

@@ -1,7 +1,7 @@
-"""Whether a program went on with its work, or came to its end, below an error: lines without training steps.
+"""Judge from lines without training steps whether a program went on working, or finished, below an error.
 
-Pure functions over the lines around an error. Work is what repeats: lines of one form (numbers left out) that
-stand above the error and below it, or whose counter rises below it.
+Pure functions over the lines around an error. Work is repetition: lines of one form (numbers left out) that
+stand above and below the error, or whose counter rises below it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.around import Around
 
 MIN_LINES_BELOW = 5
-"""Lines of one form below an error that show that the work goes on; a launcher's last words repeat less."""
+"""Lines of one form below an error that show that work continues; a launcher's closing lines repeat less."""
 MIN_LINES_ABOVE = 2
-"""The same above, of work that was already going on."""
+"""Lines of that form above the error, for work that was already in progress."""
 MIN_LINES_OF_SURVIVOR = 2
-"""Below an error of a program that has outlived others."""
+"""Lines below an error for a program that has outlived others."""
 MIN_COUNTED_LINES = 3
 """Lines of a counter that reached its total (`epoch 40/40`)."""
 END_LINES = 10
@@ -30,30 +30,30 @@ NOTICE_LINES = 3
 """Lines right above and below an error in which a program reports how it goes on."""
 FORM_CHARS = 120
 RECENT_LINES = 10
-"""Lines right above an error that show what was being done."""
+"""Lines directly above an error that show the work in progress."""
 MAX_TRACEBACK_LINES = 80
-"""Lines of a traceback."""
+"""Longest traceback, in lines."""
 PLAIN = (None, "info", "debug")
-"""Levels of lines about regular work."""
+"""Log levels of lines about regular work."""
 
 _FALLBACK = re.compile(
     r"(?i)\b(?:fall(?:s|ing)? ?back (?:to|on)|fell back (?:to|on)|using .{1,60} instead"
     r"|(?:will not be|won't be) (?:enabled|available|used)|will be (?:disabled|unavailable)"
     r"|(?:continuing|proceeding|going on) (?:without|with|anyway|on))\b"
 )
-"""How a program reports that it goes on without something, or with something else."""
+"""Wording of a fallback: the program goes on without something or with a substitute."""
 _SENTENCE = re.compile(r"#.*[^\W\d_]{2}|[^\W\d_]{2}.*#")
-"""A form with a number and a word."""
+"""A form that contains a number and a word."""
 _FRAME = re.compile(r"File \"|^\s{2}|[\]|:] {3,}\S|\^\^|~~|^During handling|^The above exception|^$")
 _GAP = re.compile(r"[\s,;|\"{}]+")
 _DIGIT = re.compile(r"\d")
 _CLOCK = re.compile(r"\d\d:\d\d|\d{2,4}[-/]\d\d[-/]\d\d|^\D?\d{10}(?:\.\d{1,9})?\D?$")
-"""A word that is a time."""
+"""A word that is a time of day or a date."""
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _TOTAL = re.compile(r"(?<![\d./-])(\d{1,9}) ?(?:/|of) ?(\d{1,9})(?![\d./-])")
 _MARK = re.compile(r"\d ?(?:/|of ?\d)")
 _RANK = re.compile(r"(?i)\brank[ _:=]{0,2}(\d{1,6})\b|^\[(?:1,)?(\d{1,6})\]<std")
-"""Also as Horovod and Open MPI write it: `[3]<stdout>`, `[1,3]<stderr>`."""
+"""A rank prefix, also as Horovod and Open MPI write it: `[3]<stdout>`, `[1,3]<stderr>`."""
 _NO_WORK = re.compile(
     r"(?i)\b(?:errors?|exception|fail\w*|retr(?:y|ies|ying)|attempts?|wait\w*|time(?:d|s)?[ _-]?out\w*"
     r"|abort\w*|kill\w*|signal|heartbeat\w*|terminat\w*|exit\w*|watchdog|stall\w*|h[au]ng|stuck|nccl|frame|dump\w*"
@@ -62,12 +62,12 @@ _NO_WORK = re.compile(
     r"|^\s{0,12}(?:File \"|at |#\d|\^)|\(\S{1,200}:\d{1,6}\)\s*$|0x[0-9a-f]{6}|[a-z](?:error|exception)\b"
     r"|generation throughput: 0\.0 "
 )
-"""What ends, hangs and call stacks print as well."""
+"""Lines that failures, hangs and call stacks print as well, and that thus show no work."""
 _COMMAND = re.compile(
     r"(?:[\w.@:~/()\[\] -]{0,80}[$%>#]|\+{1,3}) (?:[A-Z_]{1,40}=\S{1,80} ){0,6}"
     r"(?:python[\d.]{0,5}|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|bash|sh|\./\S{1,80}) \S"
 )
-"""A command behind the prompt of a shell, or as `set -x` prints it."""
+"""A command after a shell prompt, or as `set -x` prints it."""
 _FINISHED = re.compile(
     r"(?i)\b(?:all|everything)\b.{0,40}\b(?:done|finished|completed?|succeeded|processed)\b"
     r"|\b(?:benchmark|training|run|job|evaluation|sweep|search) (?:is |has )?"
@@ -85,7 +85,7 @@ FINAL_REPORT = re.compile(
     r"|\b(?:wrote|saved|writing|saving) (?:the )?(?:final )?(?:report|results?|scores?|summary)\b"
     r"|\ball (?:instances|problems|tasks|tests|items) (?:were |have been )?(?:run|evaluated|graded|scored)\b"
 )
-"""A harness reports that all it had to run is judged."""
+"""The closing report of an evaluation or test harness."""
 _NOTHING_WRONG = re.compile(
     r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|tests failed|warnings?)\b|\b(?:failed|errors?)[=:] ?0\b"
 )
@@ -94,23 +94,23 @@ _TALLY = re.compile(
     r"|\b(?:errors?|failed|failures|skipped|retries|bad)[=:] ?\d{1,9}\b"
     r"|\b(?:waiting|pending|queued?|idle): ?\d{1,9} (?:req|seq|request|job|task)s?\b"
 )
-"""How many records could not be used, or requests wait, in a line about the others."""
+"""A count of rejected records or of queued requests in a progress line."""
 _TRIAL_FAILED = re.compile(
     r"(?i)\btrial (?:task failed for trial )?#?([\w.:-]{1,60})(?: (?:has )?(?:failed|errored|crashed)\b|\s*$)"
 )
 _TRIAL_DONE = re.compile(r"(?i)\btrial #?([\w.:-]{1,60}) (?:has )?(?:finished|completed?|succeeded)\b")
-"""What a search over hyperparameters (Optuna, Ray Tune, Keras Tuner) reports of a trial; its name."""
+"""The report of a finished trial in a hyperparameter search (Optuna, Ray Tune, Keras Tuner); its name."""
 _HANDLER = re.compile(
     r"(?i)\bException (?:in ASGI application|on \S{1,200} \[[A-Z]{3,7}\]|calling application|while serving)"
     r"|\bError (?:handling|processing|in) (?:the )?request\b|\bInternal Server Error: /"
     r"|\b(?:unhandled|uncaught) exception (?:in (?:the )?(?:request|handler)|[A-Z]{3,7} /|while handling)"
 )
-"""How a server logs that the handler of one request failed."""
+"""A server's record of a failed request handler."""
 _SERVED = re.compile(
     r"\"(?:GET|POST|PUT|HEAD|DELETE|PATCH|OPTIONS) (?!/(?:health|ping|ready|live|metrics))\S{1,300}"
     r"(?: HTTP/[\d.]{1,3})?\" (?:- )?[23]\d\d\b"
 )
-"""A request that was answered."""
+"""A request that the server answered."""
 _SUCCEEDED = re.compile(
     r"(?i)\b(?:attempt|try|retry) #?\d{1,4}(?: ?(?:/|of) ?\d{1,4})?:? (?:has |was )?"
     r"(?:succeeded|successful|ok|passed)\b"
@@ -127,7 +127,7 @@ _NOT_FINISHED = re.compile(
 
 
 def uncaught(around: Around) -> str | None:
-    """What stands before `Traceback` in its line, above an error. None: there is none, or a logged one."""
+    """The text before `Traceback` in its line, above an error; None: no traceback, or a logger wrote it."""
     lines = around.above[-MAX_TRACEBACK_LINES:]
     for number, line in reversed(list(enumerate(lines))):
         if TRACEBACK in line:
@@ -139,7 +139,7 @@ def uncaught(around: Around) -> str | None:
 
 
 def from_main(around: Around) -> bool:
-    """Whether a traceback begins in the main program: the exception was not caught, and the process ended."""
+    """True if a traceback begins in the main program: the exception was not caught and ended the process."""
     lines = around.above[-MAX_TRACEBACK_LINES:]
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     return (
@@ -148,16 +148,16 @@ def from_main(around: Around) -> bool:
 
 
 def is_glued(around: Around) -> bool:
-    """Whether a traceback stands in the middle of a line: what follows was printed before, and buffered."""
+    """True if a traceback starts in the middle of a line: older, buffered output follows it."""
     head = _form(uncaught(around) or "")
     frames = [line for line in around.above[-MAX_TRACEBACK_LINES:] if 'File "' in line]
     return bool(head) and not (frames and _form(frames[-1]).startswith(head))
 
 
 def works_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
-    """Whether lines of work that stood above an error go on below it, at least so many.
+    """True if at least `least` lines of the work above an error continue below it.
 
-    `rank`: of this rank alone.
+    `rank`: only lines of this rank.
     """
     above = _forms(_own(around.above, rank))
     recent = _recent(_own(around.above, rank), above)
@@ -168,7 +168,10 @@ def works_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BEL
 
 
 def breaks_off(around: Around, rank: int | None = None) -> bool:
-    """Whether the work right above an error has no line below it: what goes on there is something else."""
+    """True if the work directly above an error does not continue below it.
+
+    Other lines there are other work.
+    """
     above = _own(around.above, rank)
     below = _forms(_own(around.below, rank))
     recent = _recent(above, _forms(above))
@@ -176,7 +179,7 @@ def breaks_off(around: Around, rank: int | None = None) -> bool:
 
 
 def starts_anew(around: Around) -> bool:
-    """Whether a person or script starts a program again below an error, and that works."""
+    """True if a person or script starts a program again below an error, and it works."""
     commands = [number for number, line in enumerate(around.below) if _COMMAND.match(line)]
     if not commands:
         return False
@@ -184,7 +187,7 @@ def starts_anew(around: Around) -> bool:
 
 
 def announces_fallback(around: Around) -> bool:
-    """Whether the lines beside an error and its traceback report that the program does without it."""
+    """True if the lines next to an error announce that the program continues without the failed part."""
     lines = list(around.above[-MAX_TRACEBACK_LINES:])
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     if heads and uncaught(around) is not None:
@@ -194,7 +197,7 @@ def announces_fallback(around: Around) -> bool:
 
 
 def searches_on(around: Around, error: str) -> bool:
-    """Whether an error ended one trial of a search, which then brought another one to its end."""
+    """True if an error ended one trial of a search, and a later trial finished."""
     beside = (*around.above[-MAX_TRACEBACK_LINES:], error, *around.below[:NOTICE_LINES])
     failed = {found[1] for line in beside if (found := _TRIAL_FAILED.search(line))}
     done = {found[1] for line in around.below if (found := _TRIAL_DONE.search(line))}
@@ -202,7 +205,7 @@ def searches_on(around: Around, error: str) -> bool:
 
 
 def serves_on(around: Around, error: str) -> bool:
-    """Whether the handler of a request failed, in a server that answered others below."""
+    """True if a request handler of a server failed and the server answered later requests."""
     lines = list(around.above[-MAX_TRACEBACK_LINES:])
     heads = [number for number, line in enumerate(lines) if TRACEBACK in line]
     beside = [*lines[max(0, heads[-1] - 1) : heads[-1]], error] if heads else [*lines[-1:], error]
@@ -211,7 +214,7 @@ def serves_on(around: Around, error: str) -> bool:
 
 
 def succeeds_later(around: Around) -> bool:
-    """Whether a later attempt succeeded below an error, and none failed after that."""
+    """True if a later attempt succeeded below an error and none failed after that."""
     outcomes = [
         _SUCCEEDED.search(line) is not None
         for line in around.below
@@ -221,7 +224,7 @@ def succeeds_later(around: Around) -> bool:
 
 
 def counts_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BELOW) -> bool:
-    """Whether a counter rises, line by line, below an error, at least so often. `rank`: of it alone."""
+    """True if a counter rises at least `least` times below an error. `rank`: only lines of this rank."""
     return any(
         len(lines) >= least and _rises([_numbers(line) for line in lines])
         for lines in _forms(_own(around.below, rank)).values()
@@ -229,7 +232,7 @@ def counts_on(around: Around, rank: int | None = None, least: int = MIN_LINES_BE
 
 
 def reaches_total(around: Around) -> bool:
-    """Whether a counter came to its total below an error, at the end of the file."""
+    """True if a counter reaches its total below an error, at the end of the file."""
     counted: dict[tuple[str, int], list[int]] = defaultdict(list)
     for line in (*around.above, *around.below, *around.last):
         for place, found in enumerate(_totals(line)):
@@ -243,13 +246,13 @@ def reaches_total(around: Around) -> bool:
 
 
 def finishes(around: Around) -> bool:
-    """Whether a program worked on below an error and then reported that it is done."""
+    """True if a program worked on below an error and then reported that it is done."""
     worked = any(len(lines) >= MIN_COUNTED_LINES for lines in _forms(around.below).values())
     return worked and any(has_finished(line) for line in around.last[-END_LINES:])
 
 
 def reports_end(around: Around) -> bool:
-    """Whether a line around an error states that the work is done: what fails then is its teardown."""
+    """True if a line near an error states that the work is done: the failure is then in the teardown."""
     return any(has_finished(line) for line in (*around.above, *around.below))
 
 
@@ -259,7 +262,7 @@ def has_finished(line: str) -> bool:
 
 
 def is_good(line: str) -> bool:
-    """Whether a line states no failure but counts of zero."""
+    """True if a line states no failure other than counts of zero."""
     return _NOT_FINISHED.search(_NOTHING_WRONG.sub(" ", line)) is None
 
 
@@ -288,17 +291,17 @@ def _recent(lines: Sequence[str], forms: Mapping[str, object]) -> list[str]:
 
 
 def _is_regular(form: str, line: str) -> bool:
-    """Whether lines of a form, of which `line` is one, are a number and words about regular work."""
+    """True if lines of this form report regular work: a number and words, at a plain log level."""
     return _SENTENCE.search(form) is not None and own_level(line) in PLAIN and _is_work(line)
 
 
 def _form(line: str) -> str:
-    """A line without its numbers, and the words that hold one."""
+    """The form of a line: words that contain digits become `#`."""
     return " ".join("#" if _DIGIT.search(word) else word for word in _GAP.split(line))[:FORM_CHARS]
 
 
 def _numbers(line: str) -> list[float]:
-    """The numbers of a line but those of a clock."""
+    """The numbers in a line, without times."""
     return [float(each.replace(",", "")) for each in _NUMBER.findall(_without_clock(line))]
 
 
@@ -307,7 +310,10 @@ def _without_clock(line: str) -> str:
 
 
 def _rises(rows: Sequence[Sequence[float]]) -> bool:
-    """Whether a counter grows from row to row: the numbers at one place, or an epoch and what it counts."""
+    """True if a counter grows from row to row.
+
+    A number at one position, or an epoch and its inner counter.
+    """
     if len({len(row) for row in rows}) != 1:
         return False
     return any(
@@ -317,7 +323,7 @@ def _rises(rows: Sequence[Sequence[float]]) -> bool:
 
 
 def _totals(line: str) -> list[tuple[int, int]]:
-    """Counters with a total; states of a progress bar begin anew with every epoch."""
+    """Counters with their totals. A progress bar starts again with every epoch."""
     found = _TOTAL.findall(_without_clock(line)) if _MARK.search(line) else []
     if not found or is_bar(line) or not _is_work(line):
         return []

@@ -1,4 +1,4 @@
-"""The end of a rank whose exit status its agent read: its event, and the alert that is made of it."""
+"""The observed end of a rank (its agent read the exit status): the event and its alert."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from gpuwatch.diagnose.model.failure_classes import EXITS
 from gpuwatch.wire import Event
 
 RANK_ENDED = "rank_ended"
-"""The event."""
+"""Name of the event."""
 OBSERVED = f"{RANK_ENDED}:"
-"""Begins the ids of such alerts."""
+"""Prefix of the ids of these alerts."""
 TERMINATED = "rank.terminated"
 GENERIC_END = "rank.exit_error"
 ANNOUNCED_BYTES = 1024
-"""The lines of a launcher about one end stand in a block of so many bytes."""
+"""A launcher's lines about one end lie within this many bytes."""
 SAME_END_S = 60.0
-"""A launcher reports the end of a rank within this."""
+"""A launcher reports the end of a rank within this time (seconds)."""
 
 
 def status_of(events: Iterable[Event], pid: int, start: float | None) -> int | None:
-    """The status with which a process ended, where its agent read it. `start`: unix seconds there."""
+    """The exit status of a process if its agent read it. `start`: unix seconds on the node."""
     found = (each for each in events if each.event == RANK_ENDED and each.pid == pid)
     return next((each.code for each in found if start is None or each.t >= start), None)
 
 
 def is_observed(alert: Alert) -> bool:
-    """Whether it is the end of a rank whose status its agent read."""
+    """True if the alert is the observed end of a rank."""
     return alert.id.startswith(OBSERVED)
 
 
 def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
-    """The alerts without observed ends that a launcher's line states too: it stands below the errors.
+    """Return the alerts without observed ends that a launcher's line reports too: that line has the context.
 
-    Nor is a launcher's line kept that only announces the one below it, which states the rank.
+    A launcher's line that only announces the next one, which names the rank, is dropped too.
     """
     every = list(alerts)
     ends = [alert for alert in every if alert.code == GENERIC_END]
@@ -54,7 +54,7 @@ def without_doubled_ends(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def _announces(alert: Alert, below: Alert) -> bool:
-    """Whether a line states the end of some rank, and one close below it of which and how."""
+    """True if a line reports that some rank ended, and a line close below names the rank."""
     if alert.code != GENERIC_END or alert.rank is not None or below.code != alert.code or below.rank is None:
         return False
     if "exitcode" in alert.fields or "signal" in alert.fields or not (alert.proof and below.proof):

@@ -1,4 +1,4 @@
-"""Errors that their rank or job outlived, by the words of the nodes that may report on them. Pure."""
+"""Errors that their rank or job outlived, judged only by nodes that may report on them. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpuwatch.diagnose.model.failure_classes import EXITS
 def with_outcomes(
     alerts: Iterable[Alert], tracks: Sequence[StepTrack], nodes: ReportingNodes | None = None
 ) -> list[Alert]:
-    """The alerts, those that the same rank, file or job outlived with a lower severity and `recovered_at`.
+    """Return the alerts; those that the rank, file or job outlived get a lower severity and `recovered_at`.
 
     Args:
         alerts: All that is known, with the lines about the end of a job.
@@ -58,7 +58,7 @@ def _by_node(
     deaths: Sequence[Alert],
     nodes: ReportingNodes,
 ) -> Alert:
-    """The alert by the words of the nodes that raised it, all of them, else by those of others."""
+    """The alert judged by all nodes that raised it; if they show no recovery, by other nodes."""
     own = nodes.own(alert)
     others: dict[Weight, tuple[list[StepTrack], list[Alert]]] = {"full": ([], []), "warning": ([], [])}
     for track in tracks:

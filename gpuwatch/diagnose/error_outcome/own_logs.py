@@ -1,7 +1,7 @@
-"""Lines that name another rank than the one whose log they stand in, weighed against that rank's own log.
+"""Checks lines that name another rank than their log's own rank against that rank's own log.
 
-Pure functions over the alerts and steps of ended jobs. A log that several ranks write is believed, and so
-is a line about a rank whose own log is missing or ends before it.
+Pure functions over the alerts and steps of ended jobs. A log that several ranks write is trusted, and so is a
+line about a rank whose own log is missing or ends earlier.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import CANCELLED_ON
 
 SCHEDULED = frozenset(("slurm.node_failure", "slurm.oom_kill", "slurm.tasks_terminated"))
-"""What Slurm's daemons and launcher report of a node, in whose log ever their output goes."""
+"""Classes that Slurm's daemons and launcher report about a node, in any log."""
 SAME_EVENT_S = 60.0
-"""An error of the same class in the rank's own log, so close to the line, confirms it."""
+"""An error of the same class this close (seconds) in the rank's own log confirms the line."""
 
 
 def with_own_logs(
     alerts: Iterable[Alert], owners: Mapping[str, int], tracks: Sequence[StepTrack]
 ) -> list[Alert]:
-    """The alerts; a line that the own log of the rank in its prefix contradicts is of the log's rank, if any.
+    """Return the alerts; a line that the named rank's own log contradicts goes to the rank of its file.
 
     Args:
         alerts: As the lines report them.
@@ -39,7 +39,7 @@ def with_own_logs(
 
 
 def _weighed_by_node(alert: Alert, tracks: Iterable[StepTrack]) -> Alert:
-    """The alert; what a log elsewhere states of a node whose own ranks step on after it is refuted."""
+    """The alert, refuted where it blames a node whose own ranks step on after it."""
     elsewhere = (
         alert.node not in (None, *(proof.node for proof in alert.proof)) and alert.rank_from == "field"
     )
@@ -89,14 +89,14 @@ def _weighed(
 def _own_tracks(
     alert: Alert, file: str, owners: Mapping[str, int], tracks: Iterable[StepTrack]
 ) -> list[StepTrack]:
-    """The steps in the own logs of an alert's rank: those beside the file, where there are any."""
+    """The step tracks in the own logs of an alert's rank; those next to the file are preferred."""
     found = [track for track in tracks if owners.get(track.file) == alert.rank == track.rank and track.marks]
     folder = PurePath(file).parent
     return [track for track in found if PurePath(track.file).parent == folder] or found
 
 
 def _confirmed(alert: Alert, alerts: Iterable[Alert], own: set[str]) -> bool:
-    """Whether the rank's own log reports the same."""
+    """True if the rank's own log reports the same error."""
     return any(
         proof.file in own
         for each in alerts
@@ -107,10 +107,10 @@ def _confirmed(alert: Alert, alerts: Iterable[Alert], own: set[str]) -> bool:
 
 
 def _steps_on(alert: Alert, own: StepTrack, here: StepTrack) -> bool:
-    """Whether a rank logged a step after a line, and was not started anew in between.
+    """True if a rank logged a step after a line and was not restarted in between.
 
-    Without times the ranks of a job are compared by their steps: the log of the line ends with it, and the
-    rank came at least two steps further.
+    Without times, steps are compared: the line's log ends with the line, and the rank advanced at least two
+    steps further.
     """
     if alert.timed and all(mark.at is not None for mark in own.marks):
         after = [mark.step for mark in own.marks if (mark.at or 0.0) > alert.last + LEAVING_S]

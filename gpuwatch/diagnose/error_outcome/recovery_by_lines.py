@@ -1,4 +1,4 @@
-"""Errors below which the same log shows regular work, or the end of the program: they become notes."""
+"""Errors below which the same log shows regular work or a normal end: their severity is lowered."""
 
 from __future__ import annotations
 
@@ -22,31 +22,34 @@ from gpuwatch.runs.files.around import Around
 
 GRAVE = ("error", "critical")
 MAX_ERRORS = 100
-"""More errors than this are a failure of many ranks; none of them is looked at."""
+"""With more errors than this, many ranks failed, and none of the errors is examined."""
 PASSABLE = (
     "python.", "code.", "config.", "data.", "env.", "hub.", "storage.", "ckpt.", "oom.cuda", "oom.cublas",
     "oom.kvcache", "oom.host.alloc", "oom.reported", "host.fd_limit", "peer.",
 )  # fmt: skip
-"""Classes of faults that a program may catch; after others (a dead process, a hang, a lost
-GPU) only a normal end of the program shows that they did no harm."""
+"""Classes of faults that a program may catch.
+
+After others (a dead process, a hang, a lost GPU) only a normal end of the program shows that they did no
+harm.
+"""
 Reader: TypeAlias = Callable[[Alert], Around | None]
 """An alert of a log line -> the lines around that."""
 
 
 class Judge(Protocol):
-    """As `outlived`."""
+    """Signature of `outlived`."""
 
     def __call__(
         self, alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool
     ) -> Recovery | None:
-        """How the program of an error went on. None: its lines do not show it."""
+        """Return how the program of an error went on; None: its lines do not show it."""
         ...
 
 
 def with_later_lines(
     alerts: Sequence[Alert], read: Reader, files: Iterable[str], tracks: Sequence[StepTrack] = ()
 ) -> list[Alert]:
-    """The alerts; errors that their program outlived, by the lines below them, are notes or warnings.
+    """Return the alerts; errors that the program outlived, by the lines below them, are notes or warnings.
 
     Args:
         alerts: With what later steps showed.
@@ -64,9 +67,9 @@ def recoveries(
     tracks: Sequence[StepTrack],
     judge: Judge,
 ) -> dict[str, Recovery]:
-    """Alert's id -> how its program went on; the arguments are those of `with_later_lines`.
+    """Return alert id -> how its program went on; arguments as in `with_later_lines`.
 
-    `judge`: `outlived`, or what remembers its results.
+    `judge`: `outlived`, or a version that caches its results.
     """
     own = frozenset(files)
     found: dict[str, Recovery] = {}
@@ -88,14 +91,17 @@ def recoveries(
 
 
 def with_recoveries(alerts: Sequence[Alert], found: Mapping[str, Recovery]) -> list[Alert]:
-    """The alerts, those in `found` softened; where a process of their job died, only by the job's end."""
+    """Return the alerts, those in `found` softened.
+
+    Where a process of the job died, only the job's end counts.
+    """
     left = [alert for alert in alerts if alert.severity in GRAVE and alert.id not in found]
     dead = {alert.job for alert in left if _ends_work(alert)}
     return [_judged(alert, found.get(alert.id), _is_of_any(alert.job, dead)) for alert in alerts]
 
 
 def unsettled(alerts: Sequence[Alert]) -> list[Alert]:
-    """The errors that the lines below them may turn into notes; none where there are too many errors."""
+    """The errors whose severity the lines below them may lower; empty where there are too many errors."""
     grave = [alert for alert in alerts if alert.severity in GRAVE and may_recover(alert)]
     if len(grave) > MAX_ERRORS:
         return []
@@ -104,7 +110,7 @@ def unsettled(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stopped: bool) -> Recovery | None:
-    """How the program of an error went on, as the lines of its file show. None: they do not show it.
+    """Return how the program of an error went on, by the lines of its file; None: they do not show it.
 
     Args:
         alert: An error.
@@ -142,30 +148,30 @@ def outlived(alert: Alert, around: Around, least: int, *, own_file: bool, stoppe
 
 
 def _is_overcome(alert: Alert, around: Around) -> bool:
-    """Whether a later attempt succeeded, or the server of a failed request answered others."""
+    """True if a later attempt succeeded, or the server answered other requests."""
     return later_lines.succeeds_later(around) or later_lines.serves_on(around, alert.proof[0].text)
 
 
 def _died(alert: Alert, around: Around, *, stopped: bool) -> bool:
-    """Whether an error ended its process, by the lines of its file, whatever a status below them states."""
+    """True if the error ended its process by the lines of its file, whatever status follows."""
     ended = stopped or _ends_work(alert) or later_lines.from_main(around)
     return ended and not later_lines.works_on(around, None) and not later_lines.reports_end(around)
 
 
 def ran_to_its_end(alert: Alert, around: Around, rank: int | None) -> bool:
-    """Whether the work of a rank went on below an error, and the log ends with the end of the work.
+    """True if the work of a rank continued below an error and the log ends with a normal end.
 
-    What survivors state about another rank (an echo) did no harm where any rank worked on: the job did,
-    without it or with it again.
+    What survivors report about another rank (a symptom) did no harm where any rank worked on: the job went on
+    without that rank or with it again.
     """
     who = None if alert.role == "echo" else rank
     return later_lines.works_on(around, who) and later_lines.finishes(around)
 
 
 def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Whether training steps stand above an error in its file, and none below it.
+    """True if training steps stand above an error in its file and none below it.
 
-    Of some steps it is only known that they stand above the last one.
+    For some steps it is only known that they stand above the last one.
     """
     proof, offset = alert.proof[0], last_offset(alert)
     marks = [
@@ -180,7 +186,7 @@ def steps_end(alert: Alert, tracks: Iterable[StepTrack]) -> bool:
 
 
 def may_be_caught(alert: Alert) -> bool:
-    """Whether a program can live on after such an error; one that logs it as a warning does."""
+    """True if a program can survive the error; an error logged as a warning was caught."""
     return alert.code.startswith(PASSABLE) or level(alert.proof[0].text) == "warning"
 
 
@@ -201,7 +207,7 @@ def _ends_work(alert: Alert) -> bool:
 
 
 def _is_of_any(job: str | None, jobs: Collection[str | None]) -> bool:
-    """Whether a job may be one of these; None: not known which."""
+    """True if a job may be one of these; None is an unknown job."""
     return job in jobs or None in jobs or (job is None and bool(jobs))
 
 

@@ -1,6 +1,11 @@
-"""What followed an error: a rank that steps on, or a job that finishes, turns it into a note.
+"""Recovery by steps: a rank that logs later steps, or a job that finishes, makes an error a note.
 
 Pure functions over alerts and the steps that ranks logged. `scan` and the live alert book use the same ones.
+
+Example: rank 2 logs an exception at 10:00:00 after step 40, then step 41 at 10:00:05 and step 42 at 10:00:09.
+These are `PROOF_STEPS` later steps: `recovery_of` returns Recovery(at=10:00:05, step=41), and `softened`
+makes the alert a note. With step 41 alone it returns None, because the line may have been in the output
+buffer of a rank that died.
 """
 
 from __future__ import annotations
@@ -18,45 +23,45 @@ from gpuwatch.diagnose.model.failure_classes import EXITS, LAUNCHER, TIMEOUTS
 from gpuwatch.wire import Severity
 
 FINISHED = "job.finished"
-"""The rule of the lines that a training prints when it ends normally."""
+"""Rule of the lines that a training prints at its normal end."""
 PROOF_STEPS = 2
-"""Later steps that prove that a rank went on: one may still stand in the buffer of a rank that has died."""
+"""Later steps that prove recovery: a single one may come from the output buffer of a dead rank."""
 BUFFER_BYTES = 8192
 """Python writes its output to a file in blocks of this size. Lines printed before an exception can
 therefore stand below it; steps that carry no time prove nothing within this distance below a traceback."""
 CLOCK_S = 1.0
-"""Steps and errors are compared by time only beyond this."""
+"""Steps and errors closer than this (seconds) are not ordered by time."""
 LEAVING_S = 10.0
-"""A process that exits on an exception may keep printing its shutdown output for about this long."""
+"""Seconds for which a process that exits on an exception may still print."""
 TRACEBACK = "Traceback (most recent call last)"
 
 LASTING = ("gpu.", "pcie.", "kernel.", "amd.", "host.", "ecc", "job.", "train.", "net.nic.")
-"""Classes of faults that stay whatever the job does afterwards, and of verdicts that rest on steps."""
+"""Prefixes of classes that no later step resolves: lasting faults, and verdicts that rest on steps."""
 LASTING_CLASSES = frozenset(
     ("cuda.ecc", "cuda.nvlink", "nccl.wrong_results", "ckpt.mismatch",
      "slurm.node_failure", "ray.node_dead", "slurm.kill_timeout", "rdma.port_event", "rdma.async_fatal")
 )  # fmt: skip
-"""Likewise: broken hardware, damaged data, a lost node, training without a GPU."""
+"""Further classes that no later step resolves: broken hardware, damaged data, a lost node, no GPU."""
 COSTLY = ("storage.", "ckpt.", "oom.shm", "cuda.no_device")
-"""The job went on, but something was not written: a warning remains."""
+"""Classes where the job goes on but something was not written: a warning remains."""
 READ_ANOTHER = "ckpt.corrupt"
-"""A damaged checkpoint before which another one was loaded: a note once the job finished."""
+"""A damaged checkpoint, replaced by an older one: a note once the job finished."""
 
 
 class Recovery(NamedTuple):
-    """How the rank, the file or the job of an error went on."""
+    """How the rank, the file or the job went on after an error."""
 
     at: float | None
-    """When the first later step, or the end, was logged; None: undated."""
+    """Unix seconds of the first later step, or of the end; None: undated."""
     step: int | None
     """The first later step; None: the job finished without logging one."""
     finished: bool
     staged: bool = False
-    """A test brought the error about, and passed."""
+    """True if a test caused the error on purpose and passed."""
 
 
 def softened(alert: Alert, recovery: Recovery) -> Alert:
-    """The alert with the severity that its outcome leaves, and the moment of its recovery."""
+    """The alert with the severity after its recovery, and the time of the recovery."""
     return structs.replace(
         alert,
         severity=severity_after(alert, recovery),
@@ -67,7 +72,7 @@ def softened(alert: Alert, recovery: Recovery) -> Alert:
 
 
 def severity_after(alert: Alert, recovery: Recovery) -> Severity:
-    """A note; a warning where a rank was restarted and has not finished yet, or something was not written."""
+    """`info`; `warning` where the rank restarted and has not finished, or something was not written."""
     if recovery.staged:
         return "info"
     if alert.severity in ("warning", "info"):
@@ -83,7 +88,7 @@ def severity_after(alert: Alert, recovery: Recovery) -> Severity:
 def recovery_of(
     alert: Alert, tracks: Sequence[StepTrack], ends: Sequence[Alert], deaths: Sequence[Alert]
 ) -> Recovery | None:
-    """How it went on after an alert.
+    """Return how the rank, file or job went on after an alert; None: not known.
 
     Args:
         alert: An error, or a warning.
@@ -108,10 +113,10 @@ def recovery_of(
 
 
 def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[str]:
-    """Logs of another job's rank of the same number, which logged steps before and after this one's ended.
+    """Logs of a same-numbered rank of another job that logged steps before and after this one ended.
 
-    They are in other folders; what one process writes to several files is beside each other, and a rank that
-    was started anew logs nothing there before.
+    They are in other folders: the files of one process are in one folder, and a restarted rank logged nothing
+    there before.
     """
     tracks = list(tracks)
     file = alert.proof[0].file
@@ -127,7 +132,7 @@ def files_of_namesakes(alert: Alert, tracks: Iterable[StepTrack]) -> frozenset[s
 
 
 def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
-    """The steps that came after the last line of an alert: below it in its file, else by their times."""
+    """The steps after the last line of an alert: below it in its file, else by time."""
     proof = alert.proof[0]
     same = (proof.file, proof.node or track.node) == (track.file, track.node or proof.node)
     offset = max((each.offset or 0 for each in alert.proof if each.file == track.file), default=0)
@@ -150,26 +155,26 @@ def later_marks(alert: Alert, track: StepTrack) -> list[Mark]:
 
 
 def _breaks_off(alert: Alert, track: StepTrack) -> bool:
-    """Whether the rank of an alert logged no step below it, and not the last one of those announced."""
+    """True if the rank logged no step below the alert and had not reached its announced last step."""
     own = alert.rank is not None and track.rank == alert.rank and track.total_steps is not None
     return own and bool(track.marks) and not track.complete and not later_marks(alert, track)
 
 
 def _steps_on(alert: Alert, later: Sequence[Mark]) -> bool:
-    """Whether these are steps that advance, and numbers where the alert was about those."""
+    """True if these steps advance, and are finite where the alert is numeric."""
     if alert.code.startswith("num.") and not all(mark.finite for mark in later[-PROOF_STEPS:]):
         return False
     return len({mark.step for mark in later}) >= PROOF_STEPS and later[-1].step > later[0].step
 
 
 def _counts_anew(track: StepTrack, later: Sequence[Mark]) -> bool:
-    """Whether the steps go back below an error: another process counts them."""
+    """True if the step number falls below an error: another process counts."""
     above = [mark for mark in track.marks if mark.offset is not None and mark.offset < (later[0].offset or 0)]
     return not track.per_epoch and track.rank is not None and begins_anew([*above[-1:], later[0]])
 
 
 def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> bool:
-    """Whether the later steps were logged later, and do not only stand there because of a buffer."""
+    """True if the later steps were also printed later, not just flushed from a buffer."""
     if alert.timed and all(mark.at is not None for mark in later[:PROOF_STEPS]):
         return True
     if not alert.timed and alert.bound == "before":
@@ -185,12 +190,12 @@ def _proves(alert: Alert, later: Sequence[Mark], deaths: Sequence[Alert]) -> boo
 
 
 def _ended_somebody(alert: Alert, track: StepTrack) -> bool:
-    """Whether a process ended by it, and the steps below, of unknown ranks, may be those of others."""
+    """True if the error ended an unknown process: the steps below may be those of other ranks."""
     return track.rank is None and has_given_up(alert.proof[0].text)
 
 
 def _follows(alert: Alert, end: Alert) -> bool:
-    """Whether a line about the end of the training came after an alert, from the same rank, file or job."""
+    """True if the end of the training came after an alert, from the same rank, file or job."""
     if not _same_file_or_rank(alert, end) and not _may_be_one_job(alert, end):
         return False
     proof, other = alert.proof[0], end.proof[0]
@@ -202,7 +207,7 @@ def _follows(alert: Alert, end: Alert) -> bool:
 
 
 def _kills(death: Alert, alert: Alert, end: Alert) -> bool:
-    """Whether a process of the same rank or file ended by a fault in spite of the line about the end."""
+    """True if a process of the same rank or file died in spite of the line about the end."""
     return death.id != alert.id and _same_file_or_rank(death, alert) and not _follows(death, end)
 
 
@@ -214,7 +219,7 @@ def _same_file_or_rank(one: Alert, other: Alert) -> bool:
 
 
 def _may_be_one_job(alert: Alert, end: Alert) -> bool:
-    """Whether nothing distinguishes the jobs; an unknown job counts as any of its own node."""
+    """True if both may be of one job; an unknown job matches any job of its node."""
     if alert.job == end.job:
         return True
     unknown = None in (alert.job, end.job) and None in (alert.rank, end.rank)
@@ -222,12 +227,12 @@ def _may_be_one_job(alert: Alert, end: Alert) -> bool:
 
 
 def may_recover(alert: Alert) -> bool:
-    """Whether a later step of its rank would make less of this alert."""
+    """True if a later step of its rank would lower the severity of this alert."""
     return alert.severity != "info" and not lasts(alert)
 
 
 def lasts(alert: Alert) -> bool:
-    """Faults that stay, and what is no line of a log at all."""
+    """True for lasting faults, and for alerts that are not log lines."""
     line = bool(alert.proof) and alert.proof[0].kind == "line" and alert.proof[0].offset is not None
     if alert.kernel or not line or alert.code == FINISHED or alert.recovered:
         return True
@@ -235,7 +240,7 @@ def lasts(alert: Alert) -> bool:
 
 
 def ends_process(alert: Alert) -> bool:
-    """How a process ended, or an exception with its traceback, which may have ended it."""
+    """True if the alert shows the end of a process: an exit, or an exception with a traceback."""
     return alert.code in EXITS or any(TRACEBACK in line for proof in alert.proof[:1] for line in proof.lines)
 
 
@@ -251,7 +256,7 @@ class TrackIndex:
                 self._rank.setdefault(track.rank, []).append(track)
 
     def of(self, alert: Alert) -> list[StepTrack]:
-        """The tracks of the alert's rank; of its file where no rank is known, or none of it logs steps."""
+        """The tracks of the alert's rank; those of its file where the rank is unknown or logs no steps."""
         here = [
             track
             for track in self._file.get(alert.proof[0].file or "", ())
@@ -265,10 +270,10 @@ class TrackIndex:
 
 
 def _of_same_job(alert: Alert, track: StepTrack, namesakes: Sequence[StepTrack]) -> bool:
-    """Whether the steps of a rank of this number are of the alert's job; of another job's they prove nothing.
+    """True if the steps of this rank number belong to the alert's job; those of another job prove nothing.
 
-    Where the job of one of them is not known, they are of one job only if no other job has such a rank, and
-    both are on one node or no job is known at all.
+    Where one of the jobs is unknown, they are the same only if no other job has such a rank and both are on
+    one node, or no job is known at all.
     """
     if alert.job == track.job:
         return True

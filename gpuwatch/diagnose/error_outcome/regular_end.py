@@ -1,6 +1,6 @@
-"""Errors above the regular end of their program's log, or the result of tests, which did not end it. Pure.
+"""Errors above a normal program end or above a test result, which did not end the program. Pure.
 
-Text that a model samples, and programs that a test harness runs, print tracebacks of their own.
+Text that a model generates, and programs that a test harness runs, print tracebacks too.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gpuwatch.diagnose.error_outcome.recovery_by_steps import TRACEBACK
 from gpuwatch.runs.files.around import Around
 
 CLOSING_LINES = 3
-"""Below the traceback of a program that had nothing left to do but to report its end."""
+"""Most lines below the traceback of a program that only had to report its end."""
 MIN_VERDICTS = 3
-"""So many lines about single tests are those of a harness."""
+"""Lines about single tests that make a log that of a harness."""
 
 _STAMP = re.compile(r"^\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[ T])(\d\d:\d\d:\d\d)")
 _VERDICT = re.compile(
@@ -30,7 +30,7 @@ _VERDICT = re.compile(
     r"|\b(?:passed|correct|resolved)[:=] ?(?:true|false)\b|^\W{0,4}(?:pass|fail)(?:ed)?\b\W{1,3}[\w./-]*\d"
     r"|\b(?:task|problem|instance|test|item) \S{1,120} (?:passed|failed|solved|unsolved|resolved)\b"
 )
-"""What a harness states of one problem, whose program it ran."""
+"""A harness's result for one problem."""
 _PASSED = re.compile(
     r"^(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}Z )?\W{0,80}\d{1,7} passed\b|\b100% tests passed\b|^OK \("
     r"|^test result: ok\. \d{1,7} passed; 0 failed\b"
@@ -58,7 +58,7 @@ _TEST_FAILED = re.compile(
 
 
 def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> bool:
-    """Whether the log of a traceback ends with the end of its program, which the traceback did not bring.
+    """True if the log continues to a normal end below a traceback that did not end the program.
 
     Args:
         around: The lines of the file.
@@ -69,7 +69,7 @@ def ended_in_order(around: Around, texts: Sequence[str], *, trains: bool) -> boo
 
 
 def passes(around: Around, *, tests: bool = True, died: bool = False) -> bool:
-    """Whether the file ends with the result of a test run without failures, or with exit status 0.
+    """True if the file ends with a successful test run or with exit status 0.
 
     Args:
         around: The lines of the file.
@@ -95,9 +95,9 @@ def is_test_run(around: Around) -> bool:
 
 
 def _closes(around: Around) -> bool:
-    """Whether the program logged its end, and nothing else, right below a traceback, in the order of time.
+    """True if the program logged its end, and nothing else, directly below a traceback, in order of time.
 
-    Lines of a buffer below a traceback begin in the middle of a line, and the traceback with them.
+    Buffered lines below a traceback begin in the middle of a line; they do not count.
     """
     heads = [number for number, line in enumerate(around.above[-MAX_TRACEBACK_LINES:]) if TRACEBACK in line]
     if not heads or is_glued(around) or not 0 < len(around.below) <= CLOSING_LINES:
@@ -108,13 +108,13 @@ def _closes(around: Around) -> bool:
 
 
 def _stamp(lines: Sequence[str]) -> str | None:
-    """The time of the last line, as it is written."""
+    """The timestamp of the last line as it is written, or None."""
     found = _STAMP.search(lines[-1]) if lines else None
     return None if found is None else found[0].lstrip("[( ")
 
 
 def _is_harness(around: Around, texts: Sequence[str]) -> bool:
-    """Whether lines about single tests surround a traceback, and the log ends with their report."""
+    """True if lines about single tests surround a traceback and the log ends with their report."""
     beside = {*around.above, *texts, *around.below}
     verdicts = sum(_VERDICT.search(line) is not None for line in beside)
     return verdicts >= MIN_VERDICTS and any(

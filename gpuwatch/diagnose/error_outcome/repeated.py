@@ -1,4 +1,4 @@
-"""An error that came again: the ones that a rank outlived, by its steps, are apart from the last one."""
+"""Repeated errors: those that a rank outlived, by its steps, are separate from the last one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuwatch.diagnose.model.alert import Alert
 
 
 def outlived_repeats(alerts: Sequence[Alert], tracks: Iterable[StepTrack]) -> list[Alert]:
-    """The alerts; those below which the rank stepped on before the same error came again are softened.
+    """Return the alerts; those after which the rank logged steps before the error came again are softened.
 
-    A buffer cannot have moved these steps below the error: what a process prints at its end comes below its
-    last exception. One step is enough.
+    One step is enough: a buffer cannot have moved it there, because buffered output comes below the last
+    exception.
     """
     marks = _by_file(tracks)
     lasts: dict[object, int] = {}
@@ -47,7 +47,7 @@ def _by_file(tracks: Iterable[StepTrack]) -> dict[str, list[StepTrack]]:
 
 
 def _between(alert: Alert, last: int, tracks: Mapping[str, Sequence[StepTrack]]) -> Sequence[Mark]:
-    """The steps of the rank between an alert and the last one like it; nothing where they do not advance."""
+    """The steps of the rank between an alert and its last repeat; empty where they do not advance."""
     proof = alert.proof[0]
     low = max(proof.offset or 0, alert.last_offset or 0)
     if low >= last:

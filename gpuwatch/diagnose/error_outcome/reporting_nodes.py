@@ -1,4 +1,4 @@
-"""Which nodes may report how a rank or job went on: one node's words clear no fault of another one. Pure."""
+"""Which nodes may report how a rank or job went on: one node cannot clear a fault of another. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpuwatch.fleet.jobs.places import Places
 Rank: TypeAlias = tuple[str | None, int]
 """Job and rank."""
 Weight: TypeAlias = Literal["none", "warning", "full"]
-"""What a node's words make of an error of another one: nothing less, a warning, or a note."""
+"""How far another node's report may lower an error: not at all, to a warning, or to a note."""
 OWN_LOG = ("process", "path")
-"""How a rank is known whose own log holds an error; a launcher's log holds those of many ranks."""
+"""Rank sources that mean the rank's own log; a launcher's log holds many ranks."""
 
 
 class ReportingNodes:
-    """The nodes on which processes of each job were seen, and of which ranks.
+    """For each job: the nodes that listed processes of it, and of which ranks.
 
-    A node reports on the errors of its own logs. Another one reports on a rank that was started anew there,
-    which is one that both never listed at the same time. Of a job of which no process was ever seen (it ended
+    A node may report on errors in its own logs. Another node may report on a rank that was restarted there,
+    if the two never listed it at the same time. For a job of which no process was ever listed (it ended
     before the nodes were connected) every node with its logs may report.
     """
 
@@ -40,9 +40,9 @@ class ReportingNodes:
             self._disputed[job, rank].add(node)
 
     def own(self, alert: Alert) -> list[str]:
-        """The nodes whose own logs raised an alert: each of them must report that it passed.
+        """The nodes whose own logs raised an alert; each of them must show the recovery.
 
-        Of several, those that list its rank; a log elsewhere may hold the line as well.
+        Nodes that list the alert's rank are preferred, because a log elsewhere may hold a copy of the line.
         """
         senders = {proof.node for proof in alert.proof if proof.node is not None}
         if alert.rank is not None:
@@ -51,11 +51,11 @@ class ReportingNodes:
         return sorted(senders or ({alert.node} if alert.node is not None else set()))
 
     def weight(self, alert: Alert, node: str | None, rank: int | None) -> Weight:
-        """How much steps of a rank, or the end of a job (`rank` is None), on another node count.
+        """How much the steps of a rank (or the end of the job, if `rank` is None) on another node count.
 
-        A rank that is listed elsewhere once its own node has stopped listing it may have been started anew
-        there, and may be claimed there: a warning remains. Where the alert's job is not known, a process
-        of any job counts, and where no process is known at all, nothing.
+        A rank that another node lists after its own node stopped listing it may have restarted there, or the
+        other node's claim may be false: a warning remains. Where the alert's job is unknown, a process of any
+        job counts; where no process is known, nothing does.
         """
         if node is None:
             return "full"
@@ -72,7 +72,7 @@ class ReportingNodes:
         return "full"
 
     def _runs_on(self, alert: Alert) -> bool:
-        """Whether a node that raised an alert lists processes of its job: for it the job has not ended."""
+        """True if a node that raised the alert still lists processes of its job."""
         return any(self._running[job] & set(self.own(alert)) for job in self._jobs(alert))
 
     def _jobs(self, alert: Alert) -> list[str | None]:

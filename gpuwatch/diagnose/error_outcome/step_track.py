@@ -15,7 +15,7 @@ class Mark(NamedTuple):
     at: float | None
     """Unix seconds on our clock; None: the line carries no time."""
     offset: int | None
-    """Of its line in the file (bytes)."""
+    """Offset of its line in the file (bytes)."""
     finite: bool = True
     """False: its loss or gradient norm is NaN or Inf."""
 
@@ -31,13 +31,13 @@ class StepTrack:
     marks: Sequence[Mark]
     total_steps: int | None = None
     alone: bool = True
-    """No other rank writes to the file, as far as is known."""
+    """No other rank is known to write to the file."""
     per_epoch: bool = False
-    """Its steps begin anew with every epoch."""
+    """Steps start again with every epoch."""
 
     @property
     def complete(self) -> bool:
-        """Whether the announced last step was reached."""
+        """True if the announced last step was reached."""
         return bool(self.marks) and not self.per_epoch and reached(self.marks[-1].step, self.total_steps)
 
 
@@ -47,5 +47,5 @@ def reached(step: int, total: int | None) -> bool:
 
 
 def begins_anew(marks: Sequence[Mark]) -> bool:
-    """Whether a step is followed by an earlier one: another process, or another attempt, counts them."""
+    """True if the step number falls: another process or attempt counts."""
     return any(later.step < before.step for before, later in pairwise(marks))

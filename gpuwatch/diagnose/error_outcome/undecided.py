@@ -1,4 +1,4 @@
-"""Exceptions that a logger recorded while their process lives: warnings until their outcome is known."""
+"""Logged exceptions of a living process: warnings until their outcome is known."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuwatch.fleet.jobs.places import RankPlace
 from gpuwatch.runs.files.around import Around
 
 UNDECIDED_S = 60.0
-"""A rank that lives and logs no step for so long after an exception did not go on."""
+"""Seconds without a step after an exception until a living rank counts as stopped."""
 ANSWER_S = 3.0
-"""Within this time a node answers with the lines around an error."""
+"""Seconds in which a node returns the lines around an error."""
 END_S = 5.0
-"""An end may be reported so long before the exception that brought it about."""
+"""An exit may be reported up to this long before the exception that caused it (seconds)."""
 
 
 def undecided(
@@ -30,9 +30,9 @@ def undecided(
     read: Callable[[Alert], Around | None],
     wall: float,
 ) -> frozenset[str]:
-    """The ids of exceptions of which nobody knows yet whether the program goes on.
+    """Return the ids of exceptions of which it is not known yet whether the program goes on.
 
-    The program logged them itself, instead of ending by them, and the process of the rank lives.
+    The program logged them instead of ending, and the process of the rank lives.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -68,14 +68,14 @@ def _may_go_on(alert: Alert) -> bool:
 
 
 def _begin(alert: Alert, tracks: Iterable[StepTrack]) -> float:
-    """When the doubt began: at the first such line, or at the newest step since."""
+    """When the waiting period began: at the first such line, or at the newest step since."""
     own = (each for each in tracks if (each.job, each.rank) == (alert.job, alert.rank))
     steps = [mark.at for track in own for mark in track.marks[-1:] if mark.at is not None]
     return max([alert.first, *(at for at in steps if at <= alert.last)])
 
 
 def _is_logged(alert: Alert, around: Around | None, wall: float) -> bool:
-    """Whether a logger's record stands above the traceback; for a moment also where that is not known yet."""
+    """True if a logger wrote the traceback; also for a moment while the lines are not known yet."""
     if around is None:
         return wall < alert.last + ANSWER_S
     return later_lines.uncaught(around) is None

@@ -14,13 +14,13 @@ from gpuwatch.rules.model.rule import Rule
 
 Kind: TypeAlias = Literal["topic", "rule", "condition", "metric"]
 OWNERS = {"gpu": "Of a GPU", "node": "Of a node", "rank": "Of a rank (screen 6)"}
-"""Whose the metrics of a group are."""
+"""Headings for the groups of metrics."""
 Style: TypeAlias = Literal["text", "step", "code"]
 
 
 @dataclass(frozen=True)
 class ExplanationLine:
-    """A sentence, a numbered step, or something to copy."""
+    """A sentence, a numbered step, or a command to copy."""
 
     text: str
     style: Style = "text"
@@ -28,7 +28,7 @@ class ExplanationLine:
 
 @dataclass(frozen=True)
 class ExplanationPart:
-    """Lines under a heading."""
+    """Lines under one heading."""
 
     heading: str
     lines: tuple[ExplanationLine, ...]
@@ -36,7 +36,7 @@ class ExplanationPart:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that is known of one id."""
+    """Everything about one id: heading, parts, references."""
 
     ident: str
     kind: Kind
@@ -46,7 +46,7 @@ class Explanation:
 
     @property
     def text(self) -> str:
-        """Everything, for a search."""
+        """All text, for the search."""
         return " ".join(line.text for part in self.parts for line in part.lines)
 
 
@@ -83,7 +83,7 @@ def of_topic(topic: Topic, rules: Mapping[str, Rule]) -> Explanation:
 
 
 def of_rule(rule: Rule) -> Explanation:
-    """A rule of the packs: what it means, what to do, and the topics that it belongs to."""
+    """Explain a rule of the packs: meaning, next steps, and the topics that it belongs to."""
     steps = [ExplanationLine(f"{number}. {step.strip()}", "step") for number, step in enumerate(rule.do, 1)]
     parts = (
         ("Why", _lines([rule.explain.strip()])),

@@ -13,24 +13,24 @@ WORD = re.compile(r"[\w.'-]+")
 FILLERS = frozenset(
     ("a", "an", "and", "at", "do", "does", "how", "i", "in", "is", "my", "of", "on", "the", "to", "why")
 )
-"""Left out of a question, unless nothing else is in it."""
+"""Words that are left out of a query, unless it has no others."""
 ID_SCORE, TITLE_SCORE, WORDS_SCORE, TEXT_SCORE = 6.0, 5.0, 4.0, 1.0
 WHOLE_WORD = 1.5
-"""Times the score of a part of a word (`link` in `nvlink`)."""
+"""Factor of a whole word over a part of one (`link` in `nvlink`)."""
 KIND_SCORE = {"topic": 1.0, "condition": 0.6, "rule": 0.5, "metric": 0.4}
-"""Added: of equal matches the playbook's topic comes first."""
+"""Added to the score, so that of equal matches the topic comes first."""
 
 
 @dataclass(frozen=True)
 class Matches:
-    """The explanation that was named, and others that match, the best first."""
+    """The explanation with that id, or the matches of a search, best first."""
 
     exact: Explanation | None
     others: tuple[Explanation, ...]
 
 
 def find(query: str, known: Sequence[Explanation]) -> Matches:
-    """Look an id up, else search for its words: every word must be found."""
+    """Look up an id; otherwise return the explanations that contain all words of the query."""
     wanted = query.strip().lower()
     exact = next((each for each in known if each.ident.lower() == wanted), None)
     spaced = _spaced(wanted)
@@ -46,7 +46,7 @@ def find(query: str, known: Sequence[Explanation]) -> Matches:
 
 
 def _score(words: Sequence[str], explanation: Explanation) -> float:
-    """0 where a word is not found at all."""
+    """The score of a match; 0 if one of the words is missing."""
     fields = (
         (ID_SCORE, _spaced(explanation.ident)),
         (TITLE_SCORE, _spaced(explanation.title)),

@@ -1,1 +1,1 @@
-"""Silent jobs: the signs of each rank, the threshold and the verdict, what the ranks answer, remedies."""
+"""Detection of hangs: signs of each rank, threshold, verdict, answers of ranks, remedies."""

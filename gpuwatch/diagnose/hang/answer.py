@@ -1,4 +1,4 @@
-"""What the nodes answer about a silent job, and what that changes in the verdict from outside."""
+"""The answer of a silent job's ranks to a hang query, and how it changes the outside verdict."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ PAUSING = re.compile(
     r"sav(?:e|ing)|checkpoint|ckpt|eval|validat|compil|tokeni[sz]|preprocess|warm_?up|upload|export|push_to",
     re.IGNORECASE,
 )
-"""In the name of a function: work that one rank may do for all, and come back from."""
+"""Function names of work that one rank may do for all, and that ends by itself."""
 
 
 @dataclass(frozen=True)
 class HangAnswer:
-    """The answer of the ranks of one silent job to one query."""
+    """The answer of one silent job's ranks to one query."""
 
     hang_check: HangCheck
-    """As the incident keeps it."""
+    """As it is stored in the incident."""
     settles: bool
-    """It names ranks by their frames or by NCCL's own count, and these do nothing that ends by itself."""
+    """True if it names ranks by their frames or NCCL's counts, and these do not pause for other work."""
     repeatable: bool = False
-    """The same but for its confidence: the same answer once more shows that these ranks do not move."""
+    """True if only the confidence is missing: the same answer again would show that the ranks do not move."""
     repeated: bool = False
-    """The ranks were found at the same lines twice."""
+    """True if two answers found the ranks at the same lines."""
 
 
 def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None:
-    """What the incident of this job takes from the answers; None: no rank was asked.
+    """Return the answer for the incident of this job; None: no rank was asked.
 
     Args:
         hang_report: What came.
@@ -59,7 +59,7 @@ def answer_of(hang_report: HangReport, job: str, at: float) -> HangAnswer | None
 
 
 def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
-    """The later of two answers of one silence; one that states the same again is surer."""
+    """Return the later of two answers of one silence; if both agree, its confidence is higher."""
     same = (before.hang_check.culprits, before.hang_check.sentence) == (
         after.hang_check.culprits,
         after.hang_check.sentence,
@@ -74,7 +74,7 @@ def confirmed(before: HangAnswer, after: HangAnswer) -> HangAnswer:
 
 
 def _pausing(hang_report: HangReport, job: str, culprits: Sequence[int]) -> bool:
-    """Whether any frame of the accused ranks is of a function that saves, evaluates or prepares."""
+    """True if a frame of an accused rank is in a function that saves, evaluates or prepares."""
     stacks = (
         each
         for one in hang_report.jobs
@@ -87,13 +87,13 @@ def _pausing(hang_report: HangReport, job: str, culprits: Sequence[int]) -> bool
 
 
 def pauses(stack: RankStack) -> bool:
-    """Whether any frame of a rank's main thread is of a function that saves, evaluates or prepares."""
+    """True if a frame of the rank's main thread is in a function that saves, evaluates or prepares."""
     thread = main_thread(stack)
     return thread is not None and any(PAUSING.search(frame.function) for frame in thread.frames)
 
 
 def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) -> SilentHang:
-    """The verdict with the answer: its rank, unless the signs from outside are surer of another one."""
+    """Return the verdict with the answer's rank, unless the outside signs name another more confidently."""
     hang_check = answer.hang_check
     asked = f"hang analysis: {hang_check.sentence}"
     named = tuple(rank for rank in ranks if rank.rank in hang_check.culprits)
@@ -125,6 +125,9 @@ def refined(hang: SilentHang, answer: HangAnswer, ranks: Sequence[RankSigns]) ->
 
 
 def _without_name(sentence: str, named: Sequence[RankSigns]) -> str:
-    """`in data_loader_next (train.py:9), while 3 of 4 ranks are in all_reduce`: the name stands before it."""
+    """The sentence without its leading rank.
+
+    `in data_loader_next (train.py:9), while 3 of 4 ranks are in all_reduce`.
+    """
     start = re.match(r"(?:job \S+: )?ranks? [0-9, -]+(?: \([^)]{1,200}\))? (?:is |are )?", sentence)
     return sentence[start.end() :] if start and named else sentence

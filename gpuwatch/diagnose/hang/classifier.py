@@ -1,4 +1,10 @@
-"""Whether a silent job hangs, and which rank the others wait for. Pure functions over the ranks' signs."""
+"""Decide whether a silent job hangs, and which rank the others wait for. Pure functions over rank signs.
+
+Example: 8 ranks are silent for 90 s. GPUs 0-6 are 100 % busy at a third of their power in training (they spin
+in a collective), GPU 7 is idle: the reading is `waiting_for_one` with rank 7 as the suspect, and
+`hang_threshold` is one window. If the process of rank 7 used its CPU (it may save or evaluate), the threshold
+would be `PAUSE_WINDOWS` windows.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +19,14 @@ from gpuwatch.diagnose.model.condition import duration
 from gpuwatch.diagnose.model.confidence import Confidence
 
 Reading: TypeAlias = Literal["spin", "waiting_for_one", "host", "busy"]
-"""spin: the GPUs wait in a collective; waiting_for_one: all but a few do; host: no GPU works at all;
-busy: with what is not known, for neither tensor work nor the power of these GPUs in training is."""
+"""spin: all GPUs wait in a collective. waiting_for_one: all but a few do. host: no GPU works.
+
+busy: GPUs are busy, and neither tensor activity nor training power is known to show with what.
+"""
 
 IDLE_PCT = 5.0
 MAX_IDLE_SHARE = 0.1
-"""More idle ranks than this share are a part of the job, no culprit."""
+"""More idle ranks than this share are a regular part of the job, not culprits."""
 WORKING_CPU_PCT = 50.0
 MAX_SHOWN_RANKS = 4
 UNSEEN_POWER = "the power of these GPUs in training is unknown: gpuwatch started later"
@@ -27,23 +35,23 @@ STACKS = "Hang analysis, or gpuwatch stacks SOURCE: find the rank with a differe
 
 @dataclass(frozen=True)
 class SilentHang:
-    """A job that hangs."""
+    """The verdict that a job hangs."""
 
     job: str
     reading: Reading
     suspects: tuple[RankSigns, ...]
-    """The ranks that the others wait for; empty: the signs do not show them."""
+    """The ranks that the others wait for; empty: the signs do not show it."""
     what: str
-    """What the suspects do while the others wait; the whole sentence where there are none."""
+    """What the suspects do while the others wait; without suspects, the whole sentence."""
     evidence: tuple[str, ...]
     confidence: Confidence
     settle: tuple[str, ...]
     guessed: bool = False
-    """That the GPUs wait follows from their power limit alone, not from what they drew in training."""
+    """True if waiting GPUs are inferred from the power limit alone, not from their power in training."""
 
     @property
     def sentence(self) -> str:
-        """With the places of the suspects."""
+        """The verdict as a sentence, with the places of the suspects."""
         return f"{_names(self.suspects)}: {self.what}" if self.suspects else self.what
 
 
@@ -55,7 +63,7 @@ def verdict(
     usual_w: Mapping[str, float],
     gone: Sequence[RankSigns] = (),
 ) -> SilentHang | None:
-    """What a job's signs come to.
+    """Judge the signs of a silent job.
 
     Args:
         job: Its id.
@@ -104,7 +112,7 @@ def verdict(
 
 
 def computes(rank: RankSigns) -> bool:
-    """Whether its process works on the CPU: it saves, compiles or prepares data, and may well come back."""
+    """True if the process of a rank uses the CPU: it saves, compiles or prepares data, and may come back."""
     return rank.cpu_pct is not None and rank.cpu_pct >= WORKING_CPU_PCT and rank.state != "D"
 
 
@@ -133,7 +141,7 @@ def _why_spinning(
 
 
 def _of_limit(spinning: Sequence[RankSigns]) -> list[str]:
-    """What GPUs draw whose power in training is not known."""
+    """Evidence about the power of GPUs whose power in training is unknown."""
     known = [(r.power_w, r.power_limit_w) for r in spinning if r.power_w is not None and r.power_limit_w]
     if not known:
         return []
@@ -198,7 +206,7 @@ def _spin(
 def _for_one_unseen(
     job: str, idle: Sequence[RankSigns], busy: Sequence[RankSigns], silent: str
 ) -> SilentHang:
-    """The others are busy with what nothing reports, but the idle ones are unlike them."""
+    """The verdict where the busy GPUs show nothing but utilisation, and a few idle ranks differ from them."""
     sentence = f"idle while {len(busy)} GPUs are fully busy and nothing is written"
     reported = tuple(
         f"{rank.place} is at {rank.busy_pct:.0f} %{_in_kernel(rank)}" for rank in idle[:MAX_SHOWN_RANKS]
@@ -239,7 +247,7 @@ def _host(job: str, observed: Sequence[RankSigns], silent: str) -> SilentHang | 
 
 
 def _without_gpus(job: str, ranks: Sequence[RankSigns], silent: str) -> SilentHang | None:
-    """CPU ranks: one that computes, or that waits in the kernel, while the others do nothing stands out."""
+    """The verdict on a CPU job: one rank computes or waits in the kernel while the others are idle."""
     working = [rank for rank in ranks if computes(rank)]
     if 2 * len(working) > len(ranks):
         return None  # they only print seldom

@@ -1,4 +1,9 @@
-"""The rank that the others wait for: the verdicts of all sources of a hang in one sentence."""
+"""Combine the verdicts of all hang sources (stacks, RAS, flight recorder) into one.
+
+Example: the stacks name rank 3 with medium confidence, and so does RAS, where rank 3 is one collective
+behind. The result names rank 3 with high confidence; its evidence holds the sentences of both. If RAS named
+rank 5, the confidence would be low, and `settle` would ask to look at both.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +22,14 @@ from gpuwatch.diagnose.model.text import place, ranges
 
 NAMES = {"flight": "flight recorder", "ras": "NCCL's RAS", "stacks": "stacks"}
 SETTLED_BY = {"flight": "flight recorder's dumps", "stacks": "(gpuwatch stacks)"}
-"""What a doubt's remedy states where this source would take it away; once it was received, it is not
-reported."""
+"""Source -> the check that would confirm a verdict; omitted once that source has answered."""
 SHOWN_PLACES = 8
 
 
 def waiting_for(testimonies: Sequence[SourceVerdict]) -> SourceVerdict | None:
-    """The surest source's sentence, with what the others state as evidence; None without any.
+    """Return the verdict of the most confident source, with the others as evidence; None without any.
 
-    Where two name the same rank, that is surer than either alone; where they name different ones, it is less
-    sure, and both are reported.
+    Two sources that name the same rank raise the confidence; different ranks lower it, and both are listed.
     """
     hang_report = sorted(testimonies, key=_weight, reverse=True)
     if not hang_report:
@@ -68,9 +71,9 @@ def _weight(stated: SourceVerdict) -> tuple[bool, bool, int]:
 
 
 def kept(hang_report: HangReport, at: float) -> HangCheck | None:
-    """What an incident keeps of it; None: nothing was received.
+    """Return the part of a report that an incident stores; None: no answer came.
 
-    `at` is when they were asked (unix seconds).
+    `at`: when the ranks were queried (unix seconds).
     """
     stated = hang_report.verdict
     if stated is None:
@@ -89,31 +92,31 @@ def kept(hang_report: HangReport, at: float) -> HangCheck | None:
 
 @dataclass(frozen=True)
 class HangReport:
-    """Everything that the ranks and NCCL stated when they were asked."""
+    """The result of a hang query: what ranks, NCCL RAS and dumps show."""
 
     verdict: SourceVerdict | None
     """None: there are no ranks."""
     jobs: tuple[JobStacks, ...]
-    """The largest first."""
+    """Largest job first."""
     ras: tuple[Ras, ...]
     ras_verdicts: SourceVerdict | None
-    """None: RAS was not asked, or did not answer."""
+    """None: RAS was not queried, or did not answer."""
     ras_trouble: Mapping[str, str]
-    """Node -> why its NCCL logged nothing."""
+    """Node -> why NCCL RAS gave no answer there."""
     dumps: FlightEvidence | None = None
-    """None: no dumps were requested, or they are not judged yet."""
+    """None: no dumps were requested, or they are still being judged."""
     do: tuple[tuple[str, str], ...] = ()
-    """What to do: what it does, and the command to copy; the gentlest first."""
+    """Next steps: description and command to copy; least disruptive first."""
 
     @property
     def answered(self) -> bool:
-        """Whether a rank, NCCL or a flight recorder stated anything."""
+        """True if a rank, RAS or a flight recorder answered."""
         dumped = self.dumps is not None and any(job.read for job in self.dumps.jobs)
         return dumped or bool(self.ras) or any(job.spots for job in self.jobs)
 
     @property
     def accused(self) -> tuple[str | None, tuple[int, ...]] | None:
-        """The job whose ranks the verdict names, and those; None: none, or it may be one of several jobs."""
+        """The job and ranks that the verdict names; None: none, or the job is ambiguous."""
         stated = self.verdict
         if stated is None or not stated.wrong or not stated.culprits:
             return None
@@ -133,7 +136,7 @@ def analyze(
     flight: FlightEvidence | None = None,
     names: Mapping[str, str] = NOBODY,
 ) -> HangReport:
-    """Judge what came; `flight` is what the jobs' dumps state, `names` is address -> node."""
+    """Judge the answers. `flight`: the verdicts of the dumps; `names`: address -> node."""
     jobs = tuple(judge_stacks(stacks))
     stated = judge_ras(ras, locate, names) if ras else None
     job = next((each for each in jobs if each.testimony.wrong), jobs[0] if jobs else None)
@@ -145,7 +148,7 @@ def analyze(
 
 
 def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> SourceVerdict:
-    """What the stacks of a job state, with its name where there are several."""
+    """The verdict of a job's stacks, prefixed with the job where there are several."""
     stated = job.testimony
     return (
         stated
@@ -155,7 +158,7 @@ def _named(job: JobStacks, jobs: Sequence[JobStacks]) -> SourceVerdict:
 
 
 def _placed(stated: SourceVerdict, stacks: Sequence[RankStack]) -> SourceVerdict:
-    """Dumps know ranks alone: where the culprits run is added."""
+    """The verdict of the dumps, with the nodes of the culprits (dumps know ranks only)."""
     places = {each.rank: place(each.rank, each.node, each.gpu) for each in stacks}
     known = [places[rank] for rank in stated.culprits if rank in places]
     if not known:

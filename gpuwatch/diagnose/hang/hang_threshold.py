@@ -1,4 +1,4 @@
-"""How many seconds a silent job may be healthy: by what its ranks show, and what its GPUs drew before."""
+"""The number of seconds for which a silent job may still be healthy, from its signs and earlier pauses."""
 
 from __future__ import annotations
 
@@ -11,38 +11,43 @@ from gpuwatch.diagnose.hang.rank_signs import RankSigns
 from gpuwatch.fleet.fleet import Fleet
 
 Look: TypeAlias = tuple[str, tuple[int, ...]]
-"""The reading of a silence, and the ranks that stand out."""
+"""The reading of a silence and its suspects."""
 
 TRAINED_S = 600.0
 POWER_POINTS = 60
 WORKED_PCT = 50.0
 PAUSE_WINDOWS = 5.0
-"""GPUs that stand still may wait for a checkpoint, and one that works alone may evaluate: that many windows.
-Where all stand still, also twice the longest pause so far."""
+"""Idle GPUs may wait for a checkpoint, and a single busy one may evaluate: windows to wait.
+
+Where all GPUs are idle, also twice the longest pause so far.
+"""
 GUESSED_WINDOWS = 2.0
-"""Where that the GPUs wait follows from their power limit alone: that many windows."""
+"""Windows to wait where waiting GPUs are inferred from their power limit alone."""
 BLIND_WINDOWS = 10.0
-"""Where it is unknown what the busy GPUs do, silence alone must prove a hang: that many windows."""
+"""Windows to wait where nothing shows what the busy GPUs do."""
 COMPUTING_FACTOR = 4.0
-"""Where the ranks of GPUs that stand still compute (a compiler, a tokeniser), so many times that long."""
+"""Factor on the time where the ranks of idle GPUs compute (a compiler, a tokeniser)."""
 KNOWN_PAUSE, MAX_KNOWN_S = 1.5, 600.0
-"""A pause that looked the same and ended by itself may last half as long again: saving, evaluating."""
+"""Factor on an earlier pause that looked the same and ended by itself, and the most seconds that gives."""
 
 
 def look_of(hang: SilentHang) -> Look:
-    """What a silence looks like."""
+    """The reading and the suspects of a verdict."""
     return hang.reading, tuple(rank.rank for rank in hang.suspects)
 
 
 def known_pause(hang: SilentHang, pauses: Mapping[Look, float]) -> float:
-    """Seconds that a silence of this look may last, by those that ended by themselves (0: none did)."""
+    """Seconds that a silence of this kind may last, by earlier ones that ended by themselves (0.
+
+    None did).
+    """
     return KNOWN_PAUSE * pauses.get(look_of(hang), 0.0)
 
 
 def hang_threshold(
     hang: SilentHang, ranks: Sequence[RankSigns], window_s: float, longest_s: float, known_s: float
 ) -> float:
-    """Seconds of silence up to which a job that shows these signs may be healthy.
+    """Return the seconds of silence after which a job with these signs counts as hung.
 
     Args:
         hang: What the signs come to.
@@ -68,7 +73,7 @@ def hang_threshold(
 
 
 def trained(fleet: Fleet, now: float, ranks: Sequence[RankSigns], quiet_s: float) -> dict[str, float]:
-    """The median power of every GPU in the ten minutes before the silence, while it was busy."""
+    """UUID -> median power in watts of each GPU in the ten minutes before the silence, while it was busy."""
     found: dict[str, float] = {}
     until = now - quiet_s
     for rank in ranks:

@@ -29,56 +29,59 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.hosts.plan import Thresholds
 
 Usual: TypeAlias = Callable[[Sequence[RankSigns], float], dict[str, float]]
-"""(ranks, seconds of silence) -> UUID -> watts while the GPU trained."""
+"""(ranks, seconds of silence) -> UUID -> watts in training."""
 
 CODE = "job.hang"
 CHECK_EVERY_S = 2.0
 SILENT_GAPS = 5.0
-"""A job is silent when this many of its usual gaps have passed."""
+"""Multiple of its usual gap after which a job is silent."""
 MIN_GAPS = 4
-"""Fewer gaps have no meaningful median."""
+"""Gaps that are needed for a median."""
 GAPS_KEPT = 64
 GONE_S = 60.0
-"""A job whose ranks have all ended is forgotten after this time."""
+"""Seconds after which a job whose ranks have all ended is forgotten."""
 HOLD_S = 6.0
-"""The verdict must hold this long: a single sample may catch a transition."""
+"""Seconds that the verdict must hold: a single sample may catch a transition."""
 HOLD_WITHOUT_PACE_S = 20.0
-"""The same where no usual gap is known, for example where monitoring began during the silence."""
+"""As `HOLD_S`, where no usual gap is known (monitoring began during the silence)."""
 
 
 @dataclass
 class JobState:
-    """What is remembered of one job."""
+    """State of one job."""
 
     moved: float
-    """When any of its ranks last wrote (monotonic)."""
+    """When any of its ranks last wrote (monotonic seconds)."""
     seen: float
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
     usual_w: dict[str, float] = field(default_factory=dict)
     trains: bool = False
-    """Whether it has reported a step: a server without requests is silent, too."""
+    """True if it has reported a step: a server without requests is silent too."""
     since: float | None = None
     """Start of the unbroken period in which the signs indicate a hang; None: they do not."""
     answer: HangAnswer | None = None
     """What its ranks answered in the present silence."""
     longest_s: float = 0.0
-    """The longest gap that it came out of by itself."""
+    """The longest gap that ended by itself (seconds)."""
     looks: Look | None = None
-    """What the present silence looked like last."""
+    """The newest look of the present silence."""
     pauses: dict[Look, float] = field(default_factory=dict)
-    """The longest silence of each look that ended by itself."""
+    """Look -> longest silence that ended by itself (seconds)."""
     members: dict[int, RankSigns] = field(default_factory=dict)
-    """Its ranks since it last moved, as they were seen last."""
+    """Rank -> its newest signs since the job last moved."""
     deaf: bool = False
-    """The nodes whose ranks reported for the job are unreachable: whether it is silent is not known."""
+    """True while the nodes that report the job's ranks are unreachable.
+
+    It is unknown whether it is silent.
+    """
 
     @property
     def usual_s(self) -> float | None:
-        """Median gap between two signs of life; None before there were enough."""
+        """Median gap between two signs of activity in seconds; None before there are enough."""
         return median(self.gaps) if len(self.gaps) >= MIN_GAPS else None
 
     def wake(self, at: float) -> None:
-        """Note that the job moved at that time (monotonic), after a gap."""
+        """Record that the job moved at that time (monotonic), after a gap."""
         gap_s = at - self.moved
         self.gaps.append(gap_s)
         self.longest_s = max(self.longest_s, gap_s)
@@ -92,7 +95,7 @@ class JobState:
 
 
 def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
-    """Whether the answer names the hang; by repetition alone only where the named ranks do nothing at all."""
+    """True if the answer names the culprits; a repeated answer suffices only where they are fully idle."""
     if answer is None or not answer.repeated:
         return answer is not None and answer.settles
     named = [rank for rank in ranks if rank.rank in answer.hang_check.culprits]
@@ -100,7 +103,7 @@ def _settles(answer: HangAnswer | None, ranks: Sequence[RankSigns]) -> bool:
 
 
 class HangWatch:
-    """Looks at every job at a slow pace; `alerts` are those that hang, and those that did."""
+    """Checks every job at intervals; `alerts` holds current and past hangs."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
@@ -108,22 +111,25 @@ class HangWatch:
         self._interval = CheckInterval(CHECK_EVERY_S)
         self.alerts: dict[str, Alert] = {}
         self.suspected: set[str] = set()
-        """Jobs that may hang: silent for a window, with signs of it, until they move; they may be asked."""
+        """Jobs that may hang: silent for a window with signs of a hang, until they move.
+
+        They may be queried.
+        """
 
     def answer(self, job: str, answer: HangAnswer) -> None:
-        """Take in what the ranks of a suspected job answered; the next look refines its verdict."""
+        """Store the answer of a suspected job's ranks; the next check refines its verdict."""
         if job in self.suspected:
             self._jobs[job].answer = answer
             self._interval.hurry()
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an alert fired, changed or ended."""
+        """Check all jobs if the interval has passed; True if an alert fired, changed or ended."""
         if not self._interval.is_due(now):
             return False
         return self.see(jobs_of(fleet, now, wall), partial(trained, fleet, now), now, wall)
 
     def see(self, jobs: Mapping[str, Sequence[RankSigns]], usual: Usual, now: float, wall: float) -> bool:
-        """Take in what all jobs show now; as `go`."""
+        """Check all jobs with these signs now; returns as `go`."""
         moved = False
         for name, ranks in jobs.items():
             moved |= self._look(name, ranks, usual, now, wall)
@@ -177,7 +183,7 @@ class HangWatch:
         now: float,
         wall: float,
     ) -> bool:
-        """Report a hang when its signs have lasted long enough.
+        """Raise the alert once the signs have lasted long enough.
 
         `limit`: one window, in seconds.
         """

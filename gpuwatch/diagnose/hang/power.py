@@ -1,4 +1,4 @@
-"""What a busy GPU draws, against what it would draw if it computed."""
+"""Compare the power of a busy GPU with its power in training."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from gpuwatch.diagnose.hang.rank_signs import RankSigns
 
 BUSY_PCT = 95.0
 POWER_SHARE = 0.5
-"""A GPU that waits in a collective draws under half of what it draws in training (DESIGN section 6)."""
+"""A GPU that waits in a collective draws less than half of its power in training."""
 TENSOR_PCT = 1.0
 LIMIT_SHARE = 1 / 3
-"""Where no power of its own is known: the same share of the limit (A100 of 400 W: 70 to 100 W while it waits,
-NVIDIA/nccl#968, 250 W and more while it trains)."""
+"""The limit share that is used where a GPU's power in training is unknown (A100 of 400 W.
+
+70 to 100 W waiting, NVIDIA/nccl#968; 250 W and more in training).
+"""
 
 
 def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """Whether a GPU spins: busy, and under half of its usual power or without tensor work."""
+    """True if a GPU spins: busy, and below half of its training power or without tensor activity."""
     if rank.busy_pct is None or rank.busy_pct < BUSY_PCT:
         return False
     usual = usual_w.get(rank.uuid or "")
@@ -26,17 +28,16 @@ def spins(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
 
 
 def busy_with_what(rank: RankSigns, usual_w: Mapping[str, float]) -> bool:
-    """Fully busy, and nothing shows whether it waits."""
+    """True if a GPU is fully busy and nothing shows whether it computes or waits."""
     busy = rank.busy_pct is not None and rank.busy_pct >= BUSY_PCT
     return busy and rank.tensor_pct is None and (rank.uuid or "") not in usual_w
 
 
 def assumed_power(ranks: Sequence[RankSigns], usual_w: Mapping[str, float]) -> dict[str, float]:
-    """UUID -> watts that a GPU would draw in training, where neither its own power nor tensor work is known.
+    """UUID -> assumed watts in training, for GPUs whose training power and tensor activity are unknown.
 
-    The one GPU of the job that draws over twice the median of the busy ones shows it; else it follows from
-    the GPU's limit, and only for those that draw under `LIMIT_SHARE` of it. GPUs that draw more are left
-    out: they may compute.
+    If one GPU of the job draws over twice the median of the busy ones, its power is assumed for all.
+    Otherwise the GPU's limit is used, and only for GPUs below `LIMIT_SHARE` of it: those above may compute.
     """
     blind = [rank for rank in ranks if busy_with_what(rank, usual_w) and rank.power_w is not None]
     drawn = sorted(rank.power_w for rank in blind if rank.power_w is not None)

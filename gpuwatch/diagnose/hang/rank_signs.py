@@ -1,4 +1,7 @@
-"""What every rank of a job shows from outside: when it last wrote, and what its GPU does."""
+"""Signs of every rank of a job as seen from outside.
+
+Time of its last log line, state of its process and GPU.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ from gpuwatch.fleet.nodes.node import STALE_TICKS, Gpu, Node
 from gpuwatch.wire import Process
 
 ENDED = "Z"
-"""State of a process that has ended, also where nothing of it is left."""
+"""Process state of a rank that has ended, also where the process is gone."""
 SERVERS = ("vllm", "sglang", "tritonserver", "text-generation", "trtllm", "lmdeploy")
-"""Inference engines without requests spin in collectives: they are silent and well."""
+"""Inference engines: without requests they spin in collectives although healthy."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankSigns:
-    """One rank now. None is not known."""
+    """Signs of one rank now; None: unknown."""
 
     rank: int
     node: str
     job: str
     pid: int
-    """0: of a rank that ended before it was seen."""
+    """0: the rank ended before its process was seen."""
     gpu: int | None = None
     uuid: str | None = None
     wrote_s: float | None = None
@@ -32,15 +35,15 @@ class RankSigns:
     stepped_s: float | None = None
     """Seconds since it reported a step; None: it never did."""
     state: str | None = None
-    """Of its process, as /proc states it; D: it waits in the kernel, Z: it has ended."""
+    """State of the process in /proc; D: waits in the kernel, Z: has ended."""
     busy_pct: float | None = None
     power_w: float | None = None
     power_limit_w: float | None = None
     tensor_pct: float | None = None
     cpu_pct: float | None = None
-    """Of one core; its process."""
+    """CPU use of the process, in percent of one core."""
     reachable: bool = True
-    """Whether its node was received lately."""
+    """True if frames from its node are recent."""
 
     @property
     def place(self) -> str:
@@ -49,7 +52,9 @@ class RankSigns:
 
 
 def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]:
-    """The ranks of every job that trains, in the order of their numbers; with those that have no process.
+    """Return job -> signs of its ranks by number, for every job that trains.
+
+    Ranks without a process are included.
 
     Args:
         fleet: What is known.
@@ -78,9 +83,9 @@ def jobs_of(fleet: Fleet, now: float, wall: float) -> dict[str, list[RankSigns]]
 
 
 def _stepped(fleet: Fleet, now: float) -> dict[tuple[str | None, int | None], float]:
-    """Seconds since a step was reported, by job and rank.
+    """Seconds since the last reported step, by job and rank.
 
-    Rank None: a log that does not state whose it is.
+    Rank None: a log whose rank is unknown.
     """
     found: dict[tuple[str | None, int | None], float] = {}
     for writer in fleet.progress.writers.values():
@@ -96,7 +101,7 @@ def _serves(process: Process) -> bool:
 
 
 def _wrote(node: Node, wall: float) -> dict[int, float]:
-    """Seconds since a file that a process writes, or that is its rank's, last grew; by pid."""
+    """Seconds since a log of a process, or of its rank, last grew; by pid."""
     found: dict[int, float] = {}
     for file in node.logs:
         age = node.silent_s(file, wall)

@@ -1,4 +1,4 @@
-"""What to do about the rank that everyone waits for, as commands to copy."""
+"""Next steps for the rank that the others wait for, as commands to copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuwatch.wire import Process
 
 
 def advised(received: HangReport, fleet: Fleet) -> HangReport:
-    """What was received, with the commands about the ranks that it names."""
+    """Return the report with commands for the ranks that it names."""
     accused = received.accused
     if accused is None:
         return received
@@ -36,9 +36,9 @@ def advised(received: HangReport, fleet: Fleet) -> HangReport:
 def commands(
     fleet: Fleet, ranks: tuple[int, ...], job: str | None, stacks: Mapping[tuple[str, int], RankStack]
 ) -> list[tuple[str, str]]:
-    """(what it does, the command), for the culprits of one job; the gentlest first.
+    """Return (description, command) pairs for the culprits of one job, least disruptive first.
 
-    `stacks`: what was received from each rank, by node and pid.
+    `stacks`: the answer of each rank, by node and pid.
     """
     places = [
         (node.spec, process)
@@ -77,7 +77,7 @@ def commands(
 
 
 def slurm_job(fleet: Fleet, job: str | None) -> str | None:
-    """The id that all ranks of the job carry; a rank with another one may name the job of another user."""
+    """The Slurm job id that all ranks of the job have, or None where they differ."""
     carried = {
         process.variables.get("SLURM_JOB_ID")
         for node in fleet.nodes.values()
@@ -88,7 +88,7 @@ def slurm_job(fleet: Fleet, job: str | None) -> str | None:
 
 
 def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[tuple[str, str]]:
-    """What does no harm: continue a stopped process, else look."""
+    """Harmless commands: continue a stopped process, otherwise inspect it."""
     main = None if received is None else kernel_thread(received)
     stopped = [] if main is None or main.state not in STOPPED else [process.pid]
     below = [] if received is None else held_children(received)
@@ -102,7 +102,7 @@ def _look(spec: NodeSpec, process: Process, received: RankStack | None) -> list[
 
 
 def on_node(spec: NodeSpec, argv: Sequence[str]) -> str:
-    """The command as it is typed here: over the node's own way, and as it is on this machine."""
+    """Return the command as typed on this machine: over the node's link, or directly."""
     if spec.link == "local":
         return command_line(argv)
     if spec.link == "command":

@@ -1,4 +1,4 @@
-"""Jobs whose logs are silent at one moment, for reports that look once; `hang_watch` follows silences."""
+"""Jobs whose logs are silent now, for one-shot reports; `hang_watch` follows silences over time."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
 SILENT_WINDOWS = 2
-"""Windows of a hang (`Thresholds.hang_s`): trainings report a step more often."""
+"""Silence in hang windows (`Thresholds.hang_s`); a training normally reports a step more often."""
 STALLED_GAPS = 20.0
-"""A silence of so many usual gaps between logged steps is no longer one of them: an evaluation, or a hang."""
+"""A silence of this many usual gaps between logged steps is unusual: an evaluation, or a hang."""
 MIN_GAPS = 4
-"""Fewer gaps have no meaningful median."""
+"""Gaps that are needed for a median."""
 
 
 @dataclass(frozen=True)
 class SilentJob:
-    """A job that may hang, or whose trainer writes seldom."""
+    """A job that may hang, or that logs seldom."""
 
     job: str | None
-    """None: ranks that name no job."""
+    """None: the ranks name no job."""
     ranks: int
-    """That were seen."""
+    """Number of ranks that were seen."""
     nodes: tuple[str, ...]
     seconds: float
-    """Since the youngest line in a log of any of its ranks, or since their start where none has written."""
+    """Seconds since the newest line of any of its ranks, or since their start where none has written."""
     usual_s: float | None = None
-    """Seconds between the steps that it logged before; None: not known."""
+    """Usual seconds between two logged steps; None: unknown."""
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the job logged its steps far more often before."""
+        """True if the job logged its steps much more often before."""
         return self.usual_s is not None and self.seconds > STALLED_GAPS * self.usual_s
 
     @property
@@ -53,7 +53,7 @@ class SilentJob:
 def silent_jobs(
     nodes: Iterable[Node], hang_s: float, wall: float, progress: FleetProgress | None = None
 ) -> list[SilentJob]:
-    """Jobs of several ranks, all of whose known logs are older than `SILENT_WINDOWS`.
+    """Return the jobs of several ranks whose known logs are all older than `SILENT_WINDOWS` windows.
 
     Args:
         nodes: Where their ranks run.
@@ -83,7 +83,7 @@ def silent_jobs(
 def _silences(
     node: Node, process: Process, grown: Mapping[str, float | None], wall: float
 ) -> Iterator[float]:
-    """Seconds since each of its followed logs grew; since its start where one holds nothing of its own."""
+    """Yield the seconds since each followed log of a process grew, or since its start if none did."""
     age = None if process.start is None else max(0.0, wall - (process.start - node.offset_s))
     for path in process.logs:
         if path in grown:
@@ -92,7 +92,7 @@ def _silences(
 
 
 def _usual_gaps(progress: FleetProgress) -> dict[str | None, float]:
-    """Job -> the shortest median gap (seconds) between the steps that one of its logs holds."""
+    """Job -> the shortest median gap in seconds between the steps in one of its logs."""
     found: dict[str | None, float] = {}
     for writer in progress.writers.values():
         moments = [step.at for step in writer.curve() if isfinite(step.at)]

@@ -1,4 +1,4 @@
-"""Running jobs of which no step was seen, too young or too quiet for a verdict on their training."""
+"""Running jobs without a seen step, for which no verdict on their training is possible yet."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
 STARTING_S = 600.0
-"""A job that is younger and has shown no step may still be loading; an older one that writes lines without
-steps trains in a way that is not read, or does not train."""
+"""A younger job without a step may still be loading.
+
+An older one that writes other lines logs no readable steps, or does not train.
+"""
 
 
 @dataclass(frozen=True)
 class SteplessJob:
-    """A job that runs and has shown no step: nothing is known of its training."""
+    """A running job without a seen step: nothing is known of its training."""
 
     job: str | None
-    """None: ranks that name no job."""
+    """None: the ranks name no job."""
     ranks: int
-    """That were seen."""
+    """Number of ranks that were seen."""
     nodes: tuple[str, ...]
     started_s: float
-    """Seconds since the start of the youngest of its processes."""
+    """Seconds since its youngest process started."""
     line_s: float | None
-    """Seconds since the youngest line of its processes; None: they have written none."""
+    """Seconds since the newest line of its processes; None: they have written none."""
 
     @property
     def text(self) -> str:
@@ -40,7 +42,9 @@ class SteplessJob:
 
 
 def stepless_jobs(fleet: Fleet, now: float, wall: float) -> list[SteplessJob]:
-    """Jobs without a step since they were started; those that have written lines only while they are young.
+    """Return the jobs without a step since their start.
+
+    Jobs that write other lines only while they are young.
 
     Args:
         fleet: What is known now.
@@ -66,7 +70,7 @@ def stepless_jobs(fleet: Fleet, now: float, wall: float) -> list[SteplessJob]:
 
 
 def _has_stepped(fleet: Fleet, job: str | None, since: float) -> bool:
-    """Whether a step of the job was logged after `since` (monotonic), or at a time that is not known."""
+    """True if a step of the job was logged after `since` (monotonic) or at an unknown time."""
     return any(each.job == job and _is_after(each, since) for each in fleet.progress.writers.values())
 
 
@@ -76,7 +80,7 @@ def _is_after(writer: RankProgress, since: float) -> bool:
 
 
 def _line_s(ranks: list[tuple[Node, Process]], wall: float, started_s: float) -> float | None:
-    """Seconds since a file of theirs last grew; what was written before their start is not theirs."""
+    """Seconds since one of their files grew; growth before their start does not count."""
     ages = [
         age
         for node, process in ranks

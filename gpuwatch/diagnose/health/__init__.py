@@ -1,1 +1,1 @@
-"""Conditions of GPUs and nodes from values, and comparison with peers."""
+"""Checks of GPUs and nodes: thresholds, states and comparison with peers."""

@@ -1,4 +1,4 @@
-"""How a node and its GPUs are: every condition that holds now, the worst first. Pure functions."""
+"""Conditions of a node and its GPUs that hold now, worst first. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import Event
 
 XID_ACUTE_S = 3600.0
-"""An Xid states something about now for an hour; then it is history, worth a word for a day."""
+"""Seconds for which an Xid counts as current; for the rest of the day it is a note."""
 XID_KEPT_S = 86_400.0
 
 
 def node_conditions(node: Node, thresholds: Thresholds, now: float) -> list[Condition]:
-    """What is wrong with a node as a whole; its GPUs' own conditions are not among them."""
+    """The conditions of a node as a whole, without those of its GPUs."""
     found = [condition for check in node_checks.CHECKS for condition in check(node, thresholds, now)]
     return _sorted([*found, *_xid(node, None, None, now)])
 
 
 def gpu_conditions(gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> list[Condition]:
-    """What is wrong with one GPU. Values older than three rounds of their tier prove nothing."""
+    """The conditions of one GPU. Values older than three periods of their tier are ignored."""
     case = GpuCase.of(gpu, node, thresholds, now)
     found = [condition for check in gpu_checks.CHECKS for condition in check(case)]
     return _sorted([*found, *_xid(node, gpu.info.uuid, gpu.info.index, now)])
@@ -36,9 +36,9 @@ def _sorted(conditions: list[Condition]) -> list[Condition]:
 
 
 def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterable[Condition]:
-    """The worst Xid of the last hour, the newest of several as bad; else the newest of the day, as a word.
+    """The worst Xid of the last hour (the newest of equals), else the newest of the day as a note.
 
-    An Xid that echoes an earlier one (45 after 79) so does not hide it.
+    An Xid that follows from an earlier one (45 after 79) thus does not hide it.
     """
     if not node.events:
         return
@@ -59,6 +59,6 @@ def _xid(node: Node, uuid: str | None, index: int | None, now: float) -> Iterabl
 
 
 def _event_age(node: Node, event: Event, now: float) -> float | None:
-    """The age of an event in seconds, by the node's own clock."""
+    """Age of an event in seconds, by the node's clock; None: unknown."""
     own_time = node.own_time(now)
     return None if own_time is None else max(0.0, own_time - event.t)

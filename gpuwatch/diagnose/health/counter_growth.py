@@ -1,4 +1,4 @@
-"""Counters of which only the growth counts.
+"""Conditions from counter increases.
 
 NVLink errors and PCIe replays between two readings of a GPU.
 """
@@ -15,20 +15,20 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuSlow
 
 CRC_WEIGHT = 0.01
-"""A CRC error is repaired by a replay; one alone states little."""
+"""Weight of a CRC error against other NVLink errors: a replay repairs it."""
 LANE_GT = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
-"""PCIe generation -> transfers a second and lane, in giga."""
+"""PCIe generation -> transfer rate per lane in GT/s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Two readings of the slow tier of one GPU, the older one first."""
+    """Two readings of a GPU's slow tier, the older first."""
 
     before: GpuSlow
     after: GpuSlow
 
     def conditions(self, gpu: Gpu, thresholds: Thresholds) -> Iterator[Condition]:
-        """What grew more than it should; a counter that went back was reset and proves nothing."""
+        """Yield conditions for counters that grew too fast. A counter that fell was reset and is ignored."""
         yield from self._links(gpu, thresholds)
         yield from self._replays(gpu)
 
@@ -44,7 +44,10 @@ class Growth:
             yield Condition("nvlink_errors", "warning", f"NVLink errors: {stated}", evidence, gpu.info.index)
 
     def _replays(self, gpu: Gpu) -> Iterator[Condition]:
-        """The limit is DCGM's: lane rate [GT/s] / 1000 x 60 x lanes a minute, rounded up."""
+        """Check the PCIe replays against DCGM's limit.
+
+        Lane rate [GT/s] / 1000 x 60 x lanes per minute, rounded up.
+        """
         before, after, seconds = (
             self.before.pcie_replays,
             self.after.pcie_replays,

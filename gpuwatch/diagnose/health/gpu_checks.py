@@ -1,4 +1,4 @@
-"""The checks of one GPU. Each yields what it finds; a value that is unknown or too old proves nothing."""
+"""Checks of one GPU. Each yields the conditions that it finds; unknown or stale values are ignored."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast, GpuMedium, GpuSlow, Severity
 
 LOAD_PCT = 30.0
-"""An idle GPU narrows its PCIe link on purpose; over this utilization it must not."""
+"""Utilization in percent above which the PCIe link must be at full width.
+
+An idle GPU narrows it on purpose.
+"""
 LOAD_KNOWN_S = 900.0
-"""The history holds single seconds for so long; what was loaded before that is not known."""
+"""The history keeps single seconds for this long; older load is unknown."""
 SLOWED_BY: dict[str, tuple[Severity, str]] = {
     "hw_thermal": ("critical", "thermal throttling (HW thermal slowdown)"),
     "power_brake": ("critical", "power brake slowdown (HW power brake)"),
@@ -27,7 +30,7 @@ RECOVERY: dict[str, Severity] = {"drain_p2p": "warning"}
 
 @dataclass(slots=True)
 class GpuCase:
-    """A GPU, what surrounds it, and its tiers where they are fresh."""
+    """A GPU, its node, and those of its tiers that are fresh."""
 
     gpu: Gpu
     node: Node
@@ -39,21 +42,21 @@ class GpuCase:
 
     @classmethod
     def of(cls, gpu: Gpu, node: Node, thresholds: Thresholds, now: float) -> GpuCase:
-        """Leave out every tier that is older than three of its rounds, and all tiers of a lost GPU."""
+        """Build it without tiers older than three of their periods; a lost GPU has none."""
         tiers = Tiers() if gpu.state == "lost" else gpu.of_late(node.interval_s, now)
         return cls(gpu, node, thresholds, now, *tiers)
 
     def states(self, code: str, severity: Severity, text: str, evidence: Evidence) -> Condition:
-        """A condition of this GPU."""
+        """Build a condition of this GPU."""
         return Condition(code, severity, text, evidence, self.gpu.info.index)
 
     def age(self, metric: str) -> float | None:
-        """How old a metric's tier is."""
+        """Age of a metric's tier in seconds, or None."""
         return METRICS[metric].age(self.gpu, self.now)
 
 
 def presence(case: GpuCase) -> Iterator[Condition]:
-    """Lost, stuck in a call, without an answer yet, or no values while its node reports."""
+    """Lost, stuck in a driver call, not answering yet, or without values while its node reports."""
     gpu, age = case.gpu, case.gpu.age(case.now)
     if gpu.state == "lost":
         last = "never responded" if age is None else "no call returns; last values"
@@ -76,7 +79,7 @@ def presence(case: GpuCase) -> Iterator[Condition]:
 
 
 def unreadable(case: GpuCase) -> Iterator[Condition]:
-    """A driver that answers and fails to read the utilization: whether the GPU works is not known."""
+    """The driver answers but cannot read the utilization: whether the GPU works is unknown."""
     why = case.gpu.missing.get("utilization_pct", "")
     if case.fast is not None and case.fast.utilization_pct is None and why.startswith("error"):
         yield case.states(
@@ -94,7 +97,7 @@ def temperature_text(degrees: float, slowdown: float | None, limit: float) -> st
 
 
 def temperatures(case: GpuCase) -> Iterator[Condition]:
-    """Near or over this GPU's own slowdown point, or the threshold of the hosts file where it states none."""
+    """Near or above the GPU's slowdown threshold, or the hosts file's threshold where it reports none."""
     if case.fast is None:
         return
     margin = case.thresholds.temperature_margin_c
@@ -114,7 +117,7 @@ def temperatures(case: GpuCase) -> Iterator[Condition]:
 
 
 def slowdowns(case: GpuCase) -> Iterator[Condition]:
-    """Time lost to heat or the power brake; the counters see what happened between two samples too."""
+    """Time lost to thermal slowdown or the power brake; counters also cover the time between samples."""
     if case.fast is None:
         return
     limit, now, shares = case.thresholds.throttle_pct, case.fast.throttle, case.fast.throttle_pct or {}
@@ -131,7 +134,7 @@ def slowdowns(case: GpuCase) -> Iterator[Condition]:
 
 
 def memory(case: GpuCase) -> Iterator[Condition]:
-    """Nearly full: worth a word, but a training job is right to fill its GPU."""
+    """Memory almost full: a note, since a training job may well fill its GPU."""
     used = None if case.fast is None else memory_pct(case.fast)
     limit = case.thresholds.memory_pct
     if used is not None and used >= limit:
@@ -140,7 +143,7 @@ def memory(case: GpuCase) -> Iterator[Condition]:
 
 
 def health_counters(case: GpuCase) -> Iterator[Condition]:
-    """What the GPU counts about its own memory, and what it asks for itself."""
+    """The GPU's ECC and row-remapping counters, and the actions that it requests."""
     slow = case.slow
     if slow is None:
         return
@@ -174,7 +177,7 @@ def health_counters(case: GpuCase) -> Iterator[Condition]:
 
 
 def pcie_link(case: GpuCase) -> Iterator[Condition]:
-    """Slower or narrower than it can be, while the GPU works."""
+    """A PCIe link that is slower or narrower than possible while the GPU works."""
     info, link = case.gpu.info, case.medium
     if link is None or case.gpu.medium_at is None:
         return
@@ -194,7 +197,7 @@ def pcie_link(case: GpuCase) -> Iterator[Condition]:
 
 
 def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
-    """Whether the GPU was busy in every second from then on, as far as anyone looked."""
+    """True if the history shows the GPU busy in every second since `since`."""
     if now - since > LOAD_KNOWN_S:
         return False
     seconds = max(1, int(now - since) + 1)
@@ -204,7 +207,10 @@ def loaded_since(gpu: Gpu, since: float, now: float) -> bool:
 
 
 def nvlinks(case: GpuCase) -> Iterator[Condition]:
-    """Some links down; all down counts only where a neighbour has some up (else no bridge is fitted)."""
+    """NVLinks down.
+
+    All of them down counts only if another GPU of the node has some up (else none are fitted).
+    """
     active, most = None if case.slow is None else case.slow.nvlink_active, case.gpu.info.nvlink_count
     if active is None or not most or active >= most:
         return

@@ -1,4 +1,4 @@
-"""GPUs that a process holds and no process uses."""
+"""GPUs that a process holds and none uses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpuwatch.fleet.nodes.node import Node
 
 IDLE_PCT = 1.0
 HELD_BYTES = 1 << 30
-"""A process that holds less leaves the GPU to other processes."""
+"""Bytes; a process that holds less leaves the GPU usable for others."""
 
 
 def idle_conditions(node: Node, now: float) -> Iterator[Condition]:
-    """Idle but held, as it is now; an alert comes of it only when that lasts (`idle_held_s`)."""
+    """Yield GPUs that are idle but held now; an alert follows only after `idle_held_s`."""
     for process in node.processes:
         for hold in process.gpus:
             gpu = node.gpus.get(hold.uuid)

@@ -1,4 +1,4 @@
-"""One GPU of several is used: a training that was meant for all of them may have been given one alone."""
+"""One of several GPUs in use: the training may have been meant for all of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 def lone_gpu(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """A single process works on a single GPU, its job has no other rank, and the other GPUs stand idle.
+    """A single process uses a single GPU, its job has no other rank, and the other GPUs are idle.
 
-    A remark: it may be meant. A job of several ranks has the others on other nodes.
+    A note only, because it may be intended. A job of several ranks has the others on other nodes.
     """
     holders = [process for process in node.processes if process.gpus]
     if len(node.gpus) < MIN_GPUS or len(holders) != 1 or len(holders[0].gpus) != 1:

@@ -1,4 +1,4 @@
-"""The checks of a node as a whole. Each yields what it finds; what is not known proves nothing."""
+"""Checks of a node as a whole. Each yields the conditions that it finds; unknown values are ignored."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gpuwatch.plain import plain
 from gpuwatch.wire import IbPort, Severity
 
 CLOCK_S = 1.0
-"""Over this, events of different nodes can no longer be put in order (DESIGN section 3)."""
+"""Clock offset in seconds above which events of different nodes cannot be ordered."""
 AGENT_STARTS_S = 20.0
-"""At first an agent lists everything and searches what the logs already hold; that is no lasting cost."""
+"""Seconds in which a new agent lists processes and searches existing logs; its load then is not lasting."""
 AGENT_CPU_PCT, AGENT_RSS_BYTES = 10.0, 200 << 20
-"""Far over what the agent promises (1 % of a core, 40 MB): it does not just have a bad second."""
+"""Far above the agent's budget (1 % of a core, 40 MB), so that a short peak does not count."""
 HOST_FRESH_S = 15.0
 FRAMES_LOST_S = 300.0
-"""A frame that was lost longer ago is history."""
+"""Seconds after which lost frames are no longer reported."""
 ALWAYS_FULL = frozenset(("squashfs", "iso9660", "erofs", "cramfs"))
-"""Read-only images have no free space by nature."""
+"""Read-only file systems, which are always full."""
 
 
 def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """Lost, or silent for more than three ticks."""
+    """The node is lost, or silent for more than three ticks."""
     state, age = node.state(now), node.age(now)
     if state == "lost":
         reason = node.link.reason or node.bye or "connection lost"
@@ -41,7 +41,7 @@ def link(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]
 
 
 def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """What the agent states about the whole node, where it is more than information."""
+    """The agent's notices about the whole node, except informational ones."""
     for notice in node.hello.notices if node.hello else ():
         if notice.severity != "info":
             evidence = Evidence(notice.remedy or "agent")
@@ -49,7 +49,7 @@ def notices(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condit
 
 
 def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """What it states about itself and another node states too: its name, its ranks."""
+    """An identity that another node claims too: the node's name, or its ranks."""
     if node.taken_host is not None and node.hello is not None:
         evidence = Evidence("host name it reports", node.hello.host)
         text = f"the agent reports host {node.taken_host}, which is another node"
@@ -65,7 +65,7 @@ def identity(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condi
 
 
 def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """7 of 8: fewer GPUs listed than there should be. A GPU that was seen and lost has its own condition."""
+    """Fewer GPUs listed than expected (7 of 8). A GPU that was seen and lost has its own condition."""
     if node.hello is None or node.state(now) == "lost":
         return
     reported = {notice.code: notice.severity for notice in node.hello.notices}
@@ -82,7 +82,7 @@ def missing_gpus(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Co
 
 
 def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """The node's clock against ours."""
+    """The offset of the node's clock."""
     if node.clock is None:
         return
     off, error = node.clock.offset_s, node.clock.error_s
@@ -95,7 +95,7 @@ def clock(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Conditio
 
 
 def scheduler(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Condition]:
-    """A node that its scheduler gives no new jobs: a person took it out, or it is broken."""
+    """The scheduler gives the node no new jobs: it was drained, or it is down."""
     standing = node.standing
     if standing is None or not standing.is_out:
         return
@@ -106,7 +106,7 @@ def scheduler(node: Node, _thresholds: Thresholds, _now: float) -> Iterator[Cond
 
 
 def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """Memory and disks nearly full, fabric ports down."""
+    """Memory and disks almost full, fabric ports down."""
     if (
         node.host is None
         or node.host_at is None
@@ -131,7 +131,7 @@ def host(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
 
 
 def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
-    """A port that went down is trouble; one that never came up since boot is more likely not cabled."""
+    """A port that went down is an error; one that was never up since boot is probably not cabled."""
     if port.state is None or port.state == "ACTIVE":
         return
     fell = port.state != "DOWN" or bool((port.errors or {}).get("link_downed"))
@@ -142,7 +142,7 @@ def fabric_port(port: IbPort, age: float) -> Iterator[Condition]:
 
 
 def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """The watcher itself: dearer than promised, frames refused or dropped, lists that are not whole."""
+    """The agent itself: too much CPU or memory, refused or dropped frames, truncated lists."""
     refused_s = since(node.refused_at, now)
     if refused_s is not None and refused_s <= FRAMES_LOST_S:
         evidence = Evidence("frames refused", node.refused, "", 0, refused_s)
@@ -168,7 +168,7 @@ def agent(node: Node, _thresholds: Thresholds, now: float) -> Iterator[Condition
 
 
 def since(at: float | None, now: float) -> float | None:
-    """Seconds since a moment of our monotonic clock; None: never."""
+    """Seconds since a time of our monotonic clock; None: never."""
     return None if at is None else max(0.0, now - at)
 
 

@@ -1,4 +1,4 @@
-"""A GPU against its neighbours: hotter or slower than the median of those that work as it does."""
+"""Compare a GPU with its neighbours: hotter or slower than the median of equally busy GPUs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuFast
 
 MIN_PEERS = 4
-"""Fewer GPUs have no median worth the name."""
+"""GPUs that are needed for a meaningful median."""
 WORKING_PCT = 50.0
 EQUAL_PCT = 20.0
-"""Utilisations that differ by less count as equal."""
+"""Utilizations that differ by less (percentage points) count as equal."""
 USED_S = 180
-"""Utilisation is compared over so long: a checkpoint or an evaluation of one rank is mostly shorter."""
+"""Seconds over which utilization is compared; one rank's checkpoint or evaluation is mostly shorter."""
 PARTLY_PCT, ALWAYS_PCT = 5.0, 90.0
-"""A GPU under the first is idle or serves another job; one over the second always works."""
+"""Below the first (percent) a GPU is idle or of another job; above the second it always works."""
 ALONE_POWER_FACTOR = 1.3
-"""Who draws so many times its peers' power does more than they do: a rank that evaluates alone, while they
-spin in a collective, is hotter and, under its power limit, slower than they, and well."""
+"""A GPU with this multiple of its peers' power does more work than they do.
+
+A rank that evaluates alone while the others spin in a collective is hotter and, at its power limit, slower
+than they are, and healthy.
+"""
 SLOWED = frozenset(("sw_thermal", "hw_thermal", "power_brake", "hw_slowdown"))
-"""Clock-event reasons of a GPU that is not well; a power cap is ordinary under load."""
+"""Clock-event reasons of a GPU with a problem; a power cap is normal under load."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerGpu:
-    """One working GPU with fresh values."""
+    """A working GPU with fresh values."""
 
     gpu: Gpu
     fast: GpuFast
@@ -37,7 +40,7 @@ class PeerGpu:
 
 
 def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """The outliers of a node's working GPUs of one model."""
+    """Yield the outliers among a node's working GPUs of one model."""
     models: dict[str, list[PeerGpu]] = {}
     for gpu in node.gpus.values():
         fast = gpu.of_late(node.interval_s, now).fast
@@ -53,9 +56,9 @@ def peer_conditions(node: Node, thresholds: Thresholds, now: float) -> Iterator[
 
 
 def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """One GPU of a node works for a part of the time for minutes, where all others of its model always work.
+    """One GPU of a node works part of the time for minutes, while all others of its model always work.
 
-    Where enough ranks log their steps, `straggler` knows better, and this is silent.
+    Not reported where enough ranks log their steps: `straggler` is then more precise.
     """
     models: dict[str, list[tuple[Gpu, float]]] = {}
     for gpu in node.gpus.values():
@@ -77,7 +80,7 @@ def _less_used(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condi
 
 
 def works_alone(fast: GpuFast, power_w: float | None, usual_w: float | None) -> bool:
-    """Whether a GPU differs only because it works while its peers wait."""
+    """True if a GPU differs only because it works while its peers wait."""
     if SLOWED.intersection(fast.throttle or ()) or power_w is None or not usual_w:
         return False
     return power_w >= ALONE_POWER_FACTOR * usual_w

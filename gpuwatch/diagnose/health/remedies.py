@@ -1,4 +1,4 @@
-"""What to do about a condition, in one or two sentences: what an on-call engineer would try first."""
+"""Remedies for conditions, in one or two sentences: the first step of an on-call engineer."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ REMEDIES: dict[str, str] = {
     "(SGLang: --enable-metrics).",
     "agent_cost": "Lengthen the interval (`-d`), and please report it.",
 }
-"""By the code of the condition. A lost node is not among them: the reason itself names the remedy."""
+"""Condition code -> remedy. A lost node has none: the reason names it."""
 
 
 def remedy_for(condition: Condition, node: Node) -> str:
-    """What the event or notice behind it states itself, else what is usual for its kind; may be empty."""
+    """The remedy from the underlying event or notice, else the usual one for the code; may be empty."""
     if condition.code == "xid":
         for event in reversed(node.events):
             if event.event == "xid" and event.remedy and event.title in condition.text:

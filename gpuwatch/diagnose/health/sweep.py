@@ -1,4 +1,4 @@
-"""The rounds over a fleet's nodes: which to look at now, and what holds on each of them."""
+"""Periodic health checks of a fleet's nodes: which are due, and which conditions hold."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gpuwatch.hosts.plan import Thresholds
 from gpuwatch.wire import GpuSlow
 
 ROUND_S = 1.0
-"""A round over a small fleet takes this long; over a large one proportionally longer."""
+"""Seconds for one sweep over a small fleet; proportionally longer for a large one."""
 NODES_A_SECOND = 256
 SEVERAL, TOGETHER_S = 3, 30.0
-"""More than half of the nodes, and at least so many, lost within so long: rather the way to them."""
+"""At least this many nodes, and over half of all, lost within so many seconds suggest a network fault."""
 
 
 class HealthSweep:
-    """Looks at every node in turn, at a bounded pace, and only where something can have changed."""
+    """Checks the nodes in turn, at a bounded rate, and only where something may have changed."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds, self._eased = thresholds, eased(thresholds)
@@ -52,7 +52,7 @@ class HealthSweep:
         return self.holding.turn(now, wall)
 
     def alerts(self, nodes: int) -> list[Alert]:
-        """All of them; where most of so many nodes are lost at once, no node of these is a cause."""
+        """All alerts. If most of the nodes were lost at once, none of them is marked as a cause."""
         alerts = list(self.holding.alerts.values())
         lost = sorted(
             (a for a in alerts if a.code == "node_lost" and a.state == "firing"), key=lambda a: a.first
@@ -96,7 +96,10 @@ class HealthSweep:
         yield from idle_conditions(node, now)
 
     def _grown(self, node: Node, uuid: str) -> list[Condition]:
-        """What a GPU's error counters state since the reading before; holds until the next reading."""
+        """Conditions from a GPU's error counters since the previous reading.
+
+        They hold until the next reading.
+        """
         gpu = node.gpus[uuid]
         slow = gpu.slow
         if slow is None:

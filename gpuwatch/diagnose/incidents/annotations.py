@@ -1,4 +1,4 @@
-"""What an incident carries besides its alerts: how often it was seen before, and notes about it."""
+"""Annotations of incidents: how often they were seen before, and the operators' notes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpuwatch.diagnose.model.incident import Incident, IncidentNote, Recurrence
 
 
 class Annotations:
-    """By the id of the incident; notes also by the id of its cause, which another cockpit may know alone."""
+    """Annotations by incident id; notes also by the id of the cause, if another cockpit knows only that."""
 
     def __init__(self) -> None:
         self._recurrences: dict[str, Recurrence] = {}
         self._notes: Mapping[str, tuple[IncidentNote, ...]] = {}
 
     def keep_recurrence(self, incident: str, recurrence: Recurrence) -> None:
-        """Keep how often it was seen before; it replaces what was kept."""
+        """Store how often an incident was seen before."""
         self._recurrences[incident] = recurrence
 
     def keep_notes(self, notes: Mapping[str, tuple[IncidentNote, ...]]) -> None:
@@ -25,7 +25,7 @@ class Annotations:
         self._notes = notes
 
     def applied(self, incidents: Iterable[Incident]) -> list[Incident]:
-        """The incidents with what is kept of them."""
+        """The incidents with their annotations."""
         return [self._one(incident) for incident in incidents]
 
     def _one(self, incident: Incident) -> Incident:

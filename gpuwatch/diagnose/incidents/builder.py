@@ -1,4 +1,10 @@
-"""Incidents from alerts: the sentence of each, its evidence, its confidence and the next steps. Pure."""
+"""Builds incidents from alerts: headline, evidence, confidence and next steps. Pure.
+
+Example: rank 5 logs `CUDA error: uncorrectable ECC` at 10:00:00, and ranks 0-4 and 6-7 log NCCL timeouts at
+10:10:01. `groups` puts the eight alerts into one group (one job, and the operation that timed out began
+before the gap), `root_cause_of` picks the ECC error, `chosen_culprit` names rank 5 with its node and GPU,
+`sentence` writes the headline, and `playbook` gives the steps of `cuda.ecc`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +50,7 @@ def incidents(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> list[Incident]:
-    """Every incident that the alerts report, numbered in the order of their first causes.
+    """Return every incident that the alerts form, numbered by the time of the causes.
 
     Args:
         alerts: As `alerts_of` and the conditions give them, on one clock.
@@ -60,7 +66,7 @@ def incidents(
 
 
 def in_order(found: Iterable[Incident]) -> list[Incident]:
-    """Incidents by their first causes, numbered so."""
+    """Sort incidents by time and number them."""
     ordered = sorted(found, key=lambda incident: (incident.first, incident.id))
     return [structs.replace(incident, number=number) for number, incident in enumerate(ordered, 1)]
 
@@ -72,7 +78,7 @@ def incident_of(
     now: float,
     last_lines: Mapping[int, Activity] | None = None,
 ) -> Incident:
-    """What a group of alerts reports together. `last_lines`: as of `incidents`."""
+    """Build the incident of one group. `last_lines`: as for `incidents`."""
     facts, culprit = _judged(group, where, last_lines or {})
     cause, stuck, alerts, job = facts.cause, facts.hang, facts.alerts, facts.job
     text = headline.sentence(facts, where, now)
@@ -117,7 +123,7 @@ def incident_of(
 def _judged(
     group: AlertGroup, where: RankIndex, last_lines: Mapping[int, Activity]
 ) -> tuple[headline.HeadlineFacts, CulpritChoice]:
-    """What the sentence of a group is made of, its cause the first alert, and the culprit."""
+    """The facts for the headline of a group (root cause first), and the culprit."""
     alerts = sorted(group.alerts, key=lambda alert: (alert.first, alert.position))
     job = group.job or next((alert.job for alert in alerts if alert.job), None)
     alerts = [within_world(alert, where, job) for alert in alerts]
@@ -143,7 +149,7 @@ def _judged(
 
 
 def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:
-    """The alert without a number that cannot be a rank of its job: its line counts otherwise."""
+    """The alert, without its rank if that number cannot be a rank of its job."""
     if not where.may_be_rank(alert.rank, job):
         alert = structs.replace(alert, rank=None, rank_from=None)
     peer = alert.fields.get("peer_rank")
@@ -156,7 +162,7 @@ def within_world(alert: Alert, where: RankIndex, job: str | None) -> Alert:
 def _root_cause(
     believed: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[RootCause, Hang | None]:
-    """The root cause of alerts that are not refuted, and the collective that they hang in."""
+    """The root cause among the unrefuted alerts, and the collective that the job hangs in."""
     found, stuck = root_cause_of(believed), hang(believed, where, job)
     found.named = tuple(rank for rank in found.named if where.may_be_rank(rank, job))
     if found.cause is not None and found.cause.code == HANG and found.cause.rank is None:
@@ -187,9 +193,9 @@ def _playbook(
 
 
 def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]) -> bool:
-    """Whether the culprit's number rests on the order of starts.
+    """True if the culprit's rank is inferred from the start order of processes.
 
-    It does not where a log that no such rank writes states the number.
+    False where a log states the number that no such inferred rank writes.
     """
     if cause is not None and rank is not None and cause.rank == rank and by_order(cause):
         return True
@@ -202,7 +208,7 @@ def _inferred(rank: int | None, cause: Alert | None, places: Iterable[RankPlace]
 
 
 def by_order(alert: Alert) -> bool:
-    """Whether the rank of an alert rests on the number of its process among those of its parent."""
+    """True if the alert's rank is the index of its process among its parent's children."""
     spawned = alert.rank_from == "index" and alert.fields.get("proc_index") is not None
     return spawned or RANK_INFERRED in alert.fields
 
@@ -216,7 +222,7 @@ def _last_activity(
 
 
 def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> str:
-    """The class of the cause, else of the timeouts, else of the first error: what is known at least."""
+    """Failure class of the root cause, else of the timeouts, else of the first error."""
     if cause is not None:
         return cause.code
     if stuck is not None:
@@ -226,7 +232,7 @@ def _class(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Alert]) -> 
 
 
 def _settled_by(stated: headline.HeadlineFacts, culprit: CulpritChoice, where: RankIndex) -> tuple[str, ...]:
-    """What would settle the doubt: of a hang without a word its own signs report."""
+    """Checks that would confirm the verdict; for a hang without a log line, its signs list them."""
     cause = stated.cause
     if cause is not None and cause.code == HANG:
         return tuple(str(cause.fields["settle"]).split("; "))
@@ -247,9 +253,9 @@ def _first_moment(cause: Alert | None, stuck: Hang | None, alerts: Sequence[Aler
 
 
 def acknowledged_since(cause: Alert | None, alerts: Sequence[Alert]) -> tuple[float, str | None] | None:
-    """When the last alert that counts was acknowledged, and by whom.
+    """When the last counting alert was acknowledged, and by whom; None: not all are.
 
-    What follows an acknowledged cause is no news.
+    Consequences of an acknowledged cause do not count.
     """
     weighed = alerts if cause is None else [cause]
     if not all(alert.acknowledged for alert in weighed):

@@ -1,6 +1,6 @@
-"""The rank or node that an incident names as culprit, and how sure that is. Pure.
+"""The rank or node that an incident names as culprit, and the confidence. Pure.
 
-Which failure came first is decided in `root_cause`; this module finds who it belongs to.
+`root_cause` decides which failure came first; this module finds where it happened.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class CulpritChoice:
     confidence: Confidence = "low"
     because: str = ""
     votes: int = 0
-    """Ranks whose lines name this node's address."""
+    """Number of ranks whose lines name this node's address."""
 
 
 def chosen_culprit(
     found: RootCause, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """By the cause, else by the hang, else by what the alerts state about who did not take part."""
+    """Choose the culprit by the cause, else by the hang, else by which ranks did not take part."""
     if found.cause is None:
         return _suspected(stuck, alerts, where, job)
     cause = found.cause
@@ -80,7 +80,7 @@ def chosen_culprit(
 
 
 def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[Alert]) -> CulpritChoice:
-    """A node that only refuted lines of others name is no culprit."""
+    """Drop a culprit node that only refuted lines name."""
     refuted = cause.refuted if cause is not None else all(alert.refuted for alert in alerts)
     stated = alerts if cause is None else [cause]
     if not refuted or blame.node in {proof.node for alert in stated for proof in alert.proof}:
@@ -91,7 +91,7 @@ def without_accused(blame: CulpritChoice, cause: Alert | None, alerts: Sequence[
 def _joined(
     blame: CulpritChoice, joined: tuple[int, str], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """The rank that other lines report: no surer than medium."""
+    """The rank that other lines name for the cause; at most medium confidence."""
     rank, because = joined
     there = _at(rank, where, job)
     confidence = LEVELS[min(LEVELS.index(blame.confidence), LEVELS.index("medium"))]
@@ -154,7 +154,7 @@ def _rank_of_node(
     where: RankIndex,
     job: str | None,
 ) -> CulpritChoice:
-    """A fault of a node or GPU: the rank there that ended, fell silent or suffers, if it is only one."""
+    """For a fault of a node or GPU: the only rank there that ended, fell silent or was affected."""
     then = cause.first if cause.timed and cause.kernel else None
     here = where.on(blame.node, job, then)
     there = {place.rank: place for place in here if blame.gpu in (None, place.gpu)}
@@ -181,7 +181,7 @@ def _rank_of_node(
 
 
 def _all_placed(where: RankIndex, job: str | None) -> bool:
-    """Whether the node of every rank is known, and there are several ranks."""
+    """True if the node of every rank is known and there are several ranks."""
     ranks = where.world(job)
     placed = {place.rank for place in where.ranks(job) if place.node}
     return len(ranks) > 1 and ranks == placed == set(range(len(ranks)))
@@ -190,7 +190,7 @@ def _all_placed(where: RankIndex, job: str | None) -> bool:
 def _by_address(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """Lines that name an address blame the node behind it, not who prints them."""
+    """For lines that name an address: the node of that address, not the rank that logged the line."""
     votes = blamed_nodes([alert for alert in alerts if alert.code in PEER_CONNECTION_ERRORS], where)
     if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]):
         node, count = votes[0]
@@ -213,7 +213,7 @@ def _by_address(
 
 
 def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> CulpritChoice:
-    """The one known node or rank that reports no wait while the others do is the culprit."""
+    """The only known node or rank that reports no wait while all others do."""
     came = [alert for alert in alerts if alert.code == cause.code]
     nodes = {place.node for place in where.ranks(job) if place.node} - {alert.node for alert in came}
     ranks = where.world(job) - {alert.rank for alert in came}
@@ -234,7 +234,7 @@ def _away(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 def _suspected(
     stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> CulpritChoice:
-    """No cause in the logs: the one rank or node that did not take part."""
+    """Without a cause in the logs: the only rank or node that did not take part."""
     return _among_silent(alerts, where, job) if stuck is None else _among_suspects(stuck, where, job)
 
 
@@ -265,7 +265,7 @@ def _among_silent(alerts: Sequence[Alert], where: RankIndex, job: str | None) ->
 
 
 def _lost_by_all_others(node: str, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
-    """Whether every rank elsewhere lost a peer, and none of a node did, although their logs are read.
+    """True if every rank elsewhere lost a peer and none of this node did, although its logs are read.
 
     A broken link between two living nodes is logged on both sides.
     """

@@ -1,4 +1,9 @@
-"""The rank of a cause whose own line names none: what the other lines of the job state. Pure."""
+"""Find the rank of a cause whose own line names none, from the job's other lines. Pure.
+
+Example: the kernel logs `Out of memory: Killed process 4711 (python)`, without a rank. The launcher then
+reports that rank 2 ended by signal 9, and ranks 0, 1 and 3 lose their peer: `rank_of_cause` returns rank 2,
+"the only rank that ended by itself, according to its launcher".
+"""
 
 from __future__ import annotations
 
@@ -19,25 +24,25 @@ from gpuwatch.diagnose.model.rank_index import RankIndex
 from gpuwatch.diagnose.sources.absent_ranks import absent_in
 
 EXIT_S = 600.0
-"""The end of a rank that comes later than this after a cause (seconds) is not its consequence."""
+"""A rank's end later than this after a cause is no consequence of it (seconds)."""
 SUFFERS_S = 120.0
-"""An error of a rank that comes later than this after a fault (seconds) is not its consequence."""
+"""A rank's error later than this after a fault is no consequence of it (seconds)."""
 SAME_MOMENT_S = 2.0
 MIN_FOLLOWERS = 3
-"""With so many ranks that timed out the one that did not is no coincidence."""
+"""With this many ranks timed out, the only one that did not is significant."""
 PROCESS = re.compile(r"(?i)\b(?:pid|process)[ =:]{1,2}(\d{2,10})\b")
 MAX_READ_CHARACTERS = 2000
-"""Characters of a line."""
+"""Characters of a line that are searched."""
 TERMINATED_WEIGHT = 3
-"""The weight in `EXITS` of ranks that the launcher ended."""
+"""The weight in `EXITS` of ranks that the launcher terminated."""
 
 
 def rank_of_cause(
     cause: Alert, stuck: Hang | None, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
-    """Give the rank of a cause without one, and why.
+    """Return the rank of a cause without one, and the reason.
 
-    None where the lines do not report, or report of several.
+    None where the lines give no rank, or several.
     """
     if cause.rank is not None or cause.code in SCHEDULER or cause.code in PEER_CONNECTION_ERRORS | TIMEOUTS:
         return None
@@ -63,7 +68,7 @@ def rank_of_cause(
 
 
 def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, str] | None:
-    """Give the rank that the others state they lost, or the only one of the job that lost no peer."""
+    """Return the rank that the others report as lost, or the only one of the job that lost no peer."""
     later = [
         alert
         for alert in alerts
@@ -86,7 +91,7 @@ def _lost(cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | No
 
 
 def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
-    """Give the rank that ended by itself, where only one did; one that gave up waiting does not count."""
+    """Return the only rank that ended by itself; ranks that timed out do not count."""
     waited = {alert.rank for alert in alerts if alert.code in TIMEOUTS}
     ended: dict[int, set[int]] = {}
     for alert in alerts:
@@ -99,7 +104,7 @@ def first_to_end(cause: Alert, alerts: Sequence[Alert]) -> int | None:
 
 
 def owner_of_process(cause: Alert, alerts: Sequence[Alert]) -> int | None:
-    """Give the one rank whose own error names the process that the kernel ended: its data loader's, say."""
+    """Return the only rank whose own error names the process that the kernel killed: its data loader, say."""
     if not cause.kernel:
         return None
     ended = {pid for proof in cause.proof for line in (proof.text, *proof.lines) for pid in pids_in(line)}
@@ -115,12 +120,12 @@ def owner_of_process(cause: Alert, alerts: Sequence[Alert]) -> int | None:
 
 
 def pids_in(line: str) -> set[int]:
-    """The processes that a line names."""
+    """The pids that a line names."""
     return {int(found[1]) for found in PROCESS.finditer(line[:MAX_READ_CHARACTERS])}
 
 
 def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
-    """Give the only node on which a process ended by itself, by the launcher's lines in the same file."""
+    """Return the only node on which a process ended by itself, from the launcher's lines in the same file."""
     file = cause.proof[0].file if cause.proof else None
     nodes = {
         alert.node
@@ -136,10 +141,10 @@ def node_of_end(cause: Alert, alerts: Sequence[Alert]) -> str | None:
 def first_to_suffer(
     cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None
 ) -> tuple[int, str] | None:
-    """Give the rank that a cause without a rank hit first, and why, by the ranks' own errors.
+    """Return the rank that a cause without a rank hit first, and the reason, from the ranks' own errors.
 
-    Storage fails for all ranks of a node, of which one reads first. Elsewhere only the rank counts that alone
-    has what the cause brings about.
+    Storage fails for all ranks of a node; the first to read reports first. For other causes, only a rank that
+    alone shows the effect counts.
     """
     storage = cause.code.startswith("storage.")
     if cause.kernel and not storage:
@@ -170,7 +175,7 @@ def first_to_suffer(
 
 
 def _first_ranks(errors: Sequence[Alert]) -> set[int | None]:
-    """Give the ranks of the earliest errors; in one file the upper line is the earlier one."""
+    """Return the ranks of the earliest errors; within a file the upper line is earlier."""
     moment = min((each.first for each in errors), default=0.0)
     files: dict[object, list[Alert]] = {}
     for each in errors:
@@ -180,13 +185,13 @@ def _first_ranks(errors: Sequence[Alert]) -> set[int | None]:
 
 
 def _node_of(alert: Alert, where: RankIndex, job: str | None) -> str | None:
-    """The node of the rank of an alert, by its place or by its line."""
+    """The node of an alert's rank, by its placement or by its line."""
     place = None if alert.rank is None else where.of(alert.rank, job)
     return place.node if place is not None and place.node else alert.node
 
 
 def _may_be_on(rank: int, cause: Alert, alerts: Sequence[Alert], where: RankIndex, job: str | None) -> bool:
-    """Whether a rank may run where a cause happened, by its place and by the lines about it."""
+    """True if a rank may run where a cause happened, by its placement and by lines about it."""
     place = where.of(rank, job)
     nodes = {alert.node for alert in alerts if alert.rank == rank and alert.code in EXITS}
     nodes |= {place.node or None} if place is not None else set()

@@ -1,4 +1,4 @@
-"""The deciding detail of a cause: which device, library or address, how much was asked and free. Pure."""
+"""The key detail of a cause: device, library or address, and how much memory was requested and free. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 
 MAX_DETAIL = 170
-"""Characters that a sentence takes in besides the title."""
+"""Most characters of the detail in a sentence."""
 
 FORMS: tuple[tuple[str, ...], ...] = (
     ("{size} asked, {free} free of {total}", "{size} asked, {free} free", "{size} asked of {total}",
@@ -37,14 +37,14 @@ FORMS: tuple[tuple[str, ...], ...] = (
     ("exit code {exitcode}",),
     ("iteration {iteration}",),
 )  # fmt: skip
-"""Of each group the first form whose fields are all known."""
+"""For each group, the first form whose fields are all known is used."""
 FIELD = re.compile(r"\{(\w+)\}")
 MAX_FORMS = 3
 PORT = re.compile(r"<\d+>$")
-"""Of an address as NCCL prints it: chosen at random, it reports nothing."""
+"""The port in an address as NCCL prints it; it is random and thus omitted."""
 
 MAX_REPORTED = frozenset((*TIMEOUTS, *GENERIC_EXCEPTIONS, *SCHEDULER, *EXITS))
-"""Classes whose sentences have words of their own."""
+"""Classes whose headlines are worded elsewhere."""
 PCI_ADDRESS = re.compile(
     r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?![0-9A-Fa-f:.])"
 )
@@ -54,17 +54,17 @@ MESSAGE = re.compile(
 )
 SENTENCE_END = re.compile(r"[.;] (?=[A-Z])|\", \"|\.$| \(and \d+ more")
 SPECIFIC = re.compile(r"\w-\w+-\w|\d|['\"`/]|\w_\w|\.so\b")
-"""What makes a message worth its place: numbers, names, paths."""
+"""Marks of a specific message: numbers, names, paths."""
 URL = re.compile(r"https?://([\w.-]+(?::\d+)?(?:/[\w.~-]+){0,2})")
 HOST = re.compile(r"host='([\w.-]+)'.{0,80}?(?:url: (/[\w.~/-]{1,60}))?")
-"""Addresses that a download was refused by."""
+"""Host of a failed download."""
 ERRNO = re.compile(r"^\[Errno -?\d+\] [^:]{1,80}: ")
-"""What the title states in words."""
+"""An errno prefix that repeats the title."""
 CUDA = re.compile(r"(?:CUDA|HIP) (?:error|out of memory)\b")
 
 
 def with_detail(cause: Alert, gpu: int | None) -> str:
-    """The text of the cause with its detail; `gpu` is known, and named by the sentence."""
+    """Return the cause's text with its detail. `gpu`: the headline names the GPU already."""
     address = pci_address(cause) if gpu is None else ""
     if (
         (cause.code in MAX_REPORTED and "pod" not in cause.fields)
@@ -86,7 +86,7 @@ def with_detail(cause: Alert, gpu: int | None) -> str:
 
 
 def pci_address(cause: Alert) -> str:
-    """The one PCI address that a line of the kernel or the driver is about; else empty."""
+    """The only PCI address in a kernel or driver line; else empty."""
     if not cause.kernel:
         return ""
     named = cause.fields.get("pci") or cause.fields.get("bus_id")
@@ -97,7 +97,7 @@ def pci_address(cause: Alert) -> str:
 
 
 def known_forms(cause: Alert) -> Iterator[str]:
-    """What the fields of the cause report, a form of each group."""
+    """Yield the detail of each group of known fields."""
     values = {name: readable(name, value) for name, value in cause.fields.items() if value not in (None, "")}
     for group in FORMS:
         form = next((each for each in group if set(FIELD.findall(each)) <= values.keys()), None)
@@ -106,9 +106,9 @@ def known_forms(cause: Alert) -> Iterator[str]:
 
 
 def readable(name: str, value: str | float) -> str:
-    """A field as a sentence shows it: kilobytes in the unit that a person reads.
+    """A field as a headline shows it: kilobytes are converted to a readable unit.
 
-    A process counts the devices that it may use (CUDA_VISIBLE_DEVICES): its device 1 may be GPU 3.
+    A process numbers the devices in CUDA_VISIBLE_DEVICES: its device 1 may be GPU 3.
     """
     if not name.endswith("_kb") or not isinstance(value, (int, float)):
         text = PORT.sub("", str(value).strip("'\"`,;"))
@@ -122,9 +122,9 @@ def readable(name: str, value: str | float) -> str:
 
 
 def message_of(proof: Proof) -> str:
-    """The first sentence of an exception's message where it holds a number, a name or a path; else empty.
+    """The first sentence of an exception's message if it has a number, name or path; else empty.
 
-    A message that ends with its colon goes on in the line below.
+    A message that ends with a colon continues on the next line.
     """
     found = MESSAGE.search(proof.text)
     if found is None:
@@ -138,11 +138,11 @@ def message_of(proof: Proof) -> str:
 
 
 def address_of(proof: Proof) -> str:
-    """Host and path of the address that was refused or not reached; else empty."""
+    """Host and path of the address that failed; else empty."""
     found = URL.search(proof.text) or HOST.search(proof.text)
     return "" if found is None else "".join(part for part in found.groups() if part)
 
 
 def first_sentence(message: str) -> str:
-    """Up to its end, without what stands at the margins."""
+    """The first sentence of a message, without surrounding space and final punctuation."""
     return SENTENCE_END.split(message.strip(), maxsplit=1)[0].strip().rstrip(".,:")

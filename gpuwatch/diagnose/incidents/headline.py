@@ -1,4 +1,4 @@
-"""The one sentence of an incident: who failed first, how, when, and how many only follow."""
+"""The headline of an incident: which rank failed first, how, when, and how many only followed."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ UNREACHED = frozenset(
     ("c10d.store_unreachable", "elastic.rdzv_connection", "gloo.connect_failed", "nccl.socket_connect")
 )
 ABORT_WEIGHT = 2
-"""From this weight in `EXITS` on, an end usually follows from another failure."""
+"""Weight in `EXITS` from which an end usually follows from another failure."""
 A_RANK = "a rank "
 SUBJECTS = (A_RANK, "a node of the job ", "the job ")
-"""How a title may name the one whose name the sentence gives."""
+"""Subjects in a title that the headline replaces with the name of the rank or node."""
 
 
 @dataclass(frozen=True)
 class HeadlineFacts:
-    """What a sentence is made of."""
+    """The facts of a headline."""
 
     cause: Alert | None
     rank: int | None
@@ -54,11 +54,14 @@ class HeadlineFacts:
     votes: int = 0
     job: str | None = None
     did: Activity | None = None
-    """What the rank that was waited for logged last."""
+    """The last activity that the suspected rank logged."""
 
 
 def sentence(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
-    """As `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11; 63 ranks then timed out in ...`."""
+    """The headline, such as `rank 17 (gpu-003 GPU 1): Xid 79, GPU fell off the bus 12:03:11.
+
+    63 ranks then ...`.
+    """
     if reported.cause is None:
         return _unknown(reported, where, now)
     cause = structs.replace(reported.cause, text=with_detail(reported.cause, reported.gpu))
@@ -76,7 +79,7 @@ def _likely(reported: HeadlineFacts, where: RankIndex) -> str:
 
 
 def followers(reported: HeadlineFacts, where: RankIndex) -> int:
-    """Ranks that only follow, each counted once; nodes where no rank is known."""
+    """Number of ranks that only followed; of nodes where no rank is known."""
     ranks = _following(reported, where)
     if ranks or any(alert.rank is not None for alert in reported.alerts):
         return len(ranks)
@@ -142,7 +145,7 @@ def _head(reported: HeadlineFacts, cause: Alert, where: RankIndex, now: float) -
 
 
 def _stated(who: str, text: str, node: str | None) -> str:
-    """The subject in the title replaced by its name; a node stands for its rank only as the place."""
+    """The text with its subject replaced by the name; a node replaces a rank only as the place."""
     subject = next((each for each in SUBJECTS if text.startswith(each)), None)
     if subject is None:
         return f"{who}: {text}"
@@ -151,7 +154,7 @@ def _stated(who: str, text: str, node: str | None) -> str:
 
 
 def _tasks(reported: HeadlineFacts, cause: Alert) -> str:
-    """`task 2 on cn18`, `tasks 4-7 on cn18`, where Slurm's tasks are not known to be ranks; else empty."""
+    """`task 2 on cn18`, `tasks 4-7 on cn18`, where Slurm tasks are not known to be ranks; else empty."""
     tasks = str(cause.fields.get("tasks", ""))
     if not tasks or reported.rank is not None or reported.node is None or reported.node != cause.node:
         return ""
@@ -159,7 +162,7 @@ def _tasks(reported: HeadlineFacts, cause: Alert) -> str:
 
 
 def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
-    """The end of a rank with the exception that it printed before, where it did."""
+    """The end of a rank, with the exception that it printed before, if any."""
     raised = raised_by(cause, reported.alerts)
     if raised is None or raised.id == cause.id or not raised.fields.get("exception"):
         return cause.text
@@ -167,7 +170,7 @@ def _with_exception(reported: HeadlineFacts, cause: Alert) -> str:
 
 
 def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
-    """Ranks that state the same within moments, all on one node of several: it is about the node."""
+    """Ranks with the same alert within moments, all on one of several nodes: the fault is of the node."""
     if cause.kernel or reported.rank is None or reported.node is None or reported.named:
         return set()
     same = {
@@ -181,7 +184,7 @@ def _there(reported: HeadlineFacts, cause: Alert, where: RankIndex) -> set[int]:
 
 
 def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
-    """Broken connections: the sentence names the peer that they lead to, and the ranks that noticed."""
+    """Headline of broken connections: the peer that they lead to, and the ranks that reported it."""
     if reported.votes and who:
         verb = "reports" if reported.votes == 1 else "report"
         return f"{who} or the link to it: {plural(reported.votes, 'rank')} {verb} {cause.text} {at}"
@@ -196,7 +199,7 @@ def _broken(reported: HeadlineFacts, cause: Alert, who: str, at: str) -> str:
 
 
 def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
-    """What the others did then."""
+    """What happened to the other ranks."""
     ranks = _following(reported, where)
     if not ranks:
         return ""
@@ -225,7 +228,7 @@ def _tail(reported: HeadlineFacts, where: RankIndex) -> str:
 
 
 def _timed_out(waited: Sequence[Alert], cause: Alert | None) -> str:
-    """Ranks whose collective timed out: below the cause, above it, or at a time that is not known."""
+    """Ranks whose collective timed out: before or after the cause, or at an unknown time."""
     spots = Counter(spot for alert in waited if (spot := collective(alert.fields)))
     spot = f" in {spots.most_common(1)[0][0]}" if spots else ""
     ranks = plural(len({alert.rank for alert in waited}), "rank")
@@ -236,12 +239,12 @@ def _timed_out(waited: Sequence[Alert], cause: Alert | None) -> str:
 
 
 def _same(reported: HeadlineFacts, cause: Alert, ranks: set[int]) -> int:
-    """How many of these ranks state the cause, too."""
+    """Number of these ranks that report the cause too."""
     return len({alert.rank for alert in _alike(reported, cause)} & ranks)
 
 
 def _alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
-    """The alerts with the cause's own class; of an end those with its exit status that do not follow from it.
+    """Alerts of the cause's class; for an end, those with the same exit status that do not follow from it.
 
     A rank that lost its peer raises (exit code 1) or aborts.
     """
@@ -261,17 +264,17 @@ def _alike(reported: HeadlineFacts, cause: Alert) -> list[Alert]:
 
 
 def _status(alert: Alert) -> tuple[object, object]:
-    """How a process ended, as its line states it."""
+    """Exit code and signal as the line gives them."""
     return alert.fields.get("exitcode"), alert.fields.get("signal")
 
 
 def _some(reported: HeadlineFacts, ranks: set[int], codes: Container[str]) -> int:
-    """How many of these ranks state one of these."""
+    """Number of these ranks with an alert of one of these classes."""
     return len({alert.rank for alert in reported.alerts if alert.code in codes and alert.rank in ranks})
 
 
 def _unknown(reported: HeadlineFacts, where: RankIndex, now: float) -> str:
-    """The cause is not logged: what the victims report, and who may have kept them waiting."""
+    """Headline without a logged cause: what the victims report, and which ranks they may have waited for."""
     stuck = reported.hang
     if stuck is None:
         ranks = {alert.rank for alert in reported.alerts if alert.rank is not None and alert.role != "hint"}

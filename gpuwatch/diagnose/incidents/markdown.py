@@ -14,14 +14,17 @@ from gpuwatch.plain import plain
 MAX_MOMENTS = 12
 """Lines of the timeline."""
 MAX_PROOFS = 6
-"""Things that are shown as evidence: of the cause all, then of every other kind of alert the first."""
+"""Items of evidence: all of the cause, then the first of every other kind of alert."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
 _LINKED = re.compile(r"@|://|(?i:\bwww\.)")
-"""In a word: `@everyone`, `http://...`."""
+"""Words that a chat would turn into a mention or a link: `@everyone`, `http:
+
+...`.
+"""
 
 
 def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
-    """What the incident rests on: alert, proof, and how many more of the kind there are."""
+    """The evidence of an incident: alert, proof, and how many more of the same kind exist."""
     cause, found, seen = incident.cause, [], set()
     if cause is not None:
         by_text = {
@@ -38,7 +41,7 @@ def proofs(incident: Incident) -> list[tuple[Alert, Proof, int]]:
 
 
 def proof_place(alert: Alert, proof: Proof) -> str:
-    """Where a proof is from: the node, the rank, the file."""
+    """The source of a proof: node, rank, file."""
     node = proof.node or alert.node
     rank = None if alert.rank is None else f"rank {alert.rank}"
     parts = (node, rank, proof.file)
@@ -46,7 +49,7 @@ def proof_place(alert: Alert, proof: Proof) -> str:
 
 
 def offset_text(seconds: float) -> str:
-    """`+30.1s`, `+12m`, from the cause on."""
+    """`+30.1s`, `+12m`: time since the cause."""
     sign = "-" if seconds < -0.05 else "+"
     size = abs(seconds)
     if size < 100:
@@ -65,13 +68,13 @@ def who(moment: Moment) -> str:
 
 
 RECORDED = "words of a recording; check a command before you run it"
-"""What is stated beside the steps of an incident that comes from a file."""
+"""Warning beside the steps of an incident that comes from a recording."""
 
 
 def as_markdown(incident: Incident, *, recorded: bool = False) -> str:
-    """The sentence, the facts, what to do, the evidence with its places, and the timeline.
+    """Headline, facts, next steps, evidence with places, and timeline.
 
-    `recorded`: the incident is read from a recording, whose writer may have put anything into it.
+    `recorded`: the incident comes from a recording, whose content is untrusted.
     """
     facts = [*_facts(incident), *([f"- source: {RECORDED}"] if recorded else [])]
     lines = [f"## {_escaped(incident.headline)}", "", *facts, *_sections(incident)]
@@ -79,7 +82,7 @@ def as_markdown(incident: Incident, *, recorded: bool = False) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text of a log or a node that is no markup; what a chat makes a mention or a link of is code."""
+    """Text of a log or node with markup escaped; possible mentions and links become code."""
     return " ".join(
         f"`{word.replace('`', '')}`" if _LINKED.search(word) else _SPECIAL.sub(r"\\\1", word)
         for word in plain(text).split()
@@ -129,7 +132,7 @@ def _sections(incident: Incident) -> Iterator[str]:
 
 
 def _block(lines: tuple[str, ...]) -> Iterator[str]:
-    """Lines of a log between fences that none of them can close."""
+    """Log lines in a fence that none of them can close."""
     texts = [plain(line) for line in lines]
     longest = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

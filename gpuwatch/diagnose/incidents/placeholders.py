@@ -1,4 +1,4 @@
-"""Steps of a playbook with their placeholders filled in; a command never keeps one."""
+"""Fills the placeholders in playbook steps; a command never keeps an unfilled one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from gpuwatch.shell_command import command_line, value
 
 Values = Mapping[str, object]
-"""Placeholder's name -> value; None or not there: not known."""
+"""Placeholder name -> value; None or missing: unknown."""
 
 PLACEHOLDER = re.compile(r"\{(node|gpu|rank|job|pid)\}")
 WORDS = {"node": "the node", "gpu": "the GPU", "rank": "the rank", "job": "the job", "pid": "the process"}
-"""What stands in a sentence for a value that is not known."""
+"""Replacements in sentences for unknown values."""
 FINDERS = {
     "gpu": "`nvidia-smi -L` lists the GPUs with their indexes",
     "node": "`scontrol show job` or the launcher's host list names the nodes",
@@ -20,19 +20,19 @@ FINDERS = {
     "job": "`squeue --me` lists the jobs",
     "pid": "`nvidia-smi` lists the processes",
 }
-"""What stands in place of a command that needs a value that is not known."""
+"""Replacements for commands whose value is unknown: how to find it."""
 NAMED_PLACEHOLDER = re.compile(r"(?:\b(?:GPU|rank|job|process|pid|node) )?\{(node|gpu|rank|job|pid)\}")
 COMMAND = re.compile(r"(?P<lead>[,:] )?`(?P<command>[^`]+)`")
 ONE_GPU = re.compile(r" (?:-i|--id)[ =]\{gpu\}")
 CHANGES = re.compile(r" (?:-r\b|--gpu-reset\b|-pm\b|-pl\b|-c\b|-mig\b|-e \d)")
-"""Options of nvidia-smi that change something: without an index they would do it to all GPUs."""
+"""Options of nvidia-smi that change state; without an index they would affect all GPUs."""
 
 
 def filled(text: str, values: Values) -> str:
-    """The text with what is known.
+    """Return the text with known values filled in.
 
-    Without its value a command is left out, and the way to find the value stands there; a query of one GPU
-    becomes the query of all GPUs. In a sentence the thing itself is named (`the node`).
+    A command whose value is unknown is replaced by the way to find the value; a query of one GPU becomes a
+    query of all. In a sentence the placeholder becomes a noun (`the node`).
     """
     pieces = re.split(r"((?:[,:] )?`[^`]+`)", _with_values(text, _known(values)))
     kept: list[str] = []
@@ -45,9 +45,9 @@ def filled(text: str, values: Values) -> str:
 
 
 def command(argv: Sequence[str], values: Values, *, remote: bool = False) -> str:
-    """A command as it can be run.
+    """Return a command that can be run.
 
-    Without a value that it needs it states how to find that.
+    If a required value is unknown, return how to find it.
 
     Args:
         argv: The program and its arguments, with placeholders; for a remote command: our own text, for
@@ -85,7 +85,7 @@ def _in_words(text: str) -> str:
 
 
 def _command(found: re.Match[str], before: list[str]) -> str:
-    """The command as it can be run, else how to find what it needs."""
+    """The command with values filled in, or how to find the missing one."""
     lead, command = found["lead"] or "", found["command"]
     if not CHANGES.search(command):
         command = ONE_GPU.sub("", command)

@@ -1,4 +1,4 @@
-"""What to do about an incident: the rule's playbook with the place filled in, and what settles a doubt."""
+"""Next steps of an incident: the playbook of its rule with the place filled in, and how to confirm it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.incident import UNKNOWN
 from gpuwatch.diagnose.model.rank_index import RankIndex
 
 SLURM_JOB = re.compile(r"([0-9]+(?:_[0-9]+)?)(?:@.*)?")
-"""A job with an id of Slurm's, or one of several that run under it."""
+"""A Slurm job id, or one of several jobs that run under it."""
 SACCT_FORMAT = "--format=JobID,State,ExitCode,MaxRSS,NodeList"
 COLLECT_DUMPS = "run again with TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and collect the dumps of all ranks"
 UNKNOWN_EXPLAIN = (
@@ -40,7 +40,10 @@ def playbook(
     *,
     unconfirmed: bool = False,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Explanation, steps and links of a class. `unconfirmed`: a kernel's line that a job's log has."""
+    """Explanation, steps and links of a class.
+
+    `unconfirmed`: a kernel line that only a job's log contains.
+    """
     values: dict[str, object] = {"node": node, "gpu": gpu, "rank": rank}
     rule = packs.by_id.get(code)
     if rule is not None:
@@ -63,9 +66,10 @@ def settle(
     ended: bool,
     unexplained: bool,
 ) -> tuple[str, ...]:
-    """What would settle the doubt; nothing where there is none.
+    """Checks that would confirm the verdict; empty at high confidence.
 
-    `who`: rank, node and GPU as far as they are known. `ended`: no process is left to look into.
+    `who`: rank, node and GPU where known. `ended`: no process is left to inspect.
+
     `unexplained`: the cause is not logged.
     """
     rank, node, gpu = who

@@ -1,4 +1,4 @@
-"""Why an incident is over although its alerts still stand: the job runs again, or no rank is left to hang."""
+"""Closes incidents whose alerts still stand: the job runs again, or no rank is left that could hang."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.jobs.places import Places
 
 APART_S = 1.0
-"""Seconds by which start times may be too early (/proc counts from a boot time in whole seconds), and by
-which a stamp may be (most have whole seconds)."""
+"""Seconds by which start and log times may be early.
+
+/proc counts from a boot time in whole seconds, and most log times have whole seconds.
+"""
 PROOF_STEPS = 2
-"""Reported steps that prove that a new attempt trains."""
+"""Logged steps that prove that a new attempt trains."""
 SILENT_START_S = 300.0
-"""An attempt of a job that never reported a step is taken for one that works after so long."""
+"""An attempt of a job that never logged a step counts as working after this time (seconds)."""
 LISTED_S = 15.0
-"""Processes are listed every 5 s: a rank that steps sooner may be one of an attempt not listed yet."""
+"""Processes are listed every 5 s: steps sooner than this may be of an attempt that is not listed yet."""
 LAST_RANK_S = 5.0
-"""A process may be missing in one list; a hang is over when no rank was listed for so long."""
+"""A process may be missing from one list; a hang ends after no rank was listed for this long (seconds)."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,12 @@ class LastStep:
     file: str
     rank: int | None
     offset: int | None
-    """Of its line (bytes)."""
+    """Offset of its line (bytes)."""
     at: float
     """Unix seconds on our clock."""
 
     def follows(self, alert: Alert) -> bool:
-        """Whether it came after an alert: below it in the same file, else by the times."""
+        """True if the step came after an alert: below it in the same file, else by time."""
         proof = alert.proof[0]
         if (self.file, self.node) == (proof.file, proof.node) and None not in (self.offset, proof.offset):
             return (self.offset or 0) > max(proof.offset or 0, alert.last_offset or 0)
@@ -54,18 +56,18 @@ class Attempt:
     """The ranks of a job that live now."""
 
     began: float
-    """When the first of them started: unix seconds on our clock."""
+    """Start of the first of them, unix seconds on our clock."""
     steps: int
-    """Steps that were reported since."""
+    """Steps logged since."""
     has_steps: bool
-    """Whether the job ever reported one."""
+    """True if the job ever logged one."""
     stepped_at: float | None = None
-    """When the newest step was reported: unix seconds on our clock."""
+    """When the newest step was logged, unix seconds on our clock."""
     last_steps: tuple[LastStep, ...] = ()
-    """Of each rank in each of its files."""
+    """The newest step of each rank in each of its files."""
 
     def has_stepped_after(self, alert: Alert) -> bool:
-        """Whether the rank of an alert logged a step since; True where it logs none at all."""
+        """True if the alert's rank logged a step since; also if it logs no steps at all."""
         proof = alert.proof[0]
         own = [
             step
@@ -75,21 +77,21 @@ class Attempt:
         return not own or any(step.follows(alert) for step in own)
 
     def works(self, wall: float) -> bool:
-        """Whether it trains, as far as anything reports."""
+        """True if it trains, as far as is known."""
         return self.steps >= PROOF_STEPS or (not self.has_steps and wall - self.began > SILENT_START_S)
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """The end of an incident, and its reason."""
+    """Why and when an incident ended."""
 
     at: float
-    """Unix seconds; what the incident gets after it opens it again."""
+    """Unix seconds; a later alert reopens the incident."""
     reason: str
 
 
 def attempts(fleet: Fleet, places: Places, now: float, wall: float) -> dict[str, Attempt]:
-    """The living attempt of every job, without ranks of which two nodes said that they run them.
+    """Job -> its living attempt, without ranks that two nodes claim.
 
     `now`: the fleet's clock, `wall`: unix seconds at the same moment.
     """
@@ -131,9 +133,9 @@ def closings(
     wall: float,
     last_attempts: Mapping[str, int],
 ) -> dict[str, Resolution]:
-    """Incident's id -> why it is over; what was closed `before` stays so until it gets something new.
+    """Incident id -> why it is closed. Incidents closed `before` stay closed until they get a new alert.
 
-    `last_attempts`: ended job -> the number of its last attempt that trained.
+    `last_attempts`: ended job -> number of its last attempt that trained.
     """
     found = {}
     for incident in incidents:
@@ -172,13 +174,13 @@ def _closed(
 
 
 def _is_back(cause: Alert, attempt: Attempt) -> bool:
-    """Whether a node that was lost answers again, and the job has stepped since."""
+    """True if a lost node is connected again and the job has stepped since."""
     lost = cause.code == "node_lost" and cause.state == "resolved"
     return lost and attempt.stepped_at is not None and attempt.stepped_at > cause.last + APART_S
 
 
 def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution | None:
-    """Of an ended job: a later attempt trained, and ended in its own way."""
+    """For an ended job: a later attempt trained and ended for its own reason."""
     numbers = {attempt_of_path(alert.proof[0].file or "") for alert in incident.alerts} - {None}
     if last is None or not numbers or max(number for number in numbers if number is not None) >= last:
         return None
@@ -186,9 +188,9 @@ def _outlasted(incident: Incident, last: int | None, wall: float) -> Resolution 
 
 
 def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
-    """Whether it happened before this attempt began, and its cause has not come again since.
+    """True if the incident happened before this attempt began and its cause has not recurred.
 
-    Within a second of the start the times do not decide: the rank must have stepped since.
+    Within a second of the start, times do not decide: the rank must have stepped since.
     """
     cause = incident.cause
     before_s = attempt.began - _earliest(incident)
@@ -200,7 +202,7 @@ def _is_of_before(incident: Incident, attempt: Attempt) -> bool:
 
 
 def _earliest(incident: Incident) -> float:
-    """When its cause happened at the earliest, as far as the stamps above its line report."""
+    """The earliest time of its cause, by the timestamps above its line."""
     cause = incident.cause
     if cause is None or cause.timed or cause.not_before is None:
         return incident.first
@@ -208,10 +210,10 @@ def _earliest(incident: Incident) -> float:
 
 
 def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
-    """Alerts with what their ranks did afterwards; how a process ended stays as grave as it was.
+    """Return the later alerts, with the original severity for ends of processes.
 
-    Where it is known when the rank went on, its incident is closed instead, with the reason, so that it can
-    be read that there was one.
+    Where the rank is known to have gone on, its incident is closed with a reason instead, so that the record
+    remains.
     """
     grave = {alert.id: alert.severity for alert in before if alert.code in EXITS}
     return [
@@ -223,7 +225,7 @@ def with_ends(before: Iterable[Alert], after: Iterable[Alert]) -> list[Alert]:
 
 
 def with_closing(incident: Incident, closing: Resolution | None) -> Incident:
-    """The incident, over with its reason where there is one."""
+    """The incident, marked as ended with its reason if there is one."""
     if closing is None:
         return incident
     alerts = tuple(structs.replace(alert, state="resolved") for alert in incident.alerts)

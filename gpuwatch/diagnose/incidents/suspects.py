@@ -1,4 +1,4 @@
-"""The suspects where the logs hold only victims: the ranks that did not take part."""
+"""Suspects where the logs hold only victims: the ranks that did not take part."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from gpuwatch.diagnose.model.timing import onset
 from gpuwatch.diagnose.sources.absent_ranks import absent_in
 
 EVEN = frozenset(("ALLREDUCE", "ALLGATHER_BASE", "REDUCE_SCATTER_BASE", "BROADCAST", "REDUCE"))
-"""Collectives whose input has the same size on every rank."""
+"""Collectives whose input has the same size on all ranks."""
 MAX_NAMED_SUSPECTS = 3
-"""So many suspects are named one by one."""
+"""Most suspects that are named individually."""
 
 
 @dataclass(frozen=True)
 class Hang:
-    """What the victims of one hang state together."""
+    """The common facts of the victims of one hang."""
 
     victims: tuple[int, ...]
     """Ranks that timed out."""
     world: tuple[int, ...]
-    """All ranks of the job that are known."""
+    """All known ranks of the job."""
     where: str
-    """`ALLREDUCE seq 2381`, of most of them; may be empty."""
+    """`ALLREDUCE seq 2381`, the operation of most of them; may be empty."""
     began: float
-    """When the collective was entered that did not end."""
+    """When the collective that timed out was entered."""
     printed: float
-    """When the first one gave up."""
+    """When the first rank gave up."""
     silent: tuple[int, ...] = ()
     """Ranks that logged no error while the others timed out."""
     odd: tuple[int, ...] = ()
@@ -43,20 +43,20 @@ class Hang:
     listed: tuple[int, ...] = ()
     """Ranks that the timeouts' own lines list as missing."""
     whole: bool = False
-    """Whether `world` is the size that the job announces, and not only the ranks that are known."""
+    """True if `world` is the announced size of the job; False: only known ranks."""
     left_out: tuple[int, ...] = ()
-    """The one rank of a node whose process was not among those that its launcher ended."""
+    """The only rank of a node whose process its launcher did not have to stop."""
     dated: bool = True
-    """Whether any line bounds `began`."""
+    """True if a line bounds `began`."""
 
     @property
     def suspects(self) -> tuple[int, ...]:
-        """The best ones."""
+        """The suspects with the strongest evidence."""
         return self.listed or self.left_out or self.odd or self.silent
 
 
 def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | None:
-    """The hang that timeouts report of; None where there are none."""
+    """Return the hang that timeouts report, or None."""
     timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
     if not timeouts:
         return None
@@ -92,7 +92,7 @@ def hang(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> Hang | N
 
 
 def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
-    """Where almost all ranks of a group wait in one operation, the few in another one."""
+    """Ranks in another operation than almost all of their group, and the operation."""
     for name in ("seq", "op", "numel_in"):
         ranks: dict[object, set[int]] = defaultdict(set)
         for alert in timeouts:
@@ -115,7 +115,7 @@ def _odd_ones(timeouts: Sequence[Alert]) -> tuple[set[int], str]:
 
 
 def _elements(timeouts: Sequence[Alert], ranks: set[int]) -> str:
-    """The numbers of elements that these ranks wait with."""
+    """The element counts with which these ranks wait."""
     sizes = {
         str(alert.fields["numel_in"])
         for alert in timeouts
@@ -125,12 +125,12 @@ def _elements(timeouts: Sequence[Alert], ranks: set[int]) -> str:
 
 
 def _is_even(alert: Alert) -> bool:
-    """Whether its collective takes as many elements from each rank."""
+    """True if its collective takes the same number of elements from each rank."""
     return str(alert.fields.get("op", "")).upper().strip("_") in EVEN
 
 
 def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
-    """Ranks with `last enqueued == last completed` in the group that hangs: they never entered."""
+    """Ranks with `last enqueued == last completed` in the hung group: they never entered."""
     idle: set[int] = set()
     busy: set[int] = set()
     for alert in alerts:
@@ -142,7 +142,7 @@ def _nothing_pending(alerts: Sequence[Alert], group: str) -> set[int]:
 
 
 def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tuple[int, ...]:
-    """`Sending process N closing signal` lists all processes of a node but the one that had failed."""
+    """Ranks missing from `Sending process N closing signal`, which omits only a node's failed process."""
     ended: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:
         if alert.code == "launch.siblings_killed" and alert.node is not None and "pid" in alert.fields:
@@ -157,7 +157,7 @@ def _left_out(alerts: Sequence[Alert], where: RankIndex, job: str | None) -> tup
 
 
 def blamed_nodes(alerts: Sequence[Alert], where: RankIndex) -> list[tuple[str, int]]:
-    """Nodes that other nodes' lines name by address, with how many ranks do; the most named first."""
+    """Nodes that other nodes' lines name by address, with the number of ranks that do; most named first."""
     votes: dict[str, set[object]] = defaultdict(set)
     for alert in alerts:
         for name in ("peer", "peer_host", "host", "address", "remote"):

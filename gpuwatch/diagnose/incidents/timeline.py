@@ -1,4 +1,4 @@
-"""The timeline of an incident: equal things that happened to several ranks close together are one line."""
+"""The timeline of an incident: similar events on several ranks at about the same time are one entry."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpuwatch.diagnose.model.incident import Moment
 from gpuwatch.diagnose.model.text import collective, plural
 
 FOLD_S = 60.0
-"""Watchdogs of one hang fire within this, whatever the clocks state."""
+"""Seconds within which the watchdogs of one hang fire."""
 
 
 def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
-    """Moments by time; the start of a hang is one of its own, long before anybody prints anything."""
+    """Entries by time; the start of a hang has its own entry, long before any line is printed."""
     folded: dict[tuple[object, ...], list[list[Alert]]] = {}
     ordered = sorted(alerts, key=lambda each: (each.first, each.id))
     spots = _spots(ordered)
@@ -36,7 +36,7 @@ def timeline(alerts: Iterable[Alert], hang: Hang | None) -> tuple[Moment, ...]:
 
 
 def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
-    """A collective as a line names it -> the fullest name for the same: `seq 7` -> `ALLREDUCE seq 7`."""
+    """Collective as a line names it -> its fullest name: `seq 7` -> `ALLREDUCE seq 7`."""
     named = {collective(alert.fields) for alert in alerts}
     found = {}
     for spot in named:
@@ -46,7 +46,7 @@ def _spots(alerts: Iterable[Alert]) -> dict[str, str]:
 
 
 def _fold_key(alert: Alert) -> str | None:
-    """Alerts of a GPU or node fold per device; those of ranks, and hints, fold over nodes."""
+    """Alerts of a GPU or node are merged per device; those of ranks, and hints, across nodes."""
     alone = alert.role != "hint" and (alert.kernel or alert.rank is None)
     return f"{alert.node} {alert.gpu}" if alone else None
 

@@ -1,1 +1,1 @@
-"""How a job ended, by the steps that its ranks logged."""
+"""How a job ended, from the steps that its ranks logged."""

@@ -1,4 +1,4 @@
-"""How a log ends below the last step of a training: with an error, a save, silence, in which epoch. Pure."""
+"""How a log ends after the last training step: an error, a save, silence, and the epoch. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILED_END = re.compile(
     r"(?i)\b(?:leav|exit|quit|return|end|stop|terminat|abort|finish)\w{0,5}\b.{0,80}"
     r"\b(?:status|code|rc)[ =:]{0,3}-?[1-9]\d{0,4}\b"
 )
-"""A program reports that it ends, with a code that is no success."""
+"""A program reports that it exits with a failure code."""
 ON_PURPOSE = re.compile(
     r"(?i)\b(?:early[ -]?stop\w*|(?:no|without) improvement|patience|KeyboardInterrupt|interrupt(?:ed)?"
     r"|ctrl[- ]?c|sig(?:int|term|usr1)|cancel\w*|time[ -]?limit|wall ?time|budget|deadline|preempt\w*"
@@ -23,7 +23,7 @@ ON_PURPOSE = re.compile(
     r"|shutting down|leaving|synced|bye|goodbye|quit(?:ting)?|ended|target (?:reached|met)"
     r"|by (?:the )?user)\b|\^C"
 )
-"""In the last lines of a log: the end was meant, or the program names its reason."""
+"""Wording in the last lines of a log for an intended end, or for its reason."""
 SAVED = re.compile(
     r"(?i)\b(?:saved|wrote|written)\b.{0,60}\b(?:checkpoint|ckpt|state|snapshot|step)\b"
     r"|\b(?:checkpoint|ckpt|snapshot)\b.{0,80}\b(?:saved|written|complete)\b"
@@ -38,34 +38,34 @@ SIGNALS = {
         r"(?i)\bSIGTERM\b|\bsignal[ :=#]{1,3}15\b|\bCANCELLED AT \d|\bCANCELLED AT \S{1,40} \*|\bscancel\b"
     ),
 }
-"""What a log holds below the last step of a job that a user or a scheduler ended by a signal."""
+"""Signal -> what a log holds below the last step when a user or scheduler sent it."""
 NOT_RECEIVED = re.compile(
     r"(?i)\b(?:send\w*|closing signal|ignor\w{1,5}|handlers?|install\w*|regist\w*|will|press|use"
     r"|to (?:stop|abort|quit|exit)|DUE TO)\b"
 )
-"""The signal is announced, or is one that a launcher sends to the other ranks."""
+"""The signal is only announced, or is one that a launcher sends to other ranks."""
 SILENCE = re.compile(
     r"(?i)\bno (?:new )?(?:output|progress|steps?|heartbeats?|activity|log lines?|updates?)\b.{0,80}"
     r"\bfor (?:over )?\d"
     r"|\b(?:silent|stalled|stuck|idle) (?:for|since) (?:over )?\d"
 )
-"""What a supervisor logs of a stall."""
+"""A supervisor's message about a stall."""
 STALL_S, STALL_STEPS = 60.0, 10
-"""A log that goes on so long, and so many step times, after the last step of all ranks shows a stall."""
+"""A log that continues this many seconds and step times after the last step of all ranks shows a stall."""
 
 
 class LogEnd(NamedTuple):
     """How a log ends."""
 
     at: float
-    """The time of the last line, else of the file's last change (unix seconds)."""
+    """Time of the last line, else of the file's last change (unix seconds)."""
     lines: Sequence[str]
     epochs: EpochSpan | None = None
-    """Those that its lines name; None: none, or not looked for."""
+    """The epochs that its lines name; None: none, or not searched."""
 
 
 def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
-    """The last epoch that these logs name, and their number; None: it was the last, or unknown."""
+    """The last epoch that these logs name, and the number of epochs; None: it was the last, or unknown."""
     files = {track.file for track in tracks}
     named = [
         EpochSpan(1 if each.epochs is None else each.epochs.first, int(found[1]), int(found[2]))
@@ -78,7 +78,7 @@ def epoch_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tup
 
 
 def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Whether a log goes on long after the last step that any rank logged."""
+    """True if a log continues long after the last step of any rank."""
     last = max(
         (mark.at for track in tracks for mark in track.marks[-1:] if mark.at is not None), default=None
     )
@@ -93,7 +93,7 @@ def has_stalled(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> list[str]:
-    """The last lines of the logs of these tracks, from that of the last step on where it is among them."""
+    """The last lines of these tracks' logs, from the last step on if it is among them."""
     found: list[str] = []
     for track in tracks:
         lines = list(closings[track.file].lines) if track.file in closings else []
@@ -108,24 +108,24 @@ def below_steps(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def ends_with_failure(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Whether a log of these tracks ends with an error or with a code that is no success."""
+    """True if a log of these tracks ends with an error or a failure exit code."""
     files = {track.file for track in tracks}
     last = [line for file, each in closings.items() if file in files for line in each.lines[-1:]]
     return any(is_failed_end(line) for line in last)
 
 
 def is_failed_end(line: str) -> bool:
-    """Whether a line calls itself an error, or reports an exit code that is no success."""
+    """True if a line is an error or reports a failure exit code."""
     return own_level(line) in GRAVE or FAILED_END.search(line) is not None
 
 
 def signal_of(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> str | None:
-    """The signal by which a job was ended: below its last steps, or at the ends of logs without any."""
+    """The signal that ended a job: below its last steps, or at the ends of logs without steps."""
     lines = below_steps(tracks, closings) if tracks else [x for each in closings.values() for x in each.lines]
     received = [line for line in lines if not NOT_RECEIVED.search(line)]
     return next((name for name, form in SIGNALS.items() if any(form.search(line) for line in received)), None)
 
 
 def saved_at_end(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Whether a checkpoint was written below the last step: an end there costs nothing."""
+    """True if a checkpoint was written after the last step: nothing was lost."""
     return any(SAVED.search(line) for line in below_steps(tracks, closings))

@@ -1,4 +1,4 @@
-"""What a scheduler notes of a job all of whose ranks came to the announced last step. Pure."""
+"""A job whose ranks all reached the last step: severity of what its scheduler still reports. Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from gpuwatch.diagnose.model.alert import Alert
 from gpuwatch.diagnose.model.failure_classes import EXITS
 
 SCHEDULING = ("k8s.", "slurm.", "launch.", "elastic.", "proc.sigterm")
-"""Classes of events about starting, placing and ending processes, which a scheduler tries again."""
+"""Classes about starting, placing and ending processes; a scheduler retries these."""
 PROGRAM_FAULT = "gpu.xid.app"
-"""The driver ended one program on a GPU for what that did."""
+"""The driver ended a program because of what that program did on a GPU."""
 
 
 def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[StepTrack]) -> list[Alert]:
-    """The alerts; what ended no rank is a note where every rank reached the last step.
+    """Return the alerts; where every rank reached the last step, those that ended no rank are notes.
 
-    These are undated events of the scheduler, and processes whose end the kernel logged while all ranks
-    stepped on: they belong to other programs of the node. A table of events (`kubectl get events`,
-    `describe`) gives ages, and no log line stands beside it: only the end of the whole job reports that the
-    pods started after all.
+    These are undated scheduler events, and processes whose end the kernel logged while all ranks stepped on
+    (other programs of the node). `kubectl get events` and `describe` give ages without a log line; only the
+    end of the whole job shows that the pods started after all.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -46,7 +45,7 @@ def with_completed_run(alerts: Iterable[Alert], end: JobEnd, tracks: Sequence[St
 
 
 def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
-    """The alerts; what also stands at the end of a clean run is a note below the line about that end."""
+    """Return the alerts; below the line about the end, what a normal end also prints is a note."""
     alerts = list(alerts)
     ends = [alert for alert in alerts if alert.code == FINISHED]
     if end.state != "finished" or not ends:
@@ -60,7 +59,7 @@ def without_teardown(alerts: Iterable[Alert], end: JobEnd) -> list[Alert]:
 
 
 def _is_below(alert: Alert, ends: Iterable[Alert]) -> bool:
-    """Whether an alert stands below such a line in its file."""
+    """True if an alert stands below such a line in its file."""
     proof = alert.proof[0]
     return any(
         (each.proof[0].file, each.proof[0].node) == (proof.file, proof.node)
@@ -70,7 +69,7 @@ def _is_below(alert: Alert, ends: Iterable[Alert]) -> bool:
 
 
 def is_complete(tracks: Sequence[StepTrack]) -> bool:
-    """Whether a total is announced, and every rank that logs steps came to it."""
+    """True if a total is announced and every rank that logs steps reached it."""
     main = main_tracks(tracks)
     total = max((track.total_steps for track in main if track.total_steps is not None), default=None)
     files: dict[str, int] = {}
@@ -84,7 +83,7 @@ def is_complete(tracks: Sequence[StepTrack]) -> bool:
 
 
 def _is_outlived(alert: Alert, tracks: Sequence[StepTrack]) -> bool:
-    """Whether the kernel logged the end of a process, and all ranks stepped on afterwards."""
+    """True if the kernel logged the end of a process and all ranks stepped on afterwards."""
     if (
         not alert.kernel
         or not alert.timed

@@ -1,4 +1,4 @@
-"""Logs that count epochs and no steps of the whole training: whether they end before the last epoch. Pure."""
+"""Logs that count epochs but not total steps: whether they end before the last epoch. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuwatch.diagnose.job_end.closing import ON_PURPOSE, LogEnd, is_failed_end
 from gpuwatch.runs.placement.epochs import EPOCH_OF
 
 SHORT_STEPS = 10
-"""So many logged steps of an announced total are a run, where its log is not written any more."""
+"""Logged steps of an announced total that make a run, if the log is no longer written."""
 
 
 def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, int] | None:
-    """The furthest epoch of these logs and the announced number; None: it was the last one, or is unknown.
+    """The furthest epoch of these logs and the number of epochs; None: it was the last, or unknown.
 
-    One epoch alone with fewer than `SHORT_STEPS` logged steps may be an excerpt.
+    A single epoch with fewer than `SHORT_STEPS` logged steps may be an excerpt.
 
     Args:
         tracks: The steps of its ranks; those of single epochs.
@@ -35,12 +35,12 @@ def ended_in_epoch(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) 
 
 
 def ends_on_purpose(closings: Mapping[str, LogEnd]) -> bool:
-    """Whether a log names a reason of its end below the last epoch, which stood below no earlier one."""
+    """True if a log gives a reason for its end below the last epoch that stands below no earlier one."""
     return any(_states_end(each.lines) for each in closings.values() if each.epochs is not None)
 
 
 def has_several_epochs(end: LogEnd | None) -> bool:
-    """Whether a log names more than one epoch: less of one that counts hundreds may be an excerpt."""
+    """True if a log names more than one epoch; one epoch of hundreds may be an excerpt."""
     return end is not None and end.epochs is not None and end.epochs.last > end.epochs.first
 
 

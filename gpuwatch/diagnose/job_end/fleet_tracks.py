@@ -1,4 +1,4 @@
-"""The steps of running jobs, as the nodes report them."""
+"""Step tracks of running jobs, from the fleet."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import LoggedStep, RankProgress
 
 KEPT_STEPS = 200
-"""The newest steps of a rank: those after an error are among them, or so many steps came after it."""
+"""Newest steps kept per rank; those after an error are among them."""
 
 
 def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -> list[StepTrack]:
-    """Tracks of the ranks and files that these alerts are about.
+    """Return the logged steps (one `StepTrack` per rank and file) of the ranks and files of these alerts.
 
     Args:
         alerts: Of ranks, or of log files.
@@ -35,7 +35,7 @@ def tracks_for(alerts: Iterable[Alert], fleet: Fleet, now: float, wall: float) -
 
 
 def _track(writer: RankProgress, offset_s: float, *, alone: bool) -> StepTrack:
-    """The steps of one writer; a last step without an offset stands no lower than the newest line."""
+    """The steps of one writer; if the last step has no offset, that of the file's newest line is used."""
     newest = writer.curve()[-KEPT_STEPS:]
     marks = [Mark(step.step, _wall(step, offset_s), step.offset, _is_finite(step)) for step in newest]
     if marks[-1].offset is None:
@@ -61,7 +61,7 @@ def _is_finite(step: LoggedStep) -> bool:
 
 
 def _shared_files(writers: Iterable[RankProgress]) -> set[tuple[str, str]]:
-    """Files in which several ranks log steps."""
+    """(node, file) of logs in which several ranks log steps."""
     ranks: dict[tuple[str, str], set[int | None]] = {}
     for writer in writers:
         ranks.setdefault((writer.node, writer.file), set()).add(writer.rank)

@@ -1,4 +1,4 @@
-"""How a job ended, by the steps that its ranks logged: finished, running, stopped early, or unknown."""
+"""How a job ended, from the steps that its ranks logged: finished, running, stopped early, or unknown."""
 
 from __future__ import annotations
 
@@ -52,31 +52,31 @@ OWN_RULE = re.compile(
     r"|\bpatience (?:of )?\d{0,6} ?(?:was |is )?(?:reached|over)\b"
     r"|\bearly[ _-]?stop\w* counter: (\d{1,6}) (?:out )?(?:of|/) \1\b"
 )
-"""In the last lines of a log: a rule of the training (early stopping, patience) ended it."""
+"""Wording in the last lines of a log that a rule of the training (early stopping, patience) ended it."""
 
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The outcome of what a scan was given."""
+    """The outcome of a job."""
 
     state: State
     step: int | None = None
-    """The furthest step."""
+    """The highest step."""
     total_steps: int | None = None
     ranks: tuple[RankEnd, ...] = ()
-    """Of all ranks that log steps of their own."""
+    """The last step of every rank that logs its own."""
     behind: tuple[int, ...] = ()
     """Ranks that ended before all others."""
     early: bool = False
-    """A rule of its own (early stopping) finished it before the announced end."""
+    """True if a rule of the training (early stopping) ended it before the announced end."""
     epoch: tuple[int, int] | None = None
-    """The last epoch that its log names and the number of epochs, where that is not the last one."""
+    """The last epoch in its log and the number of epochs, unless it is the last one."""
     finished: tuple[int, ...] = ()
     """Ranks that reached the announced last step while those behind stopped far before it."""
     nodes: tuple[tuple[str, int], ...] = ()
-    """Nodes whose log, of no known rank, stopped while another's finished, each with its last step."""
+    """Nodes (rank unknown) whose log stopped while another's finished, with the last step."""
     signal: str | None = None
-    """SIGINT (Ctrl-C) or SIGTERM, where the log shows that one ended it and no failure."""
+    """SIGINT (Ctrl-C) or SIGTERM, if the log shows that it ended the job, and no failure."""
 
     @property
     def text(self) -> str:
@@ -127,7 +127,7 @@ def job_end(
     settled: bool,
     whole: bool = False,
 ) -> JobEnd:
-    """How a job ended.
+    """Determine how a job ended.
 
     Args:
         tracks: The steps of its ranks.
@@ -185,7 +185,7 @@ def job_end(
 
 
 def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Whether the last lines of a log of these tracks state that a rule of the training ended it."""
+    """True if the last lines of these tracks' logs state that a rule of the training ended it."""
     files = {track.file for track in tracks}
     return any(
         OWN_RULE.search(line) for file, each in closings.items() if file in files for line in each.lines
@@ -193,12 +193,12 @@ def ended_by_rule(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -
 
 
 def is_failure(alert: Alert) -> bool:
-    """Whether an alert is a failure by itself, and no hint at one."""
+    """True if an alert is a failure itself, not a hint of one."""
     return alert.severity in ("error", "critical") and alert.role != "hint"
 
 
 def _is_last(end: Alert, tracks: Iterable[StepTrack]) -> bool:
-    """Whether no rank steps on below a line about the end in its own file."""
+    """True if no rank logs a step below a line about the end in its own file."""
     proof = end.proof[0]
     offset = max(proof.offset or 0, end.last_offset or 0)
     return all(

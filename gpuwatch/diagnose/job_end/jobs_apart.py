@@ -1,4 +1,4 @@
-"""Jobs side by side: folders that hold the steps of the same ranks are judged one by one."""
+"""Separates jobs whose folders hold the steps of the same ranks, and judges each."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gpuwatch.diagnose.model.alert import Alert
 
 GRAVEST = ("stopped", "unknown", "running", "finished")
 FIRST_STEPS = 2
-"""A job that starts anew logs its first step within so many logged steps of its beginning."""
+"""A job that starts from scratch logs its first step within this many logged steps."""
 
 
 class NamedEnd(NamedTuple):
     """How one of several jobs ended."""
 
     name: str
-    """Of its folder."""
+    """Name of its folder."""
     end: JobEnd
     tracks: Sequence[StepTrack]
 
 
 def tracks_by_job(tracks: Sequence[StepTrack]) -> dict[str, list[StepTrack]]:
-    """Folder -> its tracks, where at least two folders hold the same rank from its first steps; else empty.
+    """Folder -> its tracks, if at least two folders hold the same rank from its first steps; else empty.
 
-    A folder that goes on where another one ended, or that ended at about the same step, is of the same job.
+    A folder that continues another one, or ended at about the same step, belongs to the same job.
     """
     folders: dict[str, list[StepTrack]] = defaultdict(list)
     for track in tracks:
@@ -56,7 +56,7 @@ def ends_by_job(
     growing: bool,
     settled: bool,
 ) -> tuple[NamedEnd, ...]:
-    """How each of several jobs ended, the gravest first; empty: there is one job. Arguments as `job_end`."""
+    """How each of several jobs ended, failures first; empty: there is one job. Arguments as for `job_end`."""
     found = []
     for folder, group in tracks_by_job(tracks).items():
         files = {file for file in closings if str(PurePath(file).parent) == folder}

@@ -1,4 +1,4 @@
-"""The steps of ended jobs, as `scan` read them from the log files."""
+"""Step tracks of ended jobs, as `scan` reads them from log files."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gpuwatch.runs.placement.step_series import StepPoint, StepSeries
 from gpuwatch.runs.scan.result import LogScan
 
 FRESH_S = 120.0
-"""A job whose newest line is no older than this still writes."""
+"""A job whose newest line is at most this old is still writing (seconds)."""
 STEP_TIMES = 10
-"""A log without a line for so many of its last step times is not written any more."""
+"""A log without a line for this many of its last step times is no longer written."""
 
 
 def tracks_of(files: Iterable[LogScan]) -> list[StepTrack]:
-    """One track for each rank and file; the rank is that of the lines, else that of the file."""
+    """One track for each rank and file; the rank is that of the lines, else of the file."""
     return [_track(file, series) for file in files for series in file.series]
 
 
 def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
-    """Rank -> the last line of its own file that states what it did.
+    """Rank -> the last line of its own file that shows an activity.
 
-    Of several files the one written last.
+    Of several files, the one written last.
     """
     found: dict[int, Activity] = {}
     for file in sorted(files, key=lambda each: each.last_time or each.mtime):
@@ -37,7 +37,7 @@ def last_lines_of(files: Iterable[LogScan]) -> dict[int, Activity]:
 
 
 def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
-    """How each log ends."""
+    """File -> how it ends."""
     return {
         file.name: LogEnd(
             file.mtime if file.last_time is None else file.last_time, file.last_lines, file.epochs
@@ -48,9 +48,9 @@ def closings_of(files: Iterable[LogScan]) -> dict[str, LogEnd]:
 
 
 def is_growing(files: Iterable[LogScan], now: float) -> bool:
-    """Whether a log is written now: it grew since it was read, or its last line and change are of now.
+    """True if a log is being written: it grew since it was read, or its last line and change are recent.
 
-    A copy is of now as well, but its last line is not.
+    The change of a copy is recent too, but not its last line.
     """
     return any(
         file.grew
@@ -65,9 +65,9 @@ def is_growing(files: Iterable[LogScan], now: float) -> bool:
 
 
 def is_settled(files: Sequence[LogScan], tracks: Iterable[StepTrack], now: float) -> bool:
-    """Whether no log is written any more: the last line, else the last change, is many step times old.
+    """True if no log is written any more: the last line, or else the last change, is many step times old.
 
-    The modification time of a copy is younger than its last line.
+    A copy has a later modification time than its last line.
     """
     quiet_s = max(FRESH_S, STEP_TIMES * max((step_s(track) for track in tracks), default=0.0))
     logs = [file for file in files if not file.kernel]
@@ -78,7 +78,7 @@ def is_settled(files: Sequence[LogScan], tracks: Iterable[StepTrack], now: float
 
 
 def step_s(track: StepTrack) -> float:
-    """The longest time between two of the last logged steps (seconds); 0: they carry no time."""
+    """Longest time between two of the last logged steps (seconds); 0: they carry no time."""
     times = [mark.at for mark in track.marks[-STEP_TIMES:] if mark.at is not None]
     return max((later - before for before, later in pairwise(times)), default=0.0)
 
@@ -93,5 +93,5 @@ def _track(file: LogScan, series: StepSeries) -> StepTrack:
 
 
 def is_finite(point: StepPoint) -> bool:
-    """Whether loss and gradient norm are numbers, as far as the line gives them."""
+    """True if loss and gradient norm are finite, or missing."""
     return all(value is None or math.isfinite(value) for value in (point.loss, point.grad_norm))

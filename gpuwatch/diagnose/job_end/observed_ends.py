@@ -1,4 +1,4 @@
-"""Ends of ranks that their agents saw, beside what the logs and launchers of the job state. Pure."""
+"""Observed ends of ranks, combined with what logs and launchers of the job report. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from gpuwatch.diagnose.hang.hang_watch import CODE as HANG
 from gpuwatch.diagnose.model.alert import Alert
 
 TEARDOWN_S = 120.0
-"""So long after the line that a training finished its processes may end, with an error or without."""
+"""Seconds after the line about a finished training in which its processes may end, even with an error."""
 CRASHES = ("rank.abort", "rank.segfault", "rank.bus_error", "rank.exit_error")
-"""How processes end whose libraries fail as they are taken down."""
+"""Ends of processes whose libraries crash during teardown."""
 ENDED_HANG = ("rank.killed", "rank.abort")
-"""How the ranks of a job end that hangs: somebody kills it, or its watchdog ends it."""
+"""Ends of the ranks of a hung job: killed by a person, or by the watchdog."""
 KILL_S = 5.0, 120.0
-"""A launcher kills what has not ended so long after it asked for that (torchrun, Slurm: 30 s)."""
+"""Seconds after its request in which a launcher kills the remaining processes (torchrun, Slurm: 30 s)."""
 
 
 def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
-    """The alerts, with ends of ranks as notes after the training finished, as echoes of a hang or a stop."""
+    """Return the alerts.
+
+    Observed ends are notes after a finished training, and symptoms after a hang or stop.
+    """
     if not any(map(is_observed, alerts)):
         return list(alerts)
     finished = [alert for alert in alerts if alert.code == FINISHED and not alert.doubt]
@@ -41,7 +44,10 @@ def with_observed_ends(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _tore_down(alert: Alert, finished: Alert) -> bool:
-    """Whether an end followed a line that its job finished; a kill is excused by its own node alone."""
+    """True if an end followed the line that its job finished.
+
+    A kill is excused only by its own node's line.
+    """
     own = any(proof.node == alert.node for proof in finished.proof)
     after = is_observed(alert) and 0.0 <= alert.first - finished.first <= TEARDOWN_S
     return after and finished.job == alert.job and (own or alert.code in CRASHES)

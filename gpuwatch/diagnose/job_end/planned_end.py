@@ -1,4 +1,4 @@
-"""Ends that were requested, and before which the state was saved: nothing is lost. Pure."""
+"""Requested ends before which the state was saved: nothing is lost. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ENDED_WITH = PEER_CONNECTION_ERRORS | {
     "rank.terminated",
     "rank.exit_error",
 }
-"""What the ranks of an interrupted launcher leave behind."""
+"""What the ranks of an interrupted launcher log."""
 BEFORE_S, AFTER_S = 5.0, 40.0
-"""Around the launcher's own line: it waits 30 s for its ranks before it kills them."""
+"""Seconds around the launcher's own line: it waits 30 s for its ranks before it kills them."""
 GRAVE = ("error", "critical")
 
 _ASKED = re.compile(
@@ -34,7 +34,7 @@ _ASKED = re.compile(
     r"|\b\d+ (?:s|sec|seconds|min|minutes) (?:are )?left\b|\bstop (?:was )?requested\b|\bcancel\w*"
     r"|\bpreempt\w*|\brequeu\w*|\basked to (?:stop|end)\b"
 )
-"""The program notes that it shall end."""
+"""The program logs that it was asked to end."""
 _SAVED = re.compile(
     r"(?i)\b(?:checkpoint|ckpt|state|model|snapshot|weights)\w*\b.{0,80}\b(?:saved|written|stored|committed"
     r"|complete[d]?|done)\b"
@@ -62,20 +62,20 @@ _SERVICE_STOPS = re.compile(
     r"\b(?:stopping|shutting down|exiting|graceful\w*)\b"
     r"|\bsigterm\b.{0,20}\b(?:stopping|shutting down|graceful\w*)\b"
 )
-"""A service takes the signal as the request that it is."""
+"""A service logs that it shuts down on a signal."""
 
 
 class Leave(NamedTuple):
-    """How a job took the word that it shall end."""
+    """How a job reacted to the request to end."""
 
     saved: bool
-    """It saved its state then."""
+    """True if it saved its state then."""
     meant: bool
-    """Its user ended it, or it goes on in a job of its own."""
+    """True if its user ended it, or it continues in a new job."""
 
 
 def leave_of(lines: Sequence[str]) -> Leave:
-    """What the last lines of a log report."""
+    """Read the reaction from the last lines of a log."""
     asked = next((number for number, line in enumerate(lines) if _ASKED.search(line)), None)
     if asked is None:
         return Leave(saved=False, meant=False)
@@ -85,9 +85,9 @@ def leave_of(lines: Sequence[str]) -> Leave:
 
 
 def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -> list[Alert]:
-    """The alerts; what ended a job that saved its state first is a warning.
+    """Return the alerts; the end of a job that saved its state first is a warning.
 
-    It is a note where the job's user ended it or it was queued again. Another failure leaves all as it is.
+    It is a note if the user ended the job or it was requeued. Any other failure leaves all alerts unchanged.
 
     Args:
         alerts: With what later steps and lines showed.
@@ -104,7 +104,7 @@ def with_planned_ends(alerts: Iterable[Alert], closings: Mapping[str, LogEnd]) -
 
 
 def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
-    """A note of the signal by which a service was stopped that then shut down, and logs no steps."""
+    """Make the signal a note for a service that then shut down and logs no steps."""
     file = alert.proof[0].file if alert.proof else None
     stopped = alert.code == "proc.sigterm" and alert.rank is None and file in closings
     if not stopped or _SERVICE_STOPS.search(alert.proof[0].text) is None:
@@ -115,10 +115,10 @@ def _of_service(alert: Alert, closings: Mapping[str, LogEnd]) -> Alert:
 
 
 def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
-    """The alerts; notes where the user interrupted the launcher (Ctrl-C), and of what that ended.
+    """Return the alerts; the user's interruption (Ctrl-C) of a launcher, and its consequences, are notes.
 
-    A rank that was interrupted itself lost its peers because they were, too.
-    A launcher that Slurm stopped when it cancelled the job has its signal from there: an echo, a warning.
+    A rank that was interrupted lost its peers for the same reason. If Slurm cancelled the job and stopped the
+    launcher, the launcher's signal is a symptom: a warning.
     """
     alerts = list(alerts)
     cancelled = [(alert.first, alert.job) for alert in alerts if alert.code == CANCELLED]
@@ -141,7 +141,7 @@ def with_interruption(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def _is_interruption(alert: Alert) -> bool:
-    """Whether a launcher was ended by SIGINT: a key of its terminal."""
+    """True if SIGINT (a key in its terminal) ended a launcher."""
     return alert.code == SIGNALLED and any(_INTERRUPTED.search(proof.text) for proof in alert.proof)
 
 

@@ -1,4 +1,4 @@
-"""Ranks whose own logs end far before the announced last step, while other ranks reach it. Pure."""
+"""Ranks whose own logs end far before the announced last step while other ranks reach it. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from gpuwatch.diagnose.error_outcome.step_track import StepTrack, begins_anew
 from gpuwatch.diagnose.job_end.closing import NUMBER, ON_PURPOSE, LogEnd, below_steps, is_failed_end
 
 MIN_MARKS = 20
-"""Fewer logged steps may be those of a program whose other ranks log their first steps alone. One rank of
-several is none of these: the others of its kind log on."""
+"""Fewer logged steps may be of a program whose other ranks log only at first.
+
+That does not apply to one rank of several whose peers log on.
+"""
 PEERS, MAX_SHORT_SHARE = 3, 0.125
-"""So many ranks go through where few logged steps count; no more than this share (or than one) does not."""
+"""Ranks that must finish where few steps are logged, and the largest share (or one) that may stop short."""
 SPREADS = 4
 APART_STEPS = 16
-"""Ranks of one job wait for each other: a few logged steps less are another moment of logging or of data."""
+"""Ranks of one job wait for each other: smaller differences in logged steps are differences in logging."""
 RECENT_MARKS, SPARSER = 10, 4
-"""A rank whose last steps lie so many times farther apart than those of another logs now and then."""
+"""A rank whose last steps are this many times farther apart than another's logs only occasionally."""
 PAUSE_S, PAUSE_STEPS = 10.0, 10
-"""A job that pauses so long, and so many step times, after a rank's last step goes on without it."""
+"""A job that pauses this many seconds and step times after a rank's last step continues without it."""
 WAITS = re.compile(
     r"(?i)\b(?:wait(?:ing|s)?|blocked|enter(?:ing|ed|s)?|calling|start(?:ing|ed)?|in)\b.{0,40}?(?:\b|_)"
     r"(?:all_?reduce|all_?gather|reduce_?scatter|broadcast|barrier|collective|all_?to_?all|synchroniz\w+)\b"
@@ -31,17 +33,16 @@ RESIZED = re.compile(
     r"(?i)\b(?:elastic\w*|scal(?:e|ed|ing)[ -]?(?:in|down)|resiz\w*|member(?:s|ship)?|rendezvous|rdzv|removed"
     r"|evict\w*|drain\w*|world[ _]size)\b"
 )
-"""In the last lines of a rank: the job goes on without it."""
+"""Wording in a rank's last lines: the job continues without it."""
 
 
 def ranks_cut_short(
     tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> tuple[int, ...]:
-    """The ranks that logged their steps as the others did, up to one where their log ends without a word.
+    """Ranks that logged steps like the others, up to one after which their log just ends.
 
-    Ranks that log at other moments, that leave with a line about it, that other ranks pause for (an elastic
-    job) or that begin anew are none of them; nor are several that cease at one step where rank 0 alone
-    logs on.
+    Excluded are ranks that log at other times, that log why they leave, that other ranks pause for (an
+    elastic job) or that restart, and several that stop at one step where only rank 0 logs on.
 
     Args:
         tracks: The steps of the training.
@@ -70,10 +71,10 @@ def ranks_cut_short(
 
 
 def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """The one rank that ended a logged step before all others, below which it logged what none of them did.
+    """The only rank that ended one logged step before all others, after a line that none of them logged.
 
-    The others, `PEERS` at least, all end with the line of the same step. One step less alone may be another
-    moment of logging; a line about something else states what kept the rank from the next one.
+    The others, at least `PEERS`, all end with the line of the same step. One step less alone may be a
+    difference in logging; the other line shows what delayed the rank.
     """
     own = [track for track in tracks if track.rank is not None and track.alone]
     if len({track.rank for track in own}) != len(own) or len(own) <= PEERS:
@@ -91,7 +92,7 @@ def busy_behind(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> 
 
 
 def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, LogEnd]) -> tuple[int, ...]:
-    """The one rank whose log does not end with a wait, where those of all others do: `PEERS` at least."""
+    """The only rank whose log does not end with a wait, where those of all others (at least `PEERS`) do."""
     own = [track for track in tracks if track.rank is not None and track.alone and track.file in closings]
     last = {track.rank: next(reversed(closings[track.file].lines), "") for track in own}
     waits = {rank for rank, line in last.items() if WAITS.search(line)}
@@ -101,7 +102,7 @@ def absent_from_collective(tracks: Iterable[StepTrack], closings: Mapping[str, L
 
 
 def _says_why(line: str) -> bool:
-    """Whether a last line states that the rank left on purpose, or by an error."""
+    """True if a last line shows that the rank left on purpose or by an error."""
     return is_failed_end(line) or ON_PURPOSE.search(line) is not None
 
 
@@ -111,9 +112,9 @@ def _shape(line: str) -> str:
 
 
 def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
-    """The few ranks whose logs end far before those of all others, which end near each other.
+    """The few ranks whose logs end far before those of all others, which end close together.
 
-    Far is more than `APART_STEPS` logged steps, and `SPREADS` times what lies between the others.
+    Far is more than `APART_STEPS` logged steps, and `SPREADS` times the spread of the others.
     """
     furthest: dict[int, StepTrack] = {}
     for track in tracks:
@@ -138,9 +139,9 @@ def far_behind(tracks: Iterable[StepTrack]) -> tuple[int, ...]:
 def nodes_cut_short(
     tracks: Iterable[StepTrack], total: int | None, closings: Mapping[str, LogEnd]
 ) -> dict[str, StepTrack]:
-    """The nodes whose one log, of no known rank, ceases without a word while that of another node finishes.
+    """Node -> its steps, of nodes whose one log (rank unknown) just ends while another node's log finishes.
 
-    Arguments as of `ranks_cut_short`. Node -> its steps.
+    Arguments as for `ranks_cut_short`.
     """
     own = [track for track in tracks if track.rank is None and track.total_steps == total and track.alone]
     by_node = {track.node: track for track in own if track.node is not None}
@@ -162,7 +163,7 @@ def _falls_short(
     shared: bool,
     least: int,
 ) -> bool:
-    """Whether the steps cease while those of one that is through, of the same job, go on to the last one."""
+    """True if the steps stop while those of a finished track of the same job go to the last one."""
     return not track.complete and any(
         _of_one_job(track, other, shared=shared) and _leaves_behind(track, other, closings, least)
         for other in through
@@ -170,9 +171,9 @@ def _falls_short(
 
 
 def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, LogEnd], least: int) -> bool:
-    """Whether two ranks logged the same steps together, at least `least` of them, and one of them ceased.
+    """True if two ranks logged at least `least` of the same steps and one of them stopped.
 
-    In a run of a few logged steps half of them are far.
+    In a run of a few logged steps, half of them suffice.
     """
     last, furthest = short.marks[-1], whole.marks[-1].step
     gap = _gap(short, last.step) if len(short.marks) > 1 else _gap(whole, furthest)
@@ -190,9 +191,9 @@ def _leaves_behind(short: StepTrack, whole: StepTrack, closings: Mapping[str, Lo
 
 
 def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
-    """Whether two ranks log into one folder, or into folders that differ in one name: of a node, of a rank.
+    """True if two ranks log into one folder, or into folders that differ in one component (node or rank).
 
-    `shared`: a rank has steps in several folders, as those of several jobs hold the same ranks.
+    `shared`: a rank has steps in several folders, as where several jobs have the same ranks.
     """
     if _folder(track) == _folder(other):
         return True
@@ -202,19 +203,19 @@ def _of_one_job(track: StepTrack, other: StepTrack, *, shared: bool) -> bool:
 
 
 def _folder(track: StepTrack) -> PurePath:
-    """The folder of all logs of an attempt: torchrun makes one for each rank (`attempt_0/3/stdout.log`)."""
+    """The folder of all logs of an attempt; torchrun makes one per rank (`attempt_0/3/stdout.log`)."""
     folder = PurePath(track.file).parent
     return folder.parent / PurePath(track.file).name if folder.name.isdecimal() else folder
 
 
 def _gap(track: StepTrack, until: int) -> int:
-    """The most steps between two logged ones among the last up to a step; of a long log not all are kept."""
+    """The largest distance between logged steps among the last ones up to a step."""
     steps = [mark.step for mark in track.marks if mark.step <= until][-RECENT_MARKS:]
     return max((later - before for before, later in pairwise(steps)), default=1)
 
 
 def _breaks_off(track: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
-    """Whether a log ends right below the last step, without a word about leaving or about a smaller job."""
+    """True if a log ends right after the last step, without a line about leaving or about a smaller job."""
     closing, last = closings.get(track.file), track.marks[-1]
     lines = below_steps([track], closings)
     if closing is None or not lines or str(last.step) not in NUMBER.findall(lines[0].replace(",", "")):
@@ -226,7 +227,7 @@ def _breaks_off(track: StepTrack, closings: Mapping[str, LogEnd]) -> bool:
 
 
 def _pauses(track: StepTrack, step: int) -> bool:
-    """Whether a rank waits after a step far longer than before it, and then goes on."""
+    """True if a rank waits after a step far longer than before it, and then goes on."""
     gaps = [
         (before.step, later.at - before.at)
         for before, later in pairwise(track.marks)

@@ -1,4 +1,4 @@
-"""Which steps are those of a job's training, how far each rank came, and whether they are a run. Pure."""
+"""Selects the steps of a job's training, how far each rank came, and whether they are a full run. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gpuwatch.diagnose.job_end.closing import LogEnd
 from gpuwatch.diagnose.job_end.epoch_end import SHORT_STEPS, has_several_epochs
 
 RUN_STEPS, RUN_BYTES = 100, 16 << 10
-"""So many logged steps, or steps over so much of a file, are a run; less may be a pasted excerpt."""
+"""Logged steps, or bytes of log that they span, that make a run; less may be a pasted excerpt."""
 RANK_STEPS = 20
-"""The same of each of several ranks with files of their own."""
+"""Logged steps per rank that make a run, for several ranks with their own files."""
 PEERS, BEHIND_STEPS = 3, 2
-"""A rank that ended so many logged steps before at least so many others, all at the same step, is behind."""
+"""A rank that ended this many logged steps before `PEERS` others or more, which ended together, is behind."""
 MAX_BEHIND_SHARE = 0.125
-"""More ranks than this share (or than one) do not count as behind: they log at other moments."""
+"""Largest share of ranks (or one) that can be behind; more of them log at other times."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RankEnd:
 
 
 def main_tracks(tracks: Sequence[StepTrack]) -> list[StepTrack]:
-    """The tracks of the training: not the bars of single epochs, nor those of another length."""
+    """The tracks of the training, without bars of single epochs or of another length."""
     whole = [track for track in tracks if track.marks and not track.per_epoch]
     totals = [track.total_steps for track in whole if track.total_steps is not None]
     if not totals:
@@ -55,7 +55,7 @@ def rank_ends(tracks: Iterable[StepTrack]) -> tuple[RankEnd, ...]:
 def ranks_behind(
     tracks: Iterable[StepTrack], ranks: Sequence[RankEnd], least: int = BEHIND_STEPS
 ) -> tuple[int, ...]:
-    """The ranks that ended at least `least` logged steps before the others, which ended together."""
+    """Ranks that ended at least `least` logged steps before the others, which ended together."""
     furthest = max((each.step for each in ranks), default=0)
     stride = min((stride_of(track) for track in tracks), default=1)
     behind = [each for each in ranks if furthest - each.step >= least * stride]
@@ -69,13 +69,13 @@ def ranks_behind(
 
 
 def stride_of(track: StepTrack) -> int:
-    """How many steps lie between two logged ones, at least."""
+    """Smallest distance between two logged steps."""
     gaps = [later.step - before.step for before, later in pairwise(track.marks) if later.step > before.step]
     return min(gaps, default=1)
 
 
 def is_run(tracks: Sequence[StepTrack]) -> bool:
-    """Whether these are the steps of a run, and not an excerpt of a few lines."""
+    """True if the steps are a run, not an excerpt of a few lines."""
     of_ranks = {track.rank for track in tracks if len(track.marks) >= RANK_STEPS} - {None}
     return len(of_ranks) > 1 or any(
         len(track.marks) >= RUN_STEPS
@@ -85,7 +85,7 @@ def is_run(tracks: Sequence[StepTrack]) -> bool:
 
 
 def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) -> bool:
-    """Whether these are the steps of a log from its start: tens of lines with a total or epochs."""
+    """True if the steps are a short log from its start: tens of lines with a total or epochs."""
     return any(
         (track.total_steps is not None or has_several_epochs(closings.get(track.file)))
         and len(track.marks) >= SHORT_STEPS
@@ -94,7 +94,7 @@ def is_short_run(tracks: Sequence[StepTrack], closings: Mapping[str, LogEnd]) ->
 
 
 def begins_at_start(tracks: Iterable[StepTrack]) -> bool:
-    """Whether these are several steps of a log from the first one on, with the announced number of steps."""
+    """True if these are several steps from the first one on, with an announced total."""
     return any(
         track.total_steps is not None and len(track.marks) > 1 and track.marks[0].step <= stride_of(track)
         for track in tracks

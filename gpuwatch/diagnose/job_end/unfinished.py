@@ -1,4 +1,4 @@
-"""The rank that began an operation of which all others came to the end: a hang without a line. Pure."""
+"""The rank that began an operation that all others finished: a hang without a log line. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OVER = ("finished", "running")
 def unfinished_alerts(
     found: Unfinished | None, end: JobEnd, alerts: Iterable[Alert], files: Iterable[LogScan]
 ) -> list[Alert]:
-    """The hang of one rank; nothing where the job finished or goes on, or a line reports a failure."""
+    """Return the hang of one rank; empty where the job finished or continues, or a line reports a failure."""
     reported = any(
         (alert.severity in ("error", "critical") and alert.role != "hint") or alert.code in SCHEDULER
         for alert in alerts

@@ -1,1 +1,1 @@
-"""Ranks whose process is gone while their siblings live."""
+"""Ranks whose process is missing while sibling ranks live."""

@@ -1,4 +1,4 @@
-"""Which ranks of a job were gone first, where all of it ended and no line states why."""
+"""Which ranks of a job disappeared first, where all of it ended and no line gives a reason."""
 
 from __future__ import annotations
 
@@ -23,31 +23,34 @@ from gpuwatch.diagnose.model.text import clock, ranks_text
 from gpuwatch.fleet.fleet import Fleet
 
 APART_S = 1.0
-"""Lists of two nodes are on the way for different times; ends closer together have no order."""
+"""Process lists of two nodes have different delays.
+
+Ends closer together than this have no order (seconds).
+"""
 COMPLETE_S = 2 * EVERY_S
-"""The last steps and lines of a job arrive within this after its last rank was gone."""
+"""Seconds after the last rank disappeared in which the last steps and lines of a job arrive."""
 KEPT_S = 3600.0
-"""The order of an end older than this is dropped."""
+"""Seconds for which the order of an end is kept."""
 
 
 @dataclass(slots=True)
 class ListedRank:
-    """A rank of a job, by the lists of its node (unix seconds on our clock)."""
+    """A rank of a job as listed by its node (unix seconds on our clock)."""
 
     rank: int
     node: str
     pid: int
     listed: float
-    """When it was listed last."""
+    """When it was last listed."""
     gone_by: float | None = None
     """When it was first not listed."""
 
 
 class EndOrderWatch:
-    """Remembers when each rank was listed; `alerts` state which node's ranks were gone first.
+    """Records when each rank was listed; `alerts` name the node whose ranks disappeared first.
 
-    Such an alert is evidence for an incident without a cause (`incidents.causes.end_order`), and no
-    incident by itself: the ranks of many jobs end one after the other as they should.
+    Such an alert is evidence for an incident without a cause (`incidents.causes.end_order`), not an incident:
+    the ranks of many jobs end one after the other normally.
     """
 
     def __init__(self) -> None:
@@ -57,7 +60,10 @@ class EndOrderWatch:
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an order was found. `now`: monotonic, `wall`: unix seconds."""
+        """Check if the interval has passed; True if an order was found.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
         if not self._interval.is_due(now):
             return False
         listed = {
@@ -95,9 +101,9 @@ class EndOrderWatch:
 
 
 def first_gone(ranks: Iterable[ListedRank]) -> list[ListedRank]:
-    """The ranks of one node that were gone while all others were still listed; empty where none were.
+    """The ranks of one node that disappeared while all others were still listed; empty if there are none.
 
-    `ranks`: of one job, all of them gone.
+    `ranks`: of one job, all ended.
     """
     ordered = sorted(ranks, key=lambda each: each.gone_by or each.listed)
     for count in range(1, len(ordered)):

@@ -1,4 +1,4 @@
-"""Which node runs each rank where several list it: a list is about the processes of its own node alone."""
+"""Which node runs each rank where several list it: a node's list is valid for its own processes only."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def living(nodes: Iterable[Node]) -> Running:
 
 
 class ListedRanks:
-    """Remembers which ranks two machines listed at a time: afterwards, too, neither speaks for the other.
+    """Remembers which ranks two machines listed at the same time; neither may later report for the other.
 
-    Of such a rank a node is believed unless another one outweighs it, by ranks of the job that nobody
-    disputes: of about equal ones none hides that the process of another one is gone.
+    For such a rank a node is trusted unless another outweighs it by the number of undisputed ranks of the
+    job. Between nodes of about equal weight, neither hides that the other's process is gone.
     """
 
     def __init__(self) -> None:
         self._beside: dict[RankKey, set[str]] = {}
         self._undisputed: Counter[tuple[str, str]] = Counter()
-        """Job and node -> how many ranks of those that it lists no other node ever listed beside it."""
+        """Job and node -> how many of its listed ranks no other node ever listed at the same time."""
         self._disputed: Counter[tuple[str, str]] = Counter()
-        """Job and node -> how many others it lists."""
+        """Job and node -> how many of its listed ranks are disputed."""
 
     def update(self, nodes: Iterable[Node]) -> Running:
-        """The nodes that run each rank, of those that list it."""
+        """Return for each rank the nodes that run it."""
         listed = living(nodes)
         jobs = {job for job, _ in listed}
         self._beside = {key: names for key, names in self._beside.items() if key[0] in jobs}
@@ -61,19 +61,19 @@ class ListedRanks:
         return {key: members for key, members in found.items() if members}
 
     def believes(self, key: RankKey, node: str) -> bool:
-        """Whether a node's list decides on a rank."""
+        """True if a node's list decides about a rank."""
         rivals = self._beside.get(key, set())
         most = max((self._undisputed[key[0], name] for name in rivals), default=0)
         own, disputed = self._undisputed[key[0], node], self._disputed[key[0], node]
         return node not in rivals or not outweighs(most, own, max(1, disputed))
 
     def went_to(self, key: RankKey, gone: str, running: Running) -> bool:
-        """Whether a rank runs on a node, or on another one that never listed it beside this node."""
+        """True if a rank runs on this node, or moved to one that never listed it at the same time."""
         rivals = self._beside.get(key, set())
         return any(name == gone or not {name, gone} <= rivals for name in running.get(key, ()))
 
 
 def _one(node: Node, process: Process) -> Hashable:
-    """What is equal where two names of one machine list one process."""
+    """A key that is equal where two names of one machine list the same process."""
     boot_id = None if node.hello is None else node.hello.boot_id
     return node.name if boot_id is None else (boot_id, process.pid, process.start)

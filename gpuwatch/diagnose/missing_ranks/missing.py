@@ -1,4 +1,4 @@
-"""Ranks without a process beside living siblings that show they must be there: seen after their end."""
+"""Ranks that have no process although living siblings show that they must exist."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile, Process
 
 STARTED_S = 30.0
-"""A job of which one rank is younger may still be starting the others."""
+"""If one rank of a job is younger than this, the others may still be starting (seconds)."""
 
 
 @dataclass(frozen=True)
 class MissingRank:
-    """A rank without a process, on the node where its siblings show that it was."""
+    """A rank without a process, on the node where its siblings show that it ran."""
 
     node: Node
     job: str
     rank: int
     world_size: int
     last_line: str | None
-    """The last line of its own log, where that is known."""
+    """The last line of its own log, if known."""
     logged_at: float | None = None
-    """When its own log last grew (unix seconds on our clock), where it has one."""
+    """When its own log last grew (unix seconds on our clock), if it has one."""
     file: str | None = None
-    """That log."""
+    """Its own log."""
 
 
 def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> list[MissingRank]:
-    """The ranks of running jobs that have no process. `now`: monotonic seconds.
+    """Return the ranks of running jobs that have no process. `now`: monotonic seconds.
 
-    `running`: which node runs each rank; None: as the nodes list it now. What other nodes list of such a
-    rank is left out; a node that only lists ended ones adds those that are due on no other node.
+    `running`: which node runs each rank; None: from the current lists. Entries of other nodes for such a rank
+    are ignored; a node that lists only ended ranks adds those that are expected on no other node.
 
-    How many ranks a node has is known by LOCAL_WORLD_SIZE, by a rendezvous on the node's loopback, or by a
-    rank's own log there. A job that starts, one whose nodes do not answer, and ranks that came to the
+    The expected ranks of a node follow from LOCAL_WORLD_SIZE, from a rendezvous on the node's loopback, or
+    from a rank's own log there. Jobs that are starting, jobs on unreachable nodes, and ranks that reached the
     announced last step are left out.
     """
     found = []
@@ -68,9 +68,9 @@ def missing_ranks(fleet: Fleet, now: float, running: Running | None = None) -> l
 
 
 def _believed(members: Collection[Member], running: Running) -> tuple[list[Member], list[Member]]:
-    """The processes of the nodes that run ranks of a job, and the ended ones of other nodes.
+    """The processes on the nodes that run ranks of a job, and ended ones of other nodes.
 
-    Without those whose rank runs on another node.
+    Ended processes whose rank runs elsewhere are left out.
     """
     on = [running.get((process.job or "", process.rank or 0), {}) for _, process in members]
     known = [
@@ -85,7 +85,7 @@ def _believed(members: Collection[Member], running: Running) -> tuple[list[Membe
 
 
 def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:
-    """The processes with a rank of each job that has a name, and where they run."""
+    """Job -> its processes that have a rank, with their nodes."""
     jobs: dict[str, list[Member]] = defaultdict(list)
     for node in fleet.nodes.values():
         for process in node.processes:
@@ -95,7 +95,7 @@ def members_by_job(fleet: Fleet) -> dict[str, list[Member]]:
 
 
 def seen_whole(members: Collection[Member], now: float) -> bool:
-    """Whether one job is seen whole on its nodes, and none of its ranks has just started."""
+    """True if all nodes of a job report and none of its ranks has just started."""
     counts = Counter(process.rank for _, process in members)
     sizes = {process.world_size for _, process in members}
     if max(counts.values()) > 1 or len(sizes) != 1 or any(process.inferred for _, process in members):
@@ -112,13 +112,13 @@ def seen_whole(members: Collection[Member], now: float) -> bool:
 
 
 def age_s(node: Node, process: Process, now: float) -> float:
-    """Seconds since its start by the node's own clock; 0 where that is not known."""
+    """Seconds since the process started, by the node's clock; 0 if unknown."""
     own_time = node.own_time(now)
     return 0.0 if own_time is None or process.start is None else own_time - process.start
 
 
 def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int]:
-    """The ranks that a node must have, by its processes, ended ones too, and by logs that only it has."""
+    """The ranks that a node must have, by its processes (also ended ones) and by logs that only it has."""
     began = min(process.start or 0.0 for process in here)
     due = {
         rank
@@ -136,7 +136,7 @@ def _due(node: Node, job: str, here: Collection[Process], world: int) -> set[int
 
 
 def _block(process: Process, world: int) -> tuple[int, int] | None:
-    """First rank of its node and the one behind the last, where ranks of a node follow each other."""
+    """First rank of the node and the end of its range, if ranks of a node are consecutive; else None."""
     rank, local = process.rank, process.local_rank
     if rank is None or local is None or process.variables.get("RANK") not in (None, str(rank)):
         return None
@@ -153,7 +153,7 @@ def _is_own_log(file: LogFile, job: str) -> bool:
 
 
 def missing_rank(node: Node, job: str, rank: int, world: int) -> MissingRank:
-    """The rank with the end of its own log, where that is known."""
+    """Build the rank with the end of its own log, if known."""
     logs = [file for file in node.logs if _is_own_log(file, job) and file.ranks == [rank]]
     newest = max(logs, key=lambda file: file.grown_at or 0.0, default=None)
     if newest is None:

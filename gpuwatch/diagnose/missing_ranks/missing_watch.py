@@ -1,4 +1,4 @@
-"""Alerts of ranks that ended before gpuwatch came: siblings live on, or the parent has not collected them."""
+"""Alerts for ranks that ended before gpuwatch started: siblings live, or the parent has not reaped them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.wire import Severity
 
 LOOKS_S = 2 * EVERY_S
-"""A process may be missing in one list."""
+"""A process may be missing from one list; two are needed."""
 
 
 class MissingWatch:
-    """Remembers since when a rank is missing; a rank that was seen is `VanishedWatch`'s."""
+    """Remembers since when a rank is missing. A rank that was seen alive is handled by `VanishedWatch`."""
 
     def __init__(self) -> None:
         self._interval = CheckInterval(EVERY_S)
@@ -35,7 +35,10 @@ class MissingWatch:
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
+        """Check if the interval has passed; True if an alert fired or ended.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
         if not self._interval.is_due(now):
             return False
         running = self._listed.update(fleet.nodes.values())
@@ -63,7 +66,7 @@ class MissingWatch:
         return changed
 
     def _is_sure(self, key: RankKey, one: MissingRank, wall: float) -> bool:
-        """Whether it ended so long ago that its siblings do not end with it."""
+        """True if it ended so long ago that its siblings are not ending with it."""
         missing_s = wall - self._since[key]
         silent_s = missing_s if one.logged_at is None else wall - one.logged_at
         return missing_s >= LOOKS_S and max(missing_s, silent_s) >= SIBLINGS_S

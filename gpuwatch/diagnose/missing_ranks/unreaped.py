@@ -1,4 +1,4 @@
-"""Ranks of which only an ended process is left that its parent has not collected (a zombie)."""
+"""Ranks of which only an ended process is left that its parent has not reaped (a zombie)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpuwatch.wire import Process
 
 
 def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRank]:
-    """The ranks that have an ended process and run on no node. `now`: monotonic seconds.
+    """Return the ranks that have an ended process and run on no node. `now`: monotonic seconds.
 
-    Each proves its own end, whatever is known of the other ranks. Those that came to the announced last step
-    are left out.
+    Each is its own proof, whatever is known of other ranks. Ranks that reached the announced last step are
+    left out.
     """
     found: dict[tuple[str, int], MissingRank] = {}
     for node in fleet.nodes.values():
@@ -28,17 +28,17 @@ def unreaped_ranks(fleet: Fleet, now: float, running: Running) -> list[MissingRa
 
 
 def is_unreaped(process: Process) -> bool:
-    """Whether a rank's process has ended, and its parent has not collected it."""
+    """True if a rank's process has ended and its parent has not reaped it."""
     return process.rank is not None and process.state == "Z"
 
 
 def may_be_reaped(node: Node) -> bool:
-    """Whether a rank of a node has ended so lately that its parent may still collect it."""
+    """True if a rank of the node ended so recently that its parent may still reap it."""
     return any(is_unreaped(process) for process in node.processes)
 
 
 def has_failed(running: Running, one: MissingRank) -> bool:
-    """Whether the rank failed as far as is known: other ranks of its job run, or it left a status."""
+    """True if the rank failed as far as is known: other ranks of its job run, or it has a failure status."""
     if any(job == one.job for job, _ in running):
         return True
     ended = [each for each in one.node.processes if (each.job, each.rank) == (one.job, one.rank)]

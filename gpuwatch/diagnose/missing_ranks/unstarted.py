@@ -1,7 +1,7 @@
-"""Ranks that a waiting job counts on and that no watched node runs: a launcher that never came, a wrong size.
+"""Ranks that a waiting job expects and no watched node runs: a missing launcher, or a wrong world size.
 
 Example: `WORLD_SIZE=5`, and ranks 0-3 wait in `init_process_group`, idle and without a line. No log names
-rank 4, and no node is known to lack it; what shows is that four of five ranks run and do nothing.
+rank 4, and no node is known to lack it. The evidence is that four of five ranks run and do nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gpuwatch.wire import Process
 
 CODE = "rank.unstarted"
 WAITING_S = 120.0
-"""Idle and silent for so long: nodes of one job start within this, and a program that starts uses its CPU."""
+"""Seconds of idle silence; nodes of one job start within this, and a starting program uses its CPU."""
 IDLE_CPU_PCT = 20.0
-"""Of one core; a rank that loads or compiles uses one whole."""
+"""Percent of a core; a rank that loads or compiles uses a whole one."""
 IDLE_GPU_PCT = 10.0
 
 
@@ -39,7 +39,7 @@ class UnstartedRanks:
     world_size: int
     present: int
     node: Node
-    """Of the lowest rank that runs."""
+    """Node of the lowest running rank."""
     silent_s: float
 
     @property
@@ -51,10 +51,10 @@ class UnstartedRanks:
 
 
 def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
-    """The jobs that wait for ranks which no watched node runs. `now`: monotonic seconds.
+    """Return the jobs that wait for ranks which no watched node runs. `now`: monotonic seconds.
 
-    Judged only where every node of the plan answers, at least half of the ranks are seen, and the job has not
-    logged a step: others may run on nodes that are not watched, and the job trains.
+    Judged only if every node of the plan answers, at least half of the ranks are seen, and the job has not
+    logged a step: otherwise the missing ranks may run on unwatched nodes.
     """
     if not all(names_ranks(node, now) for node in fleet.nodes.values()):
         return []
@@ -74,7 +74,7 @@ def unstarted_ranks(fleet: Fleet, now: float) -> list[UnstartedRanks]:
 
 
 def _silent_s(node: Node, process: Process, now: float) -> float:
-    """Seconds since its youngest log last grew, or since its start where none has."""
+    """Seconds since its newest log last grew, or since its start where it has none."""
     own_time = node.own_time(now)
     if own_time is None:
         return 0.0
@@ -87,7 +87,7 @@ def _has_stepped(fleet: Fleet, job: str) -> bool:
 
 
 def _idle(members: Collection[Member]) -> bool:
-    """Whether neither processes nor their GPUs do anything, as far as both are known."""
+    """True if neither the processes nor their GPUs do anything, as far as is known."""
     if not all(map(_sleeps, (process for _, process in members))):
         return False
     gpus = [node.gpus[held.uuid] for node, each in members for held in each.gpus if held.uuid in node.gpus]
@@ -96,21 +96,24 @@ def _idle(members: Collection[Member]) -> bool:
 
 
 def _sleeps(process: Process) -> bool:
-    """Whether a process sleeps: by its share of a core, else (in the first list of a node) by its state."""
+    """True if a process sleeps: by its CPU use, or by its state in a node's first list."""
     if process.cpu_pct is None:
         return process.state == "S"
     return process.cpu_pct <= IDLE_CPU_PCT
 
 
 class UnstartedWatch:
-    """An alert for each job that waits for ranks which no watched node runs."""
+    """Raises an alert for each job that waits for ranks which no watched node runs."""
 
     def __init__(self) -> None:
         self._interval = CheckInterval(EVERY_S)
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
+        """Check if the interval has passed; True if an alert fired or ended.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
         if not self._interval.is_due(now):
             return False
         waiting = {f"{CODE}@{one.job}": one for one in unstarted_ranks(fleet, now)}

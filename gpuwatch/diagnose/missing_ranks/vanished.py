@@ -1,4 +1,4 @@
-"""A rank's process that is gone while its siblings live on: how it ended, no line may ever state."""
+"""A rank's process that disappeared while its siblings live; no log line may ever explain it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gpuwatch.wire import Process
 CODE = "rank.vanished"
 EVERY_S = 2.0
 SIBLINGS_S = 30.0
-"""At a regular end, and where a launcher ends all ranks, the siblings are gone within this."""
+"""At a normal end, or when a launcher ends all ranks, siblings are gone within this time (seconds)."""
 STARTED_S = 1.0
-"""Seconds by which start times of different nodes may differ; an attempt's ranks start closer together."""
+"""Seconds by which start times of different nodes may differ; ranks of one attempt start closer together."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """A rank, as its node listed it last."""
+    """A rank as its node last listed it."""
 
     node: str
     process: Process
@@ -36,21 +36,24 @@ class Seen:
     """When (unix seconds on our clock)."""
     missing: bool = False
     moved_at: float | None = None
-    """Since when (unix seconds on our clock) another node lists it; the other nodes may contradict that."""
+    """Since when another node lists it (unix seconds on our clock); the other nodes may contradict that."""
 
 
 class VanishedWatch:
-    """Remembers which ranks ran; `alerts` are those that vanished."""
+    """Remembers which ranks ran; `alerts` are those that disappeared."""
 
     def __init__(self) -> None:
         self._interval = CheckInterval(EVERY_S)
         self._listed = ListedRanks()
         self._seen: dict[tuple[RankKey, str], Seen] = {}
-        """By the rank and its node."""
+        """(rank, node) -> newest record."""
         self.alerts: dict[str, Alert] = {}
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an alert fired or ended. `now`: monotonic, `wall`: unix seconds."""
+        """Check if the interval has passed; True if an alert fired or ended.
+
+        `now`: monotonic, `wall`: unix seconds.
+        """
         if not self._interval.is_due(now):
             return False
         nodes = {name: node for name, node in fleet.nodes.items() if names_ranks(node, now)}
@@ -112,7 +115,7 @@ class VanishedWatch:
 
 
 def is_back(alert: Alert, listed: ListedRanks, running: Running) -> bool:
-    """Whether the rank of an alert runs again, on its node or as started anew on another one."""
+    """True if the rank of an alert runs again, on its node or restarted on another one."""
     if alert.job is None or alert.rank is None:
         return False
     return listed.went_to((alert.job, alert.rank), alert.node or "", running)
@@ -124,7 +127,7 @@ def nodes_of(job: str, running: Running) -> set[str]:
 
 
 def names_ranks(node: Node, now: float) -> bool:
-    """Whether the list of its processes is one of now, and whole."""
+    """True if its process list is current and complete."""
     fresh = node.processes_at is not None and node.processes_at >= node.agent_since
     return node.state(now) == "live" and fresh and node.processes_partial is None
 
@@ -135,15 +138,15 @@ def _gpu(node: Node, process: Process) -> int | None:
 
 
 def _older(node: Node, process: Process, seen: Seen) -> bool:
-    """Whether a process ran already when another one was seen last: it is of the same attempt."""
+    """True if a process was already running when another one was last seen: both are of one attempt."""
     return process.start is None or process.start - node.offset_s <= seen.at + STARTED_S
 
 
 def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
-    """Whether the last step of the rank, or of its job where it reports none, is the announced last one.
+    """True if the last step of the rank (or of its job if it logs none) is the announced last one.
 
-    Where one of `nodes`, which run the job, reports steps of it, no other one counts; else those that run
-    a launcher of it, or read a log that several nodes see.
+    If one of `nodes`, which run the job, reports steps of it, only those count; else those of nodes that run
+    its launcher, or read a log that several nodes see.
     """
     every = [each for each in fleet.progress.writers.values() if each.job == job]
     writers = [each for each in every if each.node in nodes]
@@ -157,12 +160,12 @@ def was_done(fleet: Fleet, job: str, rank: int, nodes: Collection[str]) -> bool:
 
 
 def has_status(node: Node | None, process: Process) -> bool:
-    """Whether the agent of its node read the exit status of a process when it ended."""
+    """True if the agent read the exit status of a process when it ended."""
     return node is not None and status_of(node.events, process.pid, process.start) is not None
 
 
 def _may_log(node: Node | None, file: str, job: str) -> bool:
-    """Whether the steps of a job may come by way of a node that runs none of its ranks."""
+    """True if steps of a job may arrive from a node that runs none of its ranks."""
     if node is None:
         return False
     launches = any(each.job == job and each.rank is None for each in node.processes)
@@ -170,7 +173,7 @@ def _may_log(node: Node | None, file: str, job: str) -> bool:
 
 
 def how_ended(node: Node | None, job: str, rank: int) -> str:
-    """State how a rank ended, by the status of its process that its parent has not collected yet."""
+    """State how a rank ended, by the status of its zombie process."""
     every = [] if node is None else [each for each in node.processes if (each.job, each.rank) == (job, rank)]
     status = next((each.exit_status for each in every if each.exit_status is not None), None)
     if status is None:
@@ -194,7 +197,7 @@ def _alert(name: str, job: str, rank: int, seen: Seen, text: str) -> Alert:
 def vanished_alert(
     name: str, key: RankKey, node: str, at: float, text: str, proof: tuple[Proof, ...]
 ) -> Alert:
-    """The alert, with the id `name`, of a rank that was gone `at` (unix seconds)."""
+    """Build the alert, with the id `name`, of a rank that disappeared at `at` (unix seconds)."""
     job, rank = key
     return Alert(
         id=name,

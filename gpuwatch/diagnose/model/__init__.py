@@ -1,1 +1,1 @@
-"""The data of the diagnosis: alert, condition, incident, failure classes, timing, text."""
+"""Data types of the diagnosis: alert, condition, incident, failure classes, timing, text."""

@@ -1,4 +1,4 @@
-"""A condition: one thing that is not as it should be, with the number that states it."""
+"""A condition: one thing that is wrong with a node or GPU, with its value."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import msgspec
 from gpuwatch.wire import Severity
 
 ORDER: tuple[Severity, ...] = ("critical", "error", "warning", "info")
-"""The worst first."""
+"""Worst first."""
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What a condition rests on. Its `str` is one short line."""
+    """The value behind a condition. `str()` gives one short line."""
 
     what: str
     value: float | str | None = None
     unit: str = ""
     threshold: float | str | None = None
     age_s: float | None = None
-    """How old the value is; None: not known."""
+    """Age of the value in seconds; None: unknown."""
 
     def __str__(self) -> str:
         parts = [self.what if self.value is None else f"{self.what} {_text(self.value)}{self.unit}"]
@@ -32,7 +32,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """Something to report about a node or one of its GPUs."""
+    """A problem of a node or of one of its GPUs."""
 
     code: str
     """Stable, for scripts: gpu_lost, temperature, ib_down, ..."""
@@ -41,7 +41,7 @@ class Condition(msgspec.Struct, frozen=True):
     """What is wrong, without the place."""
     evidence: Evidence
     gpu: int | None = None
-    """The GPU's index, where one is meant."""
+    """Index of the GPU, if the condition is about one."""
 
     @property
     def sentence(self) -> str:
@@ -50,7 +50,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 def worst(conditions: Iterable[Condition]) -> Condition | None:
-    """The first of the gravest ones, None where there are none."""
+    """The first of the most severe conditions, or None."""
     return min(conditions, key=lambda condition: ORDER.index(condition.severity), default=None)
 
 

@@ -1,4 +1,4 @@
-"""How sure a verdict is."""
+"""Levels of confidence of a verdict."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Literal, TypeAlias
 
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 LEVELS: tuple[Confidence, ...] = ("low", "medium", "high")
-"""The least sure first."""
+"""Lowest first."""

@@ -1,4 +1,7 @@
-"""Which kind of accelerator a line is about, and the words of NVIDIA's rules put for it. Pure."""
+"""The accelerator vendor that a line is about, and the matching terms for NVIDIA-specific rule texts.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MAX_READ_CHARACTERS = 1000
-"""Characters of a line."""
+"""Characters of a line that are searched."""
 
 
 @dataclass(frozen=True)
 class DeviceKind:
-    """A kind of accelerator that is not NVIDIA's."""
+    """A kind of accelerator other than NVIDIA's."""
 
     name: str
-    """As its own software writes it."""
+    """Its name in its own software."""
     is_gpu: bool
     tool: str | None
-    """The command that lists its devices and who uses them."""
+    """The command that lists its devices and their users."""
     allocator: str | None
-    """The environment variable of torch's allocator for it."""
+    """Environment variable of torch's allocator for it."""
     marks: re.Pattern[str]
-    """What only lines about it hold."""
+    """Pattern that only lines about it match."""
 
 
 KINDS = (
@@ -69,23 +72,23 @@ KINDS = (
 _NVIDIA = re.compile(
     r"\bcuda(?:Error|Malloc|Success|Memcpy)|\bCUDA (?:error|out of memory)|\bcu(?:BLAS|DNN)\b|\bNVML\b"
 )
-"""A line with such a word is NVIDIA's, whatever else it mentions."""
+"""A line with such a word is about NVIDIA, whatever else it mentions."""
 _SMI = re.compile(r"nvidia-smi[^`;]{0,120}")
 _OTHER_CUDA = re.compile(
     r"CUDA_[A-Z_]+|TORCH_CUDA_\w+|compute-sanitizer|nvidia(?!-smi)|\bfabricmanager\b|\b[Xx]ids?\b|nvrm"
 )
-"""Advice that holds for NVIDIA's software alone."""
+"""Advice that applies to NVIDIA's software only."""
 
 
 def device_kind(line: str) -> DeviceKind | None:
-    """The kind of accelerator of a line; None: NVIDIA's, or the line does not tell."""
+    """The kind of accelerator of a line; None: NVIDIA's, or unknown."""
     if _NVIDIA.search(line[:MAX_READ_CHARACTERS]):
         return None
     return next((kind for kind in KINDS if kind.marks.search(line[:MAX_READ_CHARACTERS])), None)
 
 
 def for_device(text: str, kind: DeviceKind | None) -> str:
-    """A title or an explanation with the name of this kind of device."""
+    """Return a title or explanation with the terms of this kind of device."""
     if kind is None:
         return text
     text = re.sub(r"\bCUDA's\b", f"{kind.name}'s", text)
@@ -94,7 +97,7 @@ def for_device(text: str, kind: DeviceKind | None) -> str:
 
 
 def steps_for(steps: Iterable[str], kind: DeviceKind | None) -> tuple[str, ...]:
-    """The steps that hold for this kind of device, with its own tool; advice for CUDA alone is left out."""
+    """The steps that apply to this kind of device, with its own tool; CUDA-only advice is left out."""
     steps = tuple(steps)
     if kind is None:
         return steps

@@ -1,4 +1,4 @@
-"""What the judge must know of the failure classes beyond a rule's role: who suffers, what explains what."""
+"""What the diagnosis knows of failure classes beyond a rule's role: victims, causes and consequences."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from gpuwatch.rules.model.rule import Rule
 
 
 class RulePacks(Protocol):
-    """The loaded rules, as far as the diagnosis needs them."""
+    """The loaded rules, as the diagnosis needs them."""
 
     @property
     def by_id(self) -> Mapping[str, Rule]:
-        """Every rule by its id."""
+        """Rule id -> rule."""
 
 
 REBOOTED = "node_rebooted"
-"""The boot id of a node changed: its ranks went with it."""
+"""The boot id of a node changed: its ranks are gone."""
 
 TIMEOUTS = frozenset(
     (
@@ -29,10 +29,10 @@ TIMEOUTS = frozenset(
         "horovod.stall",
     )
 )
-"""A rank that prints one of these waited for another rank: a victim."""
+"""Timeouts: a rank that logs one waited for another rank, so it is a victim."""
 
 TOOK_PART = TIMEOUTS | {"nccl.watchdog_teardown", "nccl.comm_aborted", "nccl.flight_recorder_dump"}
-"""Who prints one of these waited in the collective, or watched over it."""
+"""A rank that logs one of these waited in the collective, or its watchdog did."""
 NAMES_CULPRIT = frozenset(
     (
         "nccl.desync_report",
@@ -45,12 +45,12 @@ NAMES_CULPRIT = frozenset(
         "ckpt.rank_failed",
     )
 )
-"""The job itself names the culprits."""
+"""Lines in which the job itself names the culprits."""
 
 RENDEZVOUS_TIMEOUTS = frozenset(("c10d.init_barrier_timeout", "jax.barrier_timeout", "elastic.rdzv_timeout"))
-"""Who states one of these came and waited: to blame are those that did not come."""
+"""The rank that logs one of these arrived and waited; the culprits are those that did not arrive."""
 ABOUT_ANOTHER = RENDEZVOUS_TIMEOUTS | {"jax.task_lost", "serve.stalled"}
-"""The process that logs one of these reports another one; which one, its line may not state."""
+"""Lines in which a process reports another one, which the line may not name."""
 
 EXITS: Mapping[str, int] = {
     "rank.killed": 0,
@@ -70,15 +70,18 @@ EXITS: Mapping[str, int] = {
     "rank.terminated": 3,
     "slurm.tasks_terminated": 3,
 }
-"""That a process ended, not why; with how likely it only followed (1, -9, -11, -7 before -6, -15)."""
+"""Ends of processes without a reason, with a weight.
+
+Higher values (-6, -15) more likely follow from others.
+"""
 
 GENERIC_EXCEPTIONS = frozenset(("python.exception",))
-"""Something failed on this rank; any other rule that matches there is more specific."""
+"""Generic failures of a rank; any other rule that matches there is more specific."""
 
 KERNEL_RULES = ("gpu.xid.", "gpu.nvswitch.", "pcie.", "kernel.", "amd.", "net.nic.", "oom.host.kernel")
-"""Rules of lines that the kernel or the driver writes."""
+"""Prefixes of rules for lines that the kernel or the driver writes."""
 UNEXPLAINED = "rank.error_unexplained"
-"""A line that calls itself an error and that no rule knows: a cause only where there is no other."""
+"""An error line that no rule knows: a cause only where there is no other."""
 
 LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.", "ray.", "mpi."))) | {
     "slurm.tasks_terminated",
@@ -87,7 +90,7 @@ LAUNCHER = frozenset(code for code in EXITS if code.startswith(("rank.", "k8s.",
     "ray.node_dead",
     "node_lost",
 }
-"""Reported by another process, some time after it happened."""
+"""Ends that another process reports, some time after they happened."""
 
 PEER_CONNECTION_ERRORS = frozenset(
     (
@@ -108,10 +111,10 @@ PEER_CONNECTION_ERRORS = frozenset(
         "rdma.flushed",
     )
 )
-"""Mostly how a peer's end or a broken link looks from here; the address in the line is to blame."""
+"""Usually the effect of a peer's end or a broken link; the address in the line is the suspect."""
 
 CANCELLED_ON = "cancelled_on"
-"""Field: the node whose daemon reports that its step was cancelled; the node that failed may be another."""
+"""Field: the node whose daemon reports the cancelled step; another node may have failed."""
 NODE_NAMING = frozenset(
     (
         "slurm.node_failure",
@@ -130,28 +133,28 @@ NODE_NAMING = frozenset(
         "rank.abort",
     )
 )
-"""The line may name the node that it is about; it stands in the log of another one."""
+"""Lines that may name the node that they are about, and that are in another node's log."""
 
 OTHERS_ENDS = frozenset(
     ("ray.node_dead", "launch.ssh_unreachable", "launch.nodes_missing", "k8s.node_not_ready")
 )
-"""Of those, what others report of a node that no longer answers: never of the node that reports it."""
+"""The subset that others report about an unresponsive node; never about the reporting node."""
 
 SCHEDULER = frozenset(
     ("slurm.time_limit", "slurm.preempted", "slurm.cancelled", "slurm.kill_timeout", "launch.agent_signalled")
 )
-"""The whole job was ended on purpose: no rank is to blame."""
+"""The whole job was ended on purpose: no culprit."""
 
 LOST = ("gpu_lost", "gpu.lost", "gpu_stuck", "gpu_missing")
 GPU_GONE = frozenset(("gpu.xid.fell_off", *LOST))
-"""Words on a GPU that is gone."""
+"""Reports of a GPU that is gone."""
 
 NEW_ATTEMPT = "elastic.worker_restart"
 
 PRECURSORS = frozenset(
     ("pcie.aer", "num.grad_nan", "num.overflow_skip", "train.mem_pressure", "host.cpu_throttle")
 )
-"""Signs before a fault; they stand in the timeline, the fault itself is the headline."""
+"""Signs before a fault: they are shown in the timeline, the fault is the headline."""
 
 _DEATH = ("rank.killed", "rank.vanished", "proc.sigkill", "slurm.tasks_terminated", "ray.worker_died",
           "data.loader_crash", "k8s.pod_error", "rank.exit_error", "mpi.abort")  # fmt: skip
@@ -227,11 +230,11 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "c10d.addr_in_use": ("c10d.store_unreachable", "elastic.*", "c10d.store_connect_retry"),
     "nccl.duplicate_gpu": ("nccl.invalid_usage",),
 }  # fmt: skip
-"""Cause -> what it does on the same rank, GPU or node within minutes (the cascades of the taxonomy)."""
+"""Cause -> its effects on the same rank, GPU or node within minutes."""
 
 
 def explains(cause: str, effect: str) -> bool:
-    """Whether a class is known to bring about another one on the same place."""
+    """True if a class is known to cause another one at the same place."""
     return any(
         effect == each or (each.endswith("*") and effect.startswith(each[:-1]) and effect != cause)
         for each in EXPLAINS.get(cause, ())

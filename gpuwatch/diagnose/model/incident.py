@@ -1,4 +1,4 @@
-"""An incident: alerts of one job close in time, the cause first, reported in one sentence."""
+"""An incident: alerts of one job that are close in time, the root cause first, with a headline."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpuwatch.diagnose.model.last_checkpoint import Checkpoint
 from gpuwatch.wire import Role, Severity
 
 UNKNOWN = "unknown"
-"""The class of an incident whose cause the logs do not report."""
+"""Class of an incident whose cause is not in the logs."""
 RECURRENCE_DAYS = 14
-"""How far back earlier incidents count."""
+"""Days for which earlier incidents count."""
 DAY_S = 86_400.0
 MAX_EARLIER = 20
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """One line of the timeline: equal things that happened to several ranks close together are one."""
+    """An entry of the timeline: similar events on several ranks at about the same time are one entry."""
 
     at: float
     until: float
@@ -32,14 +32,14 @@ class Moment(msgspec.Struct, frozen=True):
     ranks: tuple[int, ...] = ()
     count: int = 1
     alert: str = ""
-    """The id of the first alert it is made of."""
+    """Id of the first of its alerts."""
 
 
 class HangCheck(msgspec.Struct, frozen=True):
     """The result of the hang query to all ranks."""
 
     at: float
-    """When they were asked: unix seconds on our clock."""
+    """When the ranks were queried, unix seconds on our clock."""
     sentence: str
     wrong: bool
     culprits: tuple[int, ...] = ()
@@ -47,14 +47,14 @@ class HangCheck(msgspec.Struct, frozen=True):
     evidence: tuple[str, ...] = ()
     settle: tuple[str, ...] = ()
     do: tuple[tuple[str, str], ...] = ()
-    """What it does, and the command to copy."""
+    """Next steps: description and command to copy."""
 
 
 class EarlierIncident(msgspec.Struct, frozen=True):
-    """One that was seen before."""
+    """An earlier incident of the same kind."""
 
     at: float
-    """When its cause happened (unix seconds)."""
+    """Time of its cause (unix seconds)."""
     headline: str
     job: str | None = None
 
@@ -63,16 +63,16 @@ class Recurrence(msgspec.Struct, frozen=True):
     """The earlier incidents of the same class on the same GPU, else on the same node."""
 
     count: int
-    """This one counted in."""
+    """Includes this incident."""
     text: str
-    """`third Xid 79 on gpu-011 GPU 5 in 14 days`; empty: it is the first one."""
+    """`third Xid 79 on gpu-011 GPU 5 in 14 days`; empty: the first one."""
     earlier: tuple[EarlierIncident, ...] = ()
-    """The newest first, `MAX_EARLIER` at most."""
+    """Newest first, at most `MAX_EARLIER`."""
     days: int = RECURRENCE_DAYS
 
 
 class IncidentNote(msgspec.Struct, frozen=True):
-    """What a person noted about an incident."""
+    """An operator's note on an incident."""
 
     at: float
     """Unix seconds."""
@@ -82,19 +82,19 @@ class IncidentNote(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """What a person reads first."""
+    """An incident: alerts of one job with their root cause, culprit and next steps."""
 
     id: str
-    """Stable while the incident lasts: of the job and its first alert."""
+    """Stable while the incident lasts; made of the job and its first alert."""
     number: int
-    """1, 2, 3 in a session."""
+    """1, 2, 3, ... within a session."""
     headline: str
-    """The first failing rank, its GPU and node, the cause, and how many only follow."""
+    """The first failing rank with GPU and node, the cause, and how many ranks followed."""
     code: str
-    """The class of the cause; of the timeouts where the cause is not logged; `UNKNOWN`: nothing is known."""
+    """Class of the cause; of the timeouts where the cause is not logged; else `UNKNOWN`."""
     severity: Severity
     first: float
-    """When the cause happened: unix seconds on our clock."""
+    """Time of the cause, unix seconds on our clock."""
     last: float
     rank: int | None = None
     node: str | None = None
@@ -102,39 +102,39 @@ class Incident(msgspec.Struct, frozen=True):
     job: str | None = None
     confidence: Confidence = "low"
     because: str = ""
-    """Why the confidence is what it is."""
+    """The reason for the confidence."""
     settle: tuple[str, ...] = ()
-    """What would settle the doubt: a command to copy, or a thing to look at."""
+    """Checks that would confirm the verdict: commands to copy, or things to look at."""
     cause: Alert | None = None
     """None: unknown."""
     alerts: tuple[Alert, ...] = ()
-    """All of them: the cause, then what failed by time, then remarks by time."""
+    """All alerts: the cause, then failures by time, then notes by time."""
     followers: int = 0
-    """Ranks (nodes, where no ranks are known) that only follow."""
+    """Number of ranks that only followed (nodes, where no ranks are known)."""
     silent: tuple[int, ...] = ()
-    """Ranks of the job that logged no error while the others reported: suspects."""
+    """Suspects: ranks of the job that logged no error while the others did."""
     timeline: tuple[Moment, ...] = ()
     explain: str = ""
     do: tuple[str, ...] = ()
-    """The playbook: what to do, commands included."""
+    """Next steps from the playbook, with commands."""
     links: tuple[str, ...] = ()
     last_activity: Activity | None = None
-    """Of a hang whose cause is not logged: what the rank that was waited for logged last."""
+    """For a hang without a logged cause: the last line of the suspected rank."""
     checkpoint: Checkpoint | None = None
-    """The last one of its job; None: no line reports one."""
+    """Last checkpoint of the job; None: no line reports one."""
     hang_check: HangCheck | None = None
     """None: the ranks were not queried."""
     over: bool = False
-    """Every alert of it was resolved, or it was closed; an acknowledged one still stands."""
+    """True if all alerts are resolved or the incident was closed; acknowledged alerts count as active."""
     closed: str | None = None
-    """Why it is over while lines of it still stand: the job runs again, or a hang has no rank left."""
+    """Why it was closed although lines still stand: the job runs again, or no rank is left to hang."""
     recurrence: Recurrence | None = None
-    """None: earlier incidents are not known (yet), or none are kept, as of the demo."""
+    """None: earlier incidents are not known yet, or none are stored (demo)."""
     notes: tuple[IncidentNote, ...] = ()
-    """The oldest first."""
+    """Oldest first."""
     acknowledged: bool = False
     acknowledged_at: float | None = None
-    """Unix seconds; of an incident without a cause when the last of its alerts was."""
+    """Unix seconds; without a cause, the acknowledgement of the last alert."""
     acknowledged_by: str | None = None
     """`alice@login-1`; None: not known."""
 

@@ -1,4 +1,4 @@
-"""What a rank that others waited for logged last: a checkpoint, a tokenizer's bar, an evaluation."""
+"""The last activity that a suspected rank logged: a checkpoint, a tokenizer's progress, an evaluation."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _NO_ACTIVITY = re.compile(r"(?i)^\W*$|^frame #|timed? ?out|watchdog|NCCL (?:WARN
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """The last line that a rank logged, as far as is known."""
+    """The last known line of a rank."""
 
     text: str
     rank: int | None = None
-    """None: the line stands in a file of several ranks and names none."""
+    """None: the line is in a file of several ranks and names none."""
     file: str | None = None
     line: str = ""
-    """As it stands in the file."""
+    """The line as it is in the file."""
 
 
 def last_activity(
     suspects: Sequence[int], timeouts: Iterable[Alert], last_lines: Mapping[int, Activity]
 ) -> Activity | None:
-    """What the suspects did last: their own last line, else the line above the first timeout.
+    """Return the last activity of the suspects: their own last line, else the line above the first timeout.
 
     Args:
         suspects: The ranks that did not take part; empty: not known.
@@ -48,12 +48,12 @@ def last_activity(
 
 
 def last_line(lines: Sequence[str]) -> str | None:
-    """The last of some lines that states what a rank does."""
+    """The last of the lines that shows an activity, or None."""
     return next((line for line in reversed(lines) if _NO_ACTIVITY.search(line) is None), None)
 
 
 def shortened(line: str) -> str:
-    """A line for a sentence: without the drawing of a bar, and not too long."""
+    """A line shortened for a sentence, without a drawn progress bar."""
     text = _BAR.sub("", line)
     text = re.sub(r"\s+", " ", text).strip()
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

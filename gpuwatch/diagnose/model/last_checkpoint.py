@@ -14,23 +14,23 @@ from gpuwatch.fleet.logs.checkpoints import SavedCheckpoint
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """The newest checkpoint that a job has reported of."""
+    """The newest reported checkpoint of a job."""
 
     step: int | None
     at: float | None
-    """When it was written (unix seconds on our clock); None: no line near it carries a time."""
+    """When it was written (unix seconds on our clock); None: no nearby line has a time."""
     path: str | None = None
     complete: bool | None = None
-    """All files there, none growing, as large as the one before; None: not known."""
+    """True if all files exist, none grows, and the size matches the previous one; None: unknown."""
     files: int | None = None
     size: int | None = None
     """Bytes."""
     unfinished_step: int | None = None
-    """A later one was begun, and nothing states that it was finished, or its files are not complete."""
+    """Step of a later checkpoint that was begun but not reported as finished, or has incomplete files."""
     last_step: int | None = None
-    """The furthest step of the job."""
+    """The highest step of the job."""
     last_at: float | None = None
-    """When that was logged, or when the job failed (unix seconds on our clock)."""
+    """When that step was logged, or when the job failed (unix seconds on our clock)."""
 
     @property
     def steps_lost(self) -> int | None:
@@ -59,7 +59,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
-    """The last checkpoint that the ranks of one job reported; None: no line states that one was written."""
+    """Return the last checkpoint that the ranks of a job reported; None: no line reports one."""
     reported = list(saved)
     done = [each for each in reported if each.done]
     if not done:
@@ -82,7 +82,7 @@ def last_checkpoint(saved: Iterable[SavedCheckpoint]) -> Checkpoint | None:
 
 
 def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Checkpoint]:
-    """Job -> its last checkpoint, with the furthest step of its ranks.
+    """Return job -> its last checkpoint, with the highest step of its ranks.
 
     Args:
         fleet: What is known now.
@@ -108,7 +108,7 @@ def checkpoints(fleet: Fleet, now: float, wall: float) -> dict[str | None, Check
 
 
 def of_lines(lines: Iterable[tuple[str, bool, float, bool]]) -> Checkpoint | None:
-    """The last checkpoint of a job that ended.
+    """Return the last checkpoint of a job that ended.
 
     Args:
         lines: Line, whether it states that it was finished (else begun), when (unix seconds), and whether
@@ -132,7 +132,7 @@ def _complete(reported: list[bool | None]) -> bool | None:
 
 
 def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
-    """The last step that the same log reported before, where the line names none. `at`: monotonic seconds."""
+    """The last step that the same log reported before, if the line names none. `at`: monotonic seconds."""
     steps = [
         step.step
         for writer in fleet.progress.writers.values()
@@ -146,7 +146,7 @@ def _step_at(fleet: Fleet, saved: SavedCheckpoint, at: float) -> int | None:
 def _furthest(
     fleet: Fleet, job: str | None, files: set[tuple[str, str]], offset_s: float
 ) -> tuple[int | None, float | None]:
-    """The furthest step of a job, and when it was logged (unix seconds on our clock)."""
+    """The highest step of a job, and when it was logged (unix seconds on our clock)."""
     steps = [
         (step.step, step.at)
         for writer in fleet.progress.writers.values()

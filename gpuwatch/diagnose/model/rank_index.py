@@ -1,4 +1,9 @@
-"""The place of an event: rank, process, GPU address or host name to rank, GPU and node, looked up fast."""
+"""Index of rank placement: finds rank, GPU and node of a process, address or host name.
+
+Example: a line on gpu-003 names PCI address `0000:1b:00.0`; `by('gpu-003', 'bus', ...)` returns the place of
+the only rank with that GPU (rank 17, GPU 1). If two jobs shared the GPU at that moment, it returns None
+rather than guess.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +20,18 @@ from gpuwatch.fleet.jobs.places import Places, RankPlace, Reach
 from gpuwatch.wire import SLURM_TASK
 
 STARTED_S = 5.0
-"""What a job reports may be stamped so long before its processes, by another clock."""
+"""A job's report may be stamped this much before its processes start, by another clock (seconds)."""
 LAST_WORDS_S = 120.0
-"""So long after its ranks a job is reported of: launchers wait 30 to 60 s for those that do not end."""
+"""Seconds after its ranks ended for which reports about a job still count; launchers wait 30 to 60 s."""
 
 MAX_WORLD = 1 << 16
-"""Ranks of one job. A larger WORLD_SIZE is that of no job yet, and any user may set one for a process."""
+"""Largest believable WORLD_SIZE; any user can set one in the environment of a process."""
 
 
 class RankIndex:
-    """An index over `Places`; the places do not change under it.
+    """Index over `Places`, which do not change under it.
 
-    Of several jobs only those count that ran at the moment in question, and no guess is made between them.
+    Only jobs that ran at the given time count; ambiguous lookups return None.
     """
 
     def __init__(self, places: Places) -> None:
@@ -35,13 +40,13 @@ class RankIndex:
             believed = tuple(place for place in places.ranks if not self.claimants.is_outweighed(place))
             places = replace(places, ranks=believed)
         self.places = places
-        """Without those of nodes that others which listed the same rank outweigh."""
+        """Without ranks claimed by nodes that others outweigh."""
         self._rank: dict[int, list[RankPlace]] = defaultdict(list)
         self._node: dict[str, list[RankPlace]] = defaultdict(list)
         self._key: dict[tuple[str, str, object], list[RankPlace]] = defaultdict(list)
         self._file: dict[str, list[RankPlace]] = defaultdict(list)
         self.sizes: dict[str | None, int] = {}
-        """Job -> its world size, as far as its ranks state."""
+        """Job -> its world size, where its ranks report it."""
         for place in places.ranks:
             self._add(place)
         if places.world is not None:
@@ -75,7 +80,7 @@ class RankIndex:
             self.sizes[place.job] = max(self.sizes.get(place.job, 0), place.world_size)
 
     def of(self, rank: int, job: str | None = None, at: float | None = None) -> RankPlace | None:
-        """The place of a rank; None where two jobs could be meant."""
+        """Return the place of a rank; None if two jobs match."""
         found = self._rank.get(rank, ())
         if job is None and len(self.jobs) > 1:
             able = {each for each in self.running(at) if self.may_have(each, rank)}
@@ -86,40 +91,41 @@ class RankIndex:
     def by(
         self, node: str | None, kind: str, value: object, job: str | None = None, at: float | None = None
     ) -> RankPlace | None:
-        """The one rank of a node with this gpu (index), uuid, bus (address), pid, inner pid or local (rank).
+        """Return the only rank of a node with this value of `kind`; None where none or several match.
 
-        `at`: unix seconds; then only ranks that lived at that moment count.
+        `kind`: gpu (index), uuid, bus (PCI address as of `bus_key`), pid, inner pid (in its container) or
+        local (rank). `at`: unix seconds; only ranks that lived then count.
         """
         known = () if node is None else self._key.get((node, kind, value), ())
         return _only([place for place in known if lived(place, at)], job)
 
     def numbered(self, word: str | None, number: int | None, job: str | None) -> RankPlace | None:
-        """The rank that is called `worker 3`; None where such numbers are not known to be ranks."""
+        """Return the rank that is called `worker 3`; None where such numbers are not known to be ranks."""
         of_task = word == SLURM_TASK and self.tasks_are_ranks(job)
         if number is None or not (of_task or word in self.places.counted):
             return None
         return self.of(number, job) or RankPlace(number, "", job)
 
     def tasks_are_ranks(self, job: str | None) -> bool:
-        """Whether each Slurm task of a job is known to be the rank of its number."""
+        """True if each Slurm task of a job is known to be the rank of its number."""
         return job in self.places.task_jobs or SLURM_TASK in self.places.counted
 
     def only(self, kind: str, value: object, job: str | None = None) -> RankPlace | None:
-        """The one rank of a job with this bus (address) or pid, where its node is not known."""
+        """Return the only rank of a job with this bus (address) or pid, among ranks whose node is unknown."""
         found = [place for place in self.places.ranks if not place.node]
         if kind == "bus":
             return _only([each for each in found if each.bus_id and bus_key(each.bus_id) == value], job)
         return _only([each for each in found if each.pid == value], job)
 
     def only_local(self, local_rank: int, job: str | None = None) -> RankPlace | None:
-        """The one rank of a job with this local rank: of a job on one node."""
+        """Return the only rank of a job with this local rank (a single-node job)."""
         return _only([each for each in self.places.ranks if each.local_rank == local_rank], job)
 
     def spawned(self, node: str | None, number: int, file: str, job: str | None = None) -> RankPlace | None:
-        """The rank of a process of torch.multiprocessing, whose parent states its number in a log of ranks.
+        """Return the rank of a torch.multiprocessing process whose index its parent logged.
 
-        A parent numbers its processes from 0, in the order of their ranks. Into a scheduler's log the parents
-        of several nodes may write.
+        A parent numbers its processes from 0, in rank order. Parents of several nodes may write into one
+        scheduler log.
         """
         if not self.places.ranks and not self.places.live and not has_own_id(file):
             return RankPlace(number, node or "", job)  # no other word on ranks: one parent started them all
@@ -132,7 +138,7 @@ class RankIndex:
         return None if first is None else self.of(first + number, job) or RankPlace(first + number, "", job)
 
     def of_file(self, node: str | None, file: str, job: str | None = None) -> RankPlace | None:
-        """The rank whose own file it is; another node's where none of this one writes it."""
+        """Return the rank that owns a file; a rank of another node where none of this one writes it."""
         found = self._file.get(file, [])
         return _only([place for place in found if place.node == node] or found, job)
 
@@ -141,7 +147,10 @@ class RankIndex:
         return self.places.loose.get((node or "", file or ""), "node")
 
     def running(self, at: float | None, node: str | None = None) -> set[str]:
-        """The jobs that ran at a moment (unix seconds), on a node or at all; of one it is not asked when."""
+        """The jobs that ran at a time (unix seconds), on a node or anywhere.
+
+        A single known job always counts.
+        """
         jobs = self.jobs if node is None else {place.job for place in self.on(node)} - {None}
         if len(jobs) < 2 or at is None:
             return {job for job in jobs if job is not None}
@@ -152,24 +161,24 @@ class RankIndex:
         }
 
     def may_have(self, job: str | None, rank: int | None) -> bool:
-        """Whether a job can have a rank of this number."""
+        """True if a job can have a rank of this number."""
         return rank is None or rank < self.sizes.get(job, rank + 1)
 
     def gpu(self, node: str | None, uuid: str | None, bus: str | None) -> int | None:
-        """The index of a GPU by its UUID or PCI address."""
+        """Index of a GPU from its UUID or PCI address, or None."""
         for name in (uuid, None if bus is None else bus_key(bus)):
             if node is not None and name is not None and (node, name) in self._gpus:
                 return self._gpus[node, name]
         return None
 
     def on(self, node: str | None, job: str | None = None, at: float | None = None) -> list[RankPlace]:
-        """The ranks of a node; of one job, where it is named; that lived at a moment, where one is."""
+        """The ranks of a node, optionally only those of one job or alive at a time."""
         found = self._node.get(node, []) if node is not None else []
         found = found if at is None else [place for place in found if lived(place, at)]
         return found if job is None else [place for place in found if place.job in (None, job)]
 
     def named(self, host: object) -> str | None:
-        """The node behind an address or a host name, with or without domain or port."""
+        """The node of an address or host name, with or without domain or port."""
         text = str(host).strip("[]<> ")
         for name in (text, text.partition("<")[0], text.partition(":")[0], text.partition(".")[0]):
             for spelling in (name, name.lower()):
@@ -178,43 +187,43 @@ class RankIndex:
         return None
 
     def node_named(self, host: object) -> str | None:
-        """The node that a log names: a known one; in the logs of an ended job any with a host name's form."""
+        """The node that a log names: a known one, or in logs of an ended job any valid host name."""
         known = self.named(host)
         return known if known is not None or self.places.live else shell_command.value("node", host)
 
     def ranks(self, job: str | None) -> list[RankPlace]:
-        """The ranks of one job, or all where none is named."""
+        """The ranks of one job, or all ranks for None."""
         return [place for place in self.places.ranks if job is None or place.job in (None, job)]
 
     @property
     def reads_logs(self) -> bool:
-        """Whether it is known of any rank which files it writes."""
+        """True if the log files of any rank are known."""
         return bool(self._file)
 
     def world(self, job: str | None) -> set[int]:
-        """All ranks of a job, as far as is known."""
+        """All known ranks of a job."""
         known = {place.rank for place in self.places.ranks if place.job in (None, job)}
         return known | _first_ranks(self.size(job))
 
     def may_be_rank(self, rank: int | None, job: str | None) -> bool:
-        """Whether a number can be a rank of a job: it is below the number of ranks that the job announces."""
+        """True if a number is below the announced number of ranks of the job, or that number is unknown."""
         size = self.size(job)
         return rank is None or size == 0 or rank < size
 
     def size(self, job: str | None) -> int:
-        """The number of ranks that a job announces; 0: it is not known, or above `MAX_WORLD`."""
+        """The announced number of ranks of a job; 0: unknown, or above `MAX_WORLD`."""
         size = self.sizes.get(job, 0) or (0 if self.jobs else self.sizes.get(None, 0))
         return size if size <= MAX_WORLD else 0
 
 
 @lru_cache(maxsize=16)
 def _first_ranks(count: int) -> frozenset[int]:
-    """Ranks 0 to `count` - 1; all incidents share the numbers of a large world."""
+    """Ranks 0 to `count` - 1; cached, so that incidents share the set of a large world."""
     return frozenset(range(count))
 
 
 def lived(place: RankPlace, at: float | None) -> bool:
-    """Whether a rank ran at a moment (unix seconds), or had ended not long before it, as far as is known."""
+    """True if a rank ran at a time (unix seconds), or had ended shortly before."""
     if at is None:
         return True
     begun = place.since is None or place.since - STARTED_S <= at
@@ -222,29 +231,29 @@ def lived(place: RankPlace, at: float | None) -> bool:
 
 
 def started_anew(place: RankPlace, at: float) -> bool:
-    """Whether the process of a rank that ran at a moment (unix seconds) was replaced by another one since."""
+    """True if the process of a rank that ran at a time (unix seconds) was replaced since."""
     return place.since is not None and place.started is not None and place.since <= at < place.started
 
 
 @lru_cache(4096)
 def bus_key(address: str) -> str:
-    """A PCI address without function, in one spelling: `0000:0f:00`."""
+    """A PCI address without its function, normalized: `0000:0f:00`."""
     parts = address.lower().split(".")[0].split(":")
     domain = parts[0][-4:] if len(parts) > 2 else "0000"
     return ":".join((domain.rjust(4, "0"), *(part.rjust(2, "0") for part in parts[-2:])))
 
 
 def _only(found: Iterable[RankPlace], job: str | None, *, ended: bool = False) -> RankPlace | None:
-    """The one that is meant: of those that run, if any does; `ended`: of all."""
+    """The unambiguous match: among running ranks if any runs, else (`ended`) among all; None otherwise."""
     named = [place for place in found if job is None or place.job is None or place.job == job]
     named = [place for place in named if ended or place.until is None] or named
     return named[0] if len({(place.job, place.rank, place.node) for place in named}) == 1 else None
 
 
 def _names(known: dict[str, str]) -> dict[str, str]:
-    """Names and addresses -> node, also in small letters: host names have no case.
+    """Name or address -> node, also in lower case (host names are case-insensitive).
 
-    A name that would be two nodes' in small letters is found in its own spelling alone.
+    A name that is ambiguous in lower case is found only in its exact spelling.
     """
     small: dict[str, set[str]] = defaultdict(set)
     for name, node in known.items():
@@ -253,7 +262,7 @@ def _names(known: dict[str, str]) -> dict[str, str]:
 
 
 def _times(ranks: Iterable[RankPlace]) -> dict[str | None, tuple[float, float]]:
-    """When each job began and ended, as far as is known."""
+    """Job -> its start and end, as far as is known."""
     found: dict[str | None, tuple[float, float]] = {}
     for place in ranks:
         since = -math.inf if place.since is None else place.since

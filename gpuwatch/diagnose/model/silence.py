@@ -1,4 +1,4 @@
-"""Silences: alerts that a person does not want to be notified of for a while."""
+"""Silences: alerts that an operator does not want to be notified of for a while."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gpuwatch.wire.limits import GpuIndex, Moment, Name, Rank
 
 
 class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Every alert that agrees in all that is named; the session stores these in the config folder."""
+    """Matches every alert that agrees in all given fields; stored in the config folder."""
 
     code: Name
-    """A rule's id or a condition's code; `family.*` means all of a family."""
+    """A rule's id or a condition's code; `family.*` matches a whole family."""
     node: Name | None = None
     gpu: GpuIndex | None = None
     rank: Rank | None = None
     until: Moment | None = None
-    """Unix seconds; None: until it is taken back."""
+    """Unix seconds; None: until removed."""
 
     def covers(self, alert: Alert, wall: float) -> bool:
-        """Whether it silences this alert now."""
+        """True if it silences this alert now."""
         if self.until is not None and wall >= self.until:
             return False
         named = ((self.node, alert.node), (self.gpu, alert.gpu), (self.rank, alert.rank))

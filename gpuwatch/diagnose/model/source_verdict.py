@@ -1,4 +1,4 @@
-"""What one source of evidence states about a hang: the rank that all others wait for, and how sure it is."""
+"""The verdict of one evidence source on a hang: the rank that the others wait for, and the confidence."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Literal, TypeAlias
 from gpuwatch.diagnose.model.confidence import Confidence
 
 EvidenceSource: TypeAlias = Literal["flight", "ras", "stacks"]
-"""The flight recorder's dumps, NCCL's RAS, the stacks of the processes."""
+"""Flight-recorder dumps, NCCL RAS, or process stacks."""
 
 
 @dataclass(frozen=True)
 class SourceVerdict:
-    """One sentence and what it rests on."""
+    """A verdict as one sentence, with its evidence."""
 
     source: EvidenceSource
     wrong: bool
-    """Whether it saw anything wrong at all."""
+    """True if the source found a problem."""
     sentence: str
     culprits: tuple[int, ...] = ()
-    """Global ranks; empty where it cannot determine it."""
+    """Global ranks; empty: undetermined."""
     confidence: Confidence = "low"
     evidence: tuple[str, ...] = ()
     """Sentences with numbers, strongest first."""
     settle: tuple[str, ...] = ()
-    """What would take away the remaining doubt."""
+    """Checks that would confirm the verdict."""
     note: str = ""
-    """What it was made of: how many dumps, how old."""
+    """The basis of the verdict: number and age of the dumps."""

@@ -1,4 +1,4 @@
-"""The words of alerts and incidents: what happened, without the place, from a class and its fields."""
+"""Texts of alerts and incidents: what happened, without the place, from class and fields."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _DETAIL = (
     ("test", "{}"),
     ("action", "{}"),
 )
-"""Fields that make a headline more useful, and how they are put."""
+"""Fields that are appended to a headline, with their wording."""
 MAX_QUOTED_CHARS = 80
-"""Characters of an exception that a headline takes in."""
+"""Characters of an exception in a headline."""
 NAMES = frozenset(("Slurm", "Ray", "Python", "Gloo", "Horovod", "Kubernetes", "Lustre", "Lightning", "Xid"))
-"""Keep their capital inside a sentence."""
+"""Names that keep their capital inside a sentence."""
 
 
 def what(code: str, title: str, fields: Fields) -> str:
-    """What happened, as a headline states it: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
+    """What happened, in a headline's words: `Xid 79, GPU fell off the bus`, `timed out in SEND seq 7`."""
     xid = fields.get("xid")
     if code.startswith("gpu.xid.") and isinstance(xid, int):
         name, _, known, _ = CATALOGUE.get(xid, UNKNOWN)
@@ -55,7 +55,7 @@ def what(code: str, title: str, fields: Fields) -> str:
 
 
 def exception(fields: Fields) -> str:
-    """`ValueError: sample 4711 has no label`, cut to what a headline takes in."""
+    """`ValueError: sample 4711 has no label`, shortened for a headline."""
     words = [str(fields[name]) for name in ("exception", "what") if fields.get(name) not in (None, "")]
     if len(": ".join(words)) > MAX_QUOTED_CHARS:  # the message says more than the module of its class
         words[0] = words[0].rpartition(".")[2] or words[0]
@@ -64,11 +64,11 @@ def exception(fields: Fields) -> str:
 
 
 HALVES = ("send", "recv")
-"""Gloo names the half of a collective that a rank waited in; both halves are one operation."""
+"""Gloo names the half of a collective in which a rank waited; both belong to one operation."""
 
 
 def collective(fields: Fields) -> str:
-    """`ALLREDUCE seq 2381`, as far as is known; else empty."""
+    """`ALLREDUCE seq 2381`, with what is known; else empty."""
     parts = []
     if fields.get("op") and fields["op"] not in HALVES:
         parts.append(str(fields["op"]).upper())
@@ -78,7 +78,7 @@ def collective(fields: Fields) -> str:
 
 
 def waited_s(fields: Fields) -> float | None:
-    """Seconds that an operation ran until it was given up, else those that it was allowed to."""
+    """Seconds for which an operation ran until its timeout, else the timeout itself."""
     for name in ("ran_ms", "timeout_ms"):
         value = fields.get(name)
         if isinstance(value, (int, float)):
@@ -104,7 +104,7 @@ def clock(at: float, now: float | None = None) -> str:
 
 
 def when(alert: Alert, now: float | None = None) -> str:
-    """`12:03:11`, `before 12:03:11`, `at or after 12:03:11`, `(undated)`: as far as the lines report."""
+    """`12:03:11`, `before 12:03:11`, `at or after 12:03:11`, `(undated)`, by what the log provides."""
     if alert.timed:
         return clock(alert.first, now)
     if alert.bound == "undated":
@@ -115,7 +115,7 @@ def when(alert: Alert, now: float | None = None) -> str:
 
 
 def unreadable_text(parts: int) -> str:
-    """`2 parts of the recording cannot be read`: nobody knows what stood in them."""
+    """`2 parts of the recording cannot be read`: their content is unknown."""
     return f"{plural(parts, 'part')} of the recording cannot be read"
 
 
@@ -129,7 +129,7 @@ NO_RANK_SEEN = (
     "no rank is seen on these nodes: none was started with RANK, SLURM_PROCID or MPI's variables in its "
     "environment, or it is another user's, seen only by its user and by root"
 )
-"""A process whose environment cannot be read shows no rank, so this does not state that none runs."""
+"""Shown where no rank is seen; ranks may still run, since an unreadable environment hides them."""
 
 
 def ranges(numbers: Iterable[int], most: int = 6) -> str:
@@ -158,7 +158,7 @@ def allocation_text(allocation: Allocation, wall: float) -> str:
 
 
 def allocation_words(allocation: Allocation, wall: float) -> str:
-    """`RUNNING, 29 min left, requeued once`, as the scheduler reported it last."""
+    """`RUNNING, 29 min left, requeued once`, from the newest scheduler report."""
     parts = [plain(allocation.state)]
     if allocation.ends is not None:
         left = allocation.ends - wall
@@ -180,7 +180,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def guessed(text: str) -> str:
-    """`rank ~3`, `ranks ~0-2`: the numbers of ranks that are only inferred."""
+    """`rank ~3`, `ranks ~0-2`: marks inferred rank numbers."""
     return _RANKS.sub(r"\1~\2", text)
 
 

@@ -1,4 +1,9 @@
-"""When things happened, and how surely: the start of a hang, and bounds for lines that carry no time."""
+"""Times of events and their bounds: the start of a hang, and limits for lines without a time.
+
+Example: of three alerts from one file the first is stamped 10:00:00, the second has no time, the third is
+stamped 10:00:30. `bounds` gives the second one (10:00:00, 10:00:30); that is within `PRECISE_WITHIN_S`, so
+`sure` is True, and the line may decide which of two failures came first.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +26,22 @@ WAITED = TIMEOUTS | {
     "c10d.init_barrier_timeout",
     "jax.barrier_timeout",
 }
-"""Printed after a wait that the line itself states."""
+"""Classes that are logged after a wait whose length the line gives."""
 PRECISE_WITHIN_S = 60.0
-"""A line between two timed lines of its file that are closer than this is as good as timed."""
+"""A line between two timed lines of its file that are at most this far apart counts as timed (seconds)."""
 
 AFTER_S = 7200.0
-"""A line below the last time of its file may be so much younger: some logs write times only at first."""
+"""A line after the last timestamp of its file may be this much later; some logs have times only at first."""
 
 ATTEMPT_S = 60.0
-"""Agents of different nodes notice the end of one attempt within this."""
+"""Agents of different nodes report the end of one attempt within this time (seconds)."""
 LATE_S = 5.0
-"""What an ended attempt may still print."""
+"""Seconds for which an ended attempt may still print."""
 _ATTEMPT = re.compile(r"/attempt_(\d{1,6})/")
 
 
 def onset(alert: Alert) -> float:
-    """When it began: of a timeout the print time minus how long the operation ran."""
+    """When the event began: for a timeout, the log time minus how long the operation ran."""
     if alert.code not in WAITED:
         return alert.first
     waited = waited_s(alert.fields)
@@ -48,10 +53,10 @@ def onset(alert: Alert) -> float:
 
 
 def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
-    """Alert's id -> the earliest and the latest moment at which it can have happened.
+    """Return alert id -> earliest and latest possible time.
 
-    Lines of one file stand in the order in which they were written, so that the timed ones around an untimed
-    one bound it.
+    Lines of one file are in the order in which they were written, so timed lines bound the untimed ones
+    between them.
     """
     by_file: dict[tuple[str | None, str | None], list[Alert]] = defaultdict(list)
     for alert in alerts:
@@ -71,7 +76,7 @@ def bounds(alerts: Sequence[Alert]) -> dict[str, tuple[float, float]]:
 
 
 def _bound_by_ends(alerts: Sequence[Alert], found: dict[str, tuple[float, float]]) -> None:
-    """A rank logs nothing any more once its launcher has seen it end."""
+    """Limit a rank's lines by its reported end: it logs nothing after that."""
     ended: dict[int, dict[str | None, float]] = defaultdict(dict)
     for alert in alerts:
         if alert.timed and alert.rank is not None and alert.code in EXITS:
@@ -103,12 +108,12 @@ def _bound_file(lines: list[Alert], found: dict[str, tuple[float, float]]) -> No
 
 
 def sure(bound: tuple[float, float]) -> bool:
-    """Whether a moment is known well enough to decide an order."""
+    """True if a time is precise enough to decide an order."""
     return bound[1] - bound[0] <= PRECISE_WITHIN_S
 
 
 def attempts_end(alerts: Iterable[Alert]) -> list[float]:
-    """When the attempts of a job ended: by what its launchers reported, and by the folders of its logs."""
+    """When the attempts of a job ended, from its launchers' reports and the folders of its logs."""
     reported: list[float] = []
     folders: dict[int, float] = {}
     for alert in alerts:
@@ -126,19 +131,19 @@ def attempts_end(alerts: Iterable[Alert]) -> list[float]:
 
 
 def attempt_of_path(file: str) -> int | None:
-    """The number in `attempt_1`, the folder that torchrun makes for each attempt."""
+    """The number in `attempt_1`, the folder that torchrun makes for each attempt, or None."""
     found = _ATTEMPT.search(file) if "attempt_" in file else None
     return None if found is None else int(found[1])
 
 
 def attempt_of(alert: Alert, ends: list[float]) -> int:
-    """The number of the attempt, from 0, in which an alert began: of its file's folder, else by its time."""
+    """The number (from 0) of the attempt in which an alert began: from its file's folder, else by time."""
     number = attempt_of_path(alert.proof[0].file or "")
     return number if number is not None else bisect_left(ends, onset(alert) - LATE_S)
 
 
 def batches(moments: Iterable[float], within_s: float) -> list[float]:
-    """The last moment of every run of moments that follow each other within so many seconds."""
+    """The last time of each run of times that are at most `within_s` apart."""
     ends: list[float] = []
     for moment in sorted(moments):
         if ends and moment - ends[-1] <= within_s:

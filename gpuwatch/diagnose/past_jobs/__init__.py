@@ -1,1 +1,1 @@
-"""Jobs that ended before gpuwatch connected: which, how, and their numbers."""
+"""Jobs that ended before gpuwatch connected: how they ended, and their metrics."""

@@ -1,4 +1,4 @@
-"""Failures of ended jobs that an earlier session saw; their logs may not state them."""
+"""Failures of ended jobs that an earlier session recorded; their logs may not show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.diagnose.past_jobs.jobs import ENDED_S, EndedJob
 from gpuwatch.fleet.fleet import Fleet
 
 FINISHED = "finished"
-"""State of a job that came to its announced end."""
+"""State of a job that reached its announced end."""
 
 
 class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,28 +20,28 @@ class EarlierJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     job: str
     nodes: tuple[str, ...]
-    """Where its ranks ran."""
+    """Nodes of its ranks."""
     users: tuple[str, ...]
-    """Whose they were."""
+    """Users of its ranks."""
     ended: float
-    """When none of its ranks was listed any more (unix seconds)."""
+    """When the last of its ranks was no longer listed (unix seconds)."""
     alerts: tuple[Alert, ...]
-    """Those of its incidents that do not only remark something."""
+    """Alerts of its incidents, without notes."""
 
 
 class EarlierJobsWatch:
-    """`alerts` are those of jobs that nothing newer is known of."""
+    """`alerts` holds those of jobs about which nothing newer is known."""
 
     def __init__(self, jobs: Sequence[EarlierJob] = ()) -> None:
         self.jobs = jobs
         self.alerts: dict[str, Alert] = {}
         self.names: frozenset[str] = frozenset()
-        """Of the jobs that these alerts are about."""
+        """Names of the jobs with such alerts."""
         self._over: set[str] = set()
-        """Jobs that ran again, or after which their users started others."""
+        """Jobs that ran again, or whose users started other jobs since."""
 
     def go(self, fleet: Fleet, ended: Sequence[EndedJob], wall: float) -> bool:
-        """Look again; True where the alerts changed. `wall`: unix seconds."""
+        """Check again; True if the alerts changed. `wall`: unix seconds."""
         if not self.jobs:
             return False
         before = self.alerts
@@ -58,7 +58,7 @@ class EarlierJobsWatch:
 
 
 def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
-    """Whether it is too old, runs again, or one of its users started a rank on one of its nodes since."""
+    """True if the job is too old, runs again, or its user has since started a rank on one of its nodes."""
     if wall - job.ended > ENDED_S:
         return True
     for node in fleet.nodes.values():
@@ -73,7 +73,7 @@ def _is_over(job: EarlierJob, fleet: Fleet, wall: float) -> bool:
 
 
 def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterator[Alert]:
-    """Its alerts that this session does not get from a log, under the name that the ended job has now."""
+    """Yield its alerts that this session cannot read from a log, under the ended job's current name."""
     files = {proof.file for alert in job.alerts for proof in alert.proof} - {None}
     same = [each for each in ended if each.name == job.job or files & {path for _, path in each.files}]
     if any(each.end.state == FINISHED for each in same):
@@ -86,7 +86,7 @@ def _unread(job: EarlierJob, fleet: Fleet, ended: Iterable[EndedJob]) -> Iterato
 
 
 def failures(alerts: Iterable[Alert], most: int, inferred: int | None = None) -> tuple[Alert, ...]:
-    """The alerts of an incident that are worth keeping, shortened: the cause first, no remarks.
+    """Return the alerts of an incident to store, shortened: the cause first, no notes.
 
     `inferred`: the rank among them whose number is inferred.
     """

@@ -1,6 +1,6 @@
-"""Remembers which jobs ended and what their early ends state.
+"""Tracks which jobs ended, and the alerts of those that stopped early.
 
-Looks again when anything about them changed.
+Judges again whenever something about them changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuwatch.fleet.jobs.ended_files import is_ended
 from gpuwatch.fleet.jobs.places import Places
 
 SAME_END_S = 60.0
-"""The clock of a node, and with it the end of a job, is known better as time goes by."""
+"""Seconds by which the end of a job may shift as the node's clock offset becomes more precise."""
 
 
 class EndedJobsWatch:
@@ -22,24 +22,24 @@ class EndedJobsWatch:
 
     def __init__(self) -> None:
         self.jobs: tuple[EndedJob, ...] = ()
-        """The last one first."""
+        """Newest first."""
         self.alerts: dict[str, Alert] = {}
-        """By id: what a job's early end states where no line shows why."""
+        """Alert id -> alert of a job that stopped early without a line that explains it."""
         self.names: frozenset[str] = frozenset()
-        """Of all of them."""
+        """Names of all of them."""
         self.superseded: frozenset[str] = frozenset()
-        """The names of those after which another job was started."""
+        """Names of jobs after which their user started another one."""
         self.last_attempts: dict[str, int] = {}
-        """Name -> the number of the last attempt that trained, of those whose folders report it."""
+        """Name -> number of the last attempt that trained, where log folders show it."""
         self._followed: dict[str, float] = {}
-        """Name -> end of each that another job followed: the end of that one changes nothing about it."""
+        """Name -> end of each superseded job; a later end of its successor changes nothing."""
         self._seen: tuple[int, ...] = ()
         self._places: Places | None = None
         self._files: dict[str, bool] = {}
         self._logs_version = -1
 
     def behind(self, alerts_version: int) -> bool:
-        """Whether there are ended jobs that were not looked at since the alerts changed."""
+        """True if there are ended jobs that were not judged since the alerts changed."""
         return any(self._files.values()) and self._seen[-1:] != (alerts_version,)
 
     def go(
@@ -51,7 +51,7 @@ class EndedJobsWatch:
         now: float,
         wall: float,
     ) -> bool:
-        """Look again if anything changed; True when an ended job or an alert is new or different.
+        """Judge again if something changed; True if an ended job or an alert is new or different.
 
         Args:
             fleet: What is known now.

@@ -1,4 +1,4 @@
-"""Which jobs ended of late, and how, from the logs that the agents found."""
+"""Finds recently ended jobs from the logs on the nodes, and how they ended."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import LogFile
 
 ENDED_S = 6 * 3600.0
-"""A job whose last line is older is not reported of (as long as the agents look back)."""
+"""Seconds since its last line after which an ended job is not reported (agents search back as far)."""
 
 
 @dataclass(frozen=True)
 class EndedJob:
-    """One job of which no process is left."""
+    """A job of which no process is left."""
 
     name: str
     nodes: tuple[str, ...]
-    """On which logs of it were found, and then those where its ranks ran."""
+    """Nodes with logs of it, then the nodes where its ranks ran."""
     ranks: tuple[int, ...]
     files: tuple[tuple[str, str], ...]
     """(node, path) of its logs."""
     last: float
-    """When its last line was written (unix seconds on our clock)."""
+    """Time of its last line (unix seconds on our clock)."""
     end: JobEnd
     searched: bool
-    """Whether all of its logs have been searched."""
+    """True if all of its logs have been searched."""
     attempt: int | None = None
-    """The number of the last one that logged steps, where the folders of its logs report it."""
+    """Number of the last attempt that logged steps, where log folders show it."""
     superseded: bool = False
-    """Its user started a job later on one of its nodes, and so has seen to it."""
+    """True if its user later started a job on one of its nodes, and thus knows of the end."""
 
 
 def ended_jobs(
     fleet: Fleet, alerts: Iterable[Alert], places: Places, now: float, wall: float
 ) -> list[tuple[EndedJob, list[Alert]]]:
-    """Every job that ended of late, the last one first, with what its early end states by itself.
+    """Return every recently ended job, newest first, with the alerts of an early end.
 
     Args:
         fleet: What is known now.
@@ -120,21 +120,21 @@ def _ended(
 
 
 def _tasks(writers: Iterable[RankProgress], alerts: Iterable[Alert]) -> set[int]:
-    """The Slurm tasks before the lines, where they are the ranks: no launcher of several ranks logs there."""
+    """Slurm tasks in line prefixes, where tasks are ranks: no launcher of several ranks logs there."""
     tasks = {task for writer in writers for task in writer.tasks}
     launched = any(alert.code.startswith(OF_LAUNCHERS) for alert in alerts)
     return tasks if are_whole(tasks) and not launched else set()
 
 
 def _may_explain(alert: Alert, job: EndedJob) -> bool:
-    """Whether the kernel of one of its nodes reported of a fault about when the job ended."""
+    """True if the kernel of one of its nodes reported a fault at about the time the job ended."""
     grave = alert.severity in ("error", "critical") and alert.role != "hint"
     near = job.last - GAP_S <= alert.first <= job.last + GAP_S
     return alert.kernel and grave and near and alert.node in job.nodes
 
 
 _MARK = "ended "
-"""Begins the ids of what an early end states by itself."""
+"""Prefix of the ids of early-end alerts."""
 
 
 def _track(writer: RankProgress, job: str, offset_s: float) -> StepTrack:
@@ -153,14 +153,14 @@ def _track(writer: RankProgress, job: str, offset_s: float) -> StepTrack:
 
 
 def _last(node: Node, file: LogFile) -> float:
-    """When a file's last line was written (unix seconds on our clock)."""
+    """Time of a file's last line (unix seconds on our clock)."""
     return (file.last_at or 0.0) - node.offset_s
 
 
 def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
-    """Whether a rank that runs on another node may write a file of a shared file system.
+    """True if a running rank of another node may write a file of a shared file system.
 
-    The agent of the file's own node has looked at who has it open there.
+    The agent of the file's own node has checked which of its processes have it open.
     """
     return file.identity is not None and any(
         process.rank is not None
@@ -172,7 +172,7 @@ def _may_be_written(node: Node, file: LogFile, fleet: Fleet) -> bool:
 
 
 def _started_later(node: Node, owners: Container[str | None], last: float) -> bool:
-    """Whether a rank of the same user was started on a node since."""
+    """True if a rank of the same user was started on the node since."""
     return any(
         process.rank is not None
         and process.user in owners

@@ -1,4 +1,4 @@
-"""What the logs of an ended job come to: incidents, the alerts outside of them, how the job ended."""
+"""The judgement on an ended job's logs: incidents, other alerts, and how the job ended."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from gpuwatch.runs.scan.result import LogScan, Scan
 
 UNKNOWN_END = JobEnd("unknown")
 PACE = ("train.", "slower_")
-"""Classes that are about speed alone."""
+"""Prefixes of classes that are about speed alone."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the files of a scan come to. `gpuwatch scan` prints it, and the screens over a folder show it."""
+    """The result for the files of a scan. `gpuwatch scan` prints it; the screens over a folder show it."""
 
     incidents: tuple[Incident, ...] = ()
-    """In the order of their first cause."""
+    """In order of their root causes."""
     outside: tuple[Alert, ...] = ()
     """Alerts that belong to no incident."""
     end: JobEnd = UNKNOWN_END
     jobs: tuple[NamedEnd, ...] = ()
-    """How each of several jobs ended; empty: there is one."""
+    """How each of several jobs ended; empty: there is one job."""
     checkpoint: Checkpoint | None = None
-    """The last one that the lines report."""
+    """The last checkpoint in the logs."""
 
 
 def judge(scan: Scan, packs: RulePacks, time: float) -> Judgement:
-    """Alerts and incidents of what was found.
+    """Build alerts and incidents from the findings of a scan.
 
     Args:
         scan: The files and what the rules found in them.
@@ -100,7 +100,7 @@ def judge(scan: Scan, packs: RulePacks, time: float) -> Judgement:
 
 
 def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
-    """The last checkpoint that the lines report, and what came after it."""
+    """The last checkpoint in the logs, with the steps after it."""
     last = of_lines(scan.checkpoints)
     if last is None:
         return None
@@ -110,7 +110,7 @@ def job_checkpoint(scan: Scan, end: JobEnd) -> Checkpoint | None:
 
 
 def around_in(files: Iterable[LogScan]) -> Reader:
-    """What reads the lines around errors in these files; system logs are of many programs."""
+    """Return a reader of the lines around errors in these files; system logs (many programs) are left out."""
     logs = {file.name: file for file in files if not file.kernel}
 
     def read(alert: Alert) -> Around | None:
@@ -124,7 +124,7 @@ def around_in(files: Iterable[LogScan]) -> Reader:
 
 
 def of_progress(alerts: Iterable[Alert], files: Iterable[LogScan], end: JobEnd) -> list[Alert]:
-    """What the numbers state and no line does; a finished job's pace is a remark, a collapse is not."""
+    """Return alerts from logged metrics. For a finished job slow speed is a note; a collapse is not."""
     stated = {(alert.code, alert.rank) for alert in alerts} | {(alert.code, None) for alert in alerts}
     found = [each for each in progress_alerts(files) if (each.code, each.rank) not in stated]
     if end.state != "finished":

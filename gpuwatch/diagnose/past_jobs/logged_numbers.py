@@ -1,4 +1,4 @@
-"""The numbers of a job that has ended, from its logs, judged by the functions that judge running jobs."""
+"""Metrics of an ended job, from its logs, judged by the functions for running jobs."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from gpuwatch.runs.scan.result import LogScan
 MIN_TIMINGS = 3
 SPIKE_WINDOW = 256
 UNDATED_POINTS = 100
-"""Steps without times of which the last ones show more than a hiccup."""
+"""Steps without times that are needed to show more than a short disturbance."""
 HALVED = 0.5
-"""A rank that costs its job so much of every step is an error by itself."""
+"""A rank that costs its job this share of every step is an error."""
 END_BYTES = 2048
-"""What stands so close to the end of a log was so at its end."""
+"""Bytes before the end of a log that count as its end."""
 
 
 @dataclass(frozen=True)
 class LoggedWriter:
-    """The series of one rank in one file, and the same as the running fleet keeps it."""
+    """The series of one rank in one file, also in the form that the fleet uses."""
 
     file: LogScan
     series: StepSeries
     writer: RankProgress
 
     def point(self, step: int | None) -> StepPoint:
-        """The logged step of this number, else the last one."""
+        """The logged point of this step, else the last one."""
         found = (point for point in self.series.points if point.step == step)
         return next(found, self.series.points[-1])
 
 
 def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
-    """What the numbers of a job state at its end: the classes of `TrainingWatch` and of slow ranks."""
+    """Return alerts on the state of a job's metrics at its end: those of `TrainingWatch`, and slow ranks."""
     writers = [logged_writer(file, series) for file in files for series in file.series]
     if not writers:
         return []
@@ -60,9 +60,9 @@ def progress_alerts(files: Iterable[LogScan]) -> list[Alert]:
 
 
 def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Alert]:
-    """The alerts; gradients that are NaN in line after line to the end of a log are a cause by themselves.
+    """Return the alerts; gradients that are NaN on every line to the end of a log count as a cause.
 
-    Lines without a step (`{'loss': 0.0, 'grad_norm': nan}` beside a bar) make no series that could be judged.
+    Lines without a step (`{'loss': 0.0, 'grad_norm': nan}` beside a bar) form no series that could be judged.
     """
     ends = {file.name: file.size for file in files if file.packing is None}
     return [
@@ -76,7 +76,7 @@ def with_lasting(alerts: Iterable[Alert], files: Iterable[LogScan]) -> list[Aler
 
 
 def logged_writer(file: LogScan, series: StepSeries) -> LoggedWriter:
-    """A series as the functions of running jobs take it; its times are unix seconds."""
+    """Convert a series to the form for running jobs; its times are unix seconds."""
     rank = file.rank if series.rank is None else series.rank
     writer = RankProgress(series.host or file.node or "", file.name, rank, series.local_rank)
     writer.dialect, writer.per_epoch, writer.highest_scale = (
@@ -108,7 +108,7 @@ def _steps(points: Sequence[StepPoint]) -> Iterator[LoggedStep]:
 
 
 def _weight(each: LoggedWriter) -> tuple[int, int]:
-    """What stands for the job: the series with the most values that can be judged."""
+    """Sort key: the series with the most judgeable values represents the job."""
     judged = sum(point.loss is not None or point.grad_norm is not None for point in each.series.points)
     return judged, len(each.series.points)
 
@@ -136,7 +136,7 @@ def _of_speaker(speaker: LoggedWriter) -> Iterator[Alert]:
 
 
 def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
-    """Whether the last steps, which a sign is about, took as long as it must have been true."""
+    """True if the steps of a sign span at least its hold time."""
     if not sign.hold_s:
         return True
     if all(point.at is None for point in points):
@@ -146,7 +146,7 @@ def _lasted(points: Sequence[StepPoint], sign: Sign) -> bool:
 
 
 def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
-    """The first point of the first spike that the loss came back from; none: there was none."""
+    """Yield the first point of the first loss spike that the loss recovered from, if any."""
     losses = [(n, p.loss) for n, p in enumerate(points) if p.loss is not None and math.isfinite(p.loss)]
     for at in range(MIN_STEPS + 2, len(losses)):
         if not min(losses[at - 1][1], losses[at][1]) > losses[at - 2][1] > 0:
@@ -158,7 +158,10 @@ def _passed_spike(points: Sequence[StepPoint]) -> Iterator[int]:
 
 
 def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
-    """A sign as an alert. What lasted to the end of the log is an error: the run was not stopped."""
+    """Return a sign as an alert.
+
+    One that lasted to the end of the log is an error: the run was not stopped.
+    """
     point = of.point(sign.step)
     at = point.at if point.at is not None else of.file.last_time or of.file.mtime
     fields: dict[str, str | int | float] = {} if sign.step is None else {"step": sign.step}
@@ -186,7 +189,7 @@ def _alert(of: LoggedWriter, sign: Sign, *, of_one: bool = True) -> Alert:
 
 
 def _slow_ranks(writers: Iterable[LoggedWriter]) -> Iterator[Alert]:
-    """Ranks whose own timers stand out among their peers'."""
+    """Yield alerts for ranks whose own timers stand out among their peers."""
     times: dict[int, dict[str, float]] = {}
     by_rank: dict[int, LoggedWriter] = {}
     for each in writers:

@@ -1,4 +1,4 @@
-"""How an ended job is named in reports and on the screens."""
+"""Names and outcomes of ended jobs in reports and on the screens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuwatch.hosts.names import fold
 
 
 def outcome_text(job: EndedJob, incident: Incident | None, now: float) -> str:
-    """`run7 (2 ranks on gpu-001, last line 02:58:11): finished at step 1,000 of 1,000`.
+    """Return `run7 (2 ranks on gpu-001, last line 02:58:11): finished at step 1,000 of 1,000`.
 
     Args:
         job: Which.

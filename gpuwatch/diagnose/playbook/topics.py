@@ -1,4 +1,4 @@
-"""The topics of the playbook and the meaning of metrics, from YAML files: nothing else states them."""
+"""The topics of the playbook and the meanings of metrics, loaded from YAML files."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import msgspec
 import yaml
 
 TYPED = ("gpuwatch ", "export ", "nvidia-smi ", "torch.cuda.")
-"""Beginnings of what is typed or copied as it stands; other code shows a setting in its surroundings."""
+"""Prefixes of code that is typed or copied as is; other code shows a setting in context."""
 DATA = Path(__file__).parent / "data"
 TOPIC_FILES = ("failures.yaml", "slowness.yaml", "practice.yaml")
 METRIC_FILE = "metrics.yaml"
 
 
 class Solution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing to do; `code` is to be copied."""
+    """One remedy; `code` is to be copied."""
 
     do: str
     code: str = ""
 
 
 class EvidenceSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where gpuwatch shows it: a command, or a key of the screens with the id of its binding."""
+    """Where gpuwatch shows it: a command, or a key with the id of its binding."""
 
     shows: str
     command: str = ""
@@ -38,18 +38,18 @@ class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"so
     title: str
     why: str
     words: tuple[str, ...] = ()
-    """What people search for."""
+    """Search terms."""
     symptoms: tuple[str, ...] = ()
     solutions: tuple[Solution, ...] = ()
     evidence: tuple[EvidenceSource, ...] = ()
     rules: tuple[str, ...] = ()
-    """Rules whose findings belong here."""
+    """Rules whose findings belong to this topic."""
     source: str = ""
-    """The guide that asks for it: its number and section."""
+    """Origin: number and section of the guide that describes it."""
 
 
 class MetricMeaning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a metric or column is; its title and unit stand in the table that shows it."""
+    """Meaning of a metric or column; title and unit are in the table that shows it."""
 
     what: str
     read: str
@@ -68,7 +68,7 @@ def topics() -> tuple[Topic, ...]:
 
 @cache
 def topic(ident: str) -> Topic:
-    """One topic.
+    """Return one topic.
 
     Raises:
         KeyError: there is none of this id.
@@ -81,13 +81,13 @@ def topic(ident: str) -> Topic:
 
 @cache
 def metric_meanings() -> dict[str, dict[str, MetricMeaning]]:
-    """`gpu`, `node` and `rank` -> the names of their metrics and columns."""
+    """`gpu`, `node` and `rank` -> metric or column name -> meaning."""
     text = (DATA / METRIC_FILE).read_text("utf-8")
     return msgspec.convert(yaml.safe_load(text), dict[str, dict[str, MetricMeaning]])
 
 
 def steps_of(ident: str) -> tuple[str, ...]:
-    """What a topic advises, one line each; what is to be typed is added to its step."""
+    """The advice of a topic, one line per step; code to type is appended to its step."""
     return tuple(
         each.do if not each.code.startswith(TYPED) else f"{each.do.rstrip('.')}: {each.code}"
         for each in topic(ident).solutions

@@ -1,4 +1,4 @@
-"""One line of the checklist, and what all of them look at."""
+"""A line of the checklist, and the data that all checks use."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from gpuwatch.wire import NodeSettings, Process, RankSettings
 
 Status: TypeAlias = Literal["PASS", "WARN", "FAIL", "SKIP"]
 MAX_SHOWN = 6
-"""Different values that are reported one by one."""
+"""Differing values that are listed individually."""
 NO_GPU = "no node with a GPU responds"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One answered question. A SKIP states in `detail` what is missing for an answer."""
+    """The result of one check. For SKIP, `detail` names the missing data."""
 
     id: str
     """Stable, for scripts: `gpu.ecc`, `versions.driver`."""
     status: Status
     detail: str
     nodes: tuple[str, ...] = ()
-    """Those that are not as they should be."""
+    """Nodes that fail the check."""
     remedy: str = ""
 
 
 @dataclass(frozen=True)
 class PreflightRank:
-    """A rank's process, where it runs, and what was asked about it."""
+    """A rank's process, its node, and its node's answer about it."""
 
     node: str
     number: int
@@ -49,22 +49,22 @@ class PreflightRank:
 
     @property
     def job(self) -> str:
-        """Its job in words; only ranks of one job are compared with each other."""
+        """Its job as text; only ranks of one job are compared."""
         return job_text(self.process.job)
 
 
 @dataclass(frozen=True)
 class PreflightData:
-    """What is known at one moment."""
+    """The facts at one moment that the checks use."""
 
     nodes: Sequence[Node]
-    """Those that answer."""
+    """Nodes that respond."""
     silent: Mapping[str, str]
-    """Nodes that do not -> why."""
+    """Nodes that do not respond -> reason."""
     reported: Mapping[str, NodeSettings]
-    """By node; missing where the node could not be asked."""
+    """Node -> its settings; missing where the node could not be queried."""
     conditions: Sequence[tuple[str, Condition]]
-    """(node, what is not well), GPUs' own among them."""
+    """(node, condition), including those of GPUs."""
     ranks: Sequence[PreflightRank]
     alerts: Sequence[Alert]
     incidents: Sequence[Incident]
@@ -72,15 +72,15 @@ class PreflightData:
     """`Thresholds.hang_s`."""
     now: float
     wall: float
-    """Unix seconds of that moment."""
+    """Unix seconds."""
     step_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
-    """Node and pid of a rank -> the median seconds of its last steps, where its log reports them."""
+    """Node and pid of a rank -> median duration of its last steps in seconds, where its log has them."""
     recorded: bool = False
-    """Whether the nodes are those of a recording: they answer only what they were asked then."""
+    """True for a recording: only requests made while it was recorded have answers."""
 
 
 def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:
-    """The ranks of every job."""
+    """Job -> its ranks."""
     jobs: dict[str, list[PreflightRank]] = {}
     for rank in ranks:
         jobs.setdefault(rank.job, []).append(rank)
@@ -88,22 +88,22 @@ def by_job(ranks: Iterable[PreflightRank]) -> dict[str, list[PreflightRank]]:
 
 
 def passed(id_: str, detail: str) -> Check:
-    """All is as it should be."""
+    """PASS: nothing is wrong."""
     return Check(id_, "PASS", detail)
 
 
 def skipped(id_: str, why: str) -> Check:
-    """Nothing shows it."""
+    """SKIP: the data for this check is not available."""
     return Check(id_, "SKIP", why)
 
 
 def unreadable(parts: int) -> list[Check]:
-    """A failed check where parts of a recording cannot be read."""
+    """A FAIL check where parts of a recording cannot be read; else empty."""
     return [Check("recording.readable", "FAIL", unreadable_text(parts))] if parts else []
 
 
 def differing(values: Mapping[str, str]) -> str:
-    """Names by value, the most common value first: `gpu-[001-063] 580.82, gpu-064 580.65`."""
+    """Names grouped by value, most common value first: `gpu-[001-063] 580.82, gpu-064 580.65`."""
     groups: dict[str, list[str]] = {}
     for name, value in values.items():
         groups.setdefault(value, []).append(name)
@@ -114,7 +114,7 @@ def differing(values: Mapping[str, str]) -> str:
 
 
 def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
-    """The nodes whose value is not the most common one."""
+    """The nodes whose value differs from the most common one."""
     counts: dict[str, int] = {}
     for value in values.values():
         counts[value] = counts.get(value, 0) + 1
@@ -123,7 +123,7 @@ def odd_ones(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, fail: bool = True) -> Check:
-    """Whether all nodes (with GPUs, mostly) have one value; those whose value is not known prove nothing."""
+    """Check that all nodes (mostly those with GPUs) have the same value; unknown values are ignored."""
     if not values:
         return skipped(id_, NO_GPU)
     known = {name: value for name, value in values.items() if value}
@@ -137,7 +137,7 @@ def same(id_: str, what: str, values: Mapping[str, str | None], remedy: str, *, 
 
 
 def by_sentence(reported: Iterable[tuple[str, str]]) -> str:
-    """(node, sentence) in few words: the same sentence of several nodes once, `gpu-[001-063] GPU 0 ...`."""
+    """(node, sentence) pairs as text; nodes with the same sentence are merged: `gpu-[001-063] GPU 0 ...`."""
     nodes: dict[str, list[str]] = {}
     for node, sentence in reported:
         nodes.setdefault(sentence, []).append(node)

@@ -1,4 +1,4 @@
-"""The whole list over what is known now."""
+"""The complete checklist for the current facts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from gpuwatch.wire import NOT_RECORDED, NodeSettings
 
 RECENT_STEPS = 20
 STEPPED_S = 600.0
-"""A rank that has not stepped for so long has no step time of now."""
+"""A rank without a step for this long has no current step time (seconds)."""
 FROM_SETTINGS = ("net.", "versions.", "host.shm", "limits.", "env.", "gpu.fabric")
-"""Checks of what nodes state when they are asked for their settings; without it they are skipped."""
+"""Checks that need the nodes' answers to the settings request; skipped without them."""
 
 
 def checklist(
@@ -38,7 +38,7 @@ def checklist(
     *,
     recorded: bool = False,
 ) -> list[Check]:
-    """Every check, the job's first.
+    """Return all checks, those of the job first.
 
     Args:
         fleet: What is known.
@@ -77,7 +77,7 @@ def checklist(
 
 
 def step_times(fleet: Fleet, now: float) -> dict[tuple[str, int], float]:
-    """Node and pid of a rank -> the median seconds of the steps that its log reported of late."""
+    """Node and pid of a rank -> median duration of its recently logged steps in seconds."""
     seats = RankPlacement()
     seats.refresh(fleet)
     found = {}
@@ -90,13 +90,13 @@ def step_times(fleet: Fleet, now: float) -> dict[tuple[str, int], float]:
 
 
 def _unanswered(check: Check) -> Check:
-    """The same; a check that is skipped for want of answers says that the recording has none."""
+    """The check; one that is skipped for lack of answers gets the text for recordings."""
     asks = check.status == "SKIP" and check.id.startswith(FROM_SETTINGS)
     return skipped(check.id, NOT_RECORDED) if asks else check
 
 
 def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Condition]:
-    """What is not well on a node, its GPUs' own conditions among them."""
+    """Yield the conditions of a node and of its GPUs."""
     yield from node_conditions(node, thresholds, now)
     for gpu in node.gpu_list():
         yield from gpu_conditions(gpu, node, thresholds, now)
@@ -104,7 +104,7 @@ def conditions_of(node: Node, thresholds: Thresholds, now: float) -> Iterator[Co
 
 
 def answers(node: Node, now: float) -> bool:
-    """Whether a node is live and has stated what it is."""
+    """True if a node is live and has sent its hello."""
     return node.state(now) == "live" and node.hello is not None
 
 
@@ -118,7 +118,7 @@ def why(node: Node, now: float) -> str:
 
 
 def ranks_of(node: Node, reported: NodeSettings | None) -> list[PreflightRank]:
-    """The ranks on a node, each once: its oldest process (data loaders inherit its environment)."""
+    """The ranks of a node, each by its oldest process (data loaders inherit the environment)."""
     by_pid = {} if reported is None else {one.pid: one for one in reported.ranks}
     found: dict[tuple[str, int], PreflightRank] = {}
     for process in sorted(node.processes, key=lambda process: process.pid):

@@ -1,4 +1,4 @@
-"""Whether the next hang can be proven: the settings under which torch and NCCL leave evidence."""
+"""Checks whether the next hang will leave evidence: settings of torch and NCCL."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from gpuwatch.diagnose.preflight.check import Check, PreflightData, PreflightRank, count, passed, skipped
 
 RING_SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-"""Entries of the flight recorder, by its new and its old name."""
+"""Variables for the number of flight-recorder entries: new and old name."""
 DUMPS = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 LOGGING_LEVELS = frozenset(("WARN", "INFO", "TRACE", "ABORT"))
-"""Values of NCCL_DEBUG under which NCCL states why it fails."""
+"""Values of NCCL_DEBUG at which NCCL logs why it fails."""
 REMEDY = (
     "Set NCCL_DEBUG=WARN, TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for all ranks; "
     "while you search, TORCH_DISTRIBUTED_DEBUG=DETAIL, which costs time."
@@ -18,7 +18,7 @@ REMEDY = (
 
 
 def hang_evidence(case: PreflightData) -> Check:
-    """Ranks on GPUs should log NCCL's errors, record collectives, and dump them on a timeout."""
+    """Check that ranks on GPUs log NCCL's errors, record collectives, and dump them on a timeout."""
     id_ = "env.hang_evidence"
     with_gpus = {node.name for node in case.nodes if node.gpus}
     reported = [

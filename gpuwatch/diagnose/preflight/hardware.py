@@ -1,4 +1,4 @@
-"""What the conditions of nodes and GPUs come to: one check for each kind of trouble."""
+"""Checks from the conditions of nodes and GPUs, one for each kind of problem."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from gpuwatch.fleet.nodes.node import STARTING, Gpu, Node
 
 @dataclass(frozen=True)
 class Kind:
-    """A check that fails where one of some conditions holds."""
+    """A check that fails where one of its conditions holds."""
 
     id: str
     well: str
-    """What is true when none does."""
+    """The text for PASS."""
     codes: tuple[str, ...]
     known: Callable[[Gpu], bool] | None = None
-    """Whether a GPU shows what the check needs; None: it is a check of nodes."""
+    """True if a GPU provides what the check needs; None: it is a check of nodes."""
     reported: Callable[[Node], bool] | None = None
-    """Whether a node does; None: that it answers is enough."""
+    """True if a node provides what the check needs; None: any connected node does."""
     warn: tuple[str, ...] = ()
-    """Codes that only warn."""
+    """Codes that result in WARN instead of FAIL."""
 
 
 KINDS = (
@@ -121,7 +121,10 @@ KINDS = (
 
 
 def hardware(case: PreflightData) -> Iterator[Check]:
-    """The kinds of trouble, then what no condition reports: persistence, ports and the fabric manager."""
+    """Yield the checks by kind, then those that no condition covers.
+
+    Persistence, memory, ports, fabric manager.
+    """
     for kind in KINDS:
         yield of_kind(kind, case)
     yield persistence(case)
@@ -131,7 +134,7 @@ def hardware(case: PreflightData) -> Iterator[Check]:
 
 
 def of_kind(kind: Kind, case: PreflightData) -> Check:
-    """PASS only where it is known that nothing is wrong."""
+    """Check one kind; PASS only where it is known that nothing is wrong."""
     reported = [
         (node, c)
         for node, c in [*case.conditions, *unanswered_drivers(case)]
@@ -164,7 +167,7 @@ def of_kind(kind: Kind, case: PreflightData) -> Check:
 
 
 def unanswered_drivers(case: PreflightData) -> Iterator[tuple[str, Condition]]:
-    """(node, condition) for drivers whose init has not returned: how their GPUs are is not known."""
+    """Yield (node, condition) for drivers whose init has not returned: the state of their GPUs is unknown."""
     for node in case.nodes:
         if notice := node.driver_starting:
             waited = Evidence("waited for", round(node.agent_s(case.now), 1), " s")
@@ -172,7 +175,7 @@ def unanswered_drivers(case: PreflightData) -> Iterator[tuple[str, Condition]]:
 
 
 def persistence(case: PreflightData) -> Check:
-    """Without it the driver may unload between jobs, and every start waits for it."""
+    """Check persistence mode: without it the driver may unload between jobs, which delays every start."""
     gpus = [(node, gpu) for node in case.nodes for gpu in node.gpus.values()]
     known = [(node, gpu) for node, gpu in gpus if gpu.info.persistence is not None]
     if not known:
@@ -186,11 +189,11 @@ def persistence(case: PreflightData) -> Check:
 
 
 FREE_PCT = 90.0
-"""A new job that wants whole GPUs needs about as much of their memory free."""
+"""Percent of GPU memory that a new job for whole GPUs needs free."""
 
 
 def memory(case: PreflightData) -> Check:
-    """Memory that is held where no rank runs."""
+    """Check for GPU memory that is held where no rank runs."""
     id_ = "gpu.memory"
     ours = {hold.uuid for rank in case.ranks for hold in rank.process.gpus}
     reported, known = [], 0
@@ -218,7 +221,7 @@ def memory(case: PreflightData) -> Check:
 
 
 def _gpus_together(reported: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, str]]:
-    """(node, `GPUs 0-7 50 % free`) of (node, GPU, what is stated of it)."""
+    """Merge (node, GPU, text) into (node, `GPUs 0-7 50 % free`)."""
     gpus: dict[tuple[str, str], list[int]] = {}
     for node, gpu, what in reported:
         gpus.setdefault((node, what), []).append(gpu)
@@ -236,7 +239,7 @@ def _who(node: Node, gpu: Gpu) -> str:
 
 
 def ports(case: PreflightData) -> Check:
-    """InfiniBand and RoCE ports: up, and as fast as the fastest of their kind on the fleet."""
+    """Check that InfiniBand and RoCE ports are up, and as fast as the fastest of their kind in the fleet."""
     id_ = "net.ib"
     known = [(node.name, port) for node in case.nodes if node.host for port in node.host.ib or ()]
     if not known:
@@ -256,7 +259,7 @@ def ports(case: PreflightData) -> Check:
 
 
 def fabric_manager(case: PreflightData) -> Check:
-    """A node with NVSwitches needs NVIDIA's fabric manager, or no CUDA program starts there."""
+    """Check the fabric manager: on a node with NVSwitches no CUDA program starts without it."""
     id_ = "gpu.fabric"
     known = {
         node: reported.fabric_manager

@@ -1,4 +1,4 @@
-"""The job itself: are its ranks there, do they reach each other, are they in step and evenly loaded."""
+"""Checks of the job: ranks present, reachable, in step and evenly loaded."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from gpuwatch.hosts.names import fold
 from gpuwatch.wire import NO_PYTHON, NOT_RECORDED
 
 IMBALANCE_PCT = 20.0
-"""(max - min) / mean of the ranks' GPU memory; over it the load is not balanced (DESIGN section 6)."""
+"""Largest (max - min) / mean of the ranks' GPU memory, in percent, for a balanced load."""
 STEP_IMBALANCE_PCT = 10.0
-"""The same of their step times (DESIGN section 6)."""
+"""Largest (max - min) / mean of the ranks' step times, in percent."""
 NCCL_PARTS = ("nccl.", "c10d.", "gloo.", "ddp.", "rdma.")
-"""Rule packs whose findings state that ranks cannot talk to each other."""
+"""Prefixes of rules about failed communication between ranks."""
 RENDEZVOUS_PORT = "29500"
-"""Of torchrun and torch.distributed where nothing else is stated."""
+"""Default port of torchrun and torch.distributed."""
 OUT_OF_STEP = ("mismatch", "desync", "timeout", "hang")
 
 
 def job(case: PreflightData) -> Iterator[Check]:
-    """The seven questions of the ranks, then their logs and their rendezvous."""
+    """Yield the checks of the ranks, then of their logs and their rendezvous."""
     yield initialised(case)
     yield network(case)
     yield nccl(case)
@@ -49,7 +49,7 @@ def job(case: PreflightData) -> Iterator[Check]:
 
 
 def initialised(case: PreflightData) -> Check:
-    """Whether the job has as many ranks as it states."""
+    """Check that the job has as many ranks as it announces."""
     id_ = "ranks.initialised"
     if not case.ranks:
         return skipped(id_, NO_RANK_SEEN)
@@ -74,7 +74,7 @@ def initialised(case: PreflightData) -> Check:
 
 
 def missing_from(there: Collection[int], size: int) -> str:
-    """`3, 5-7`: the ranks below `size` that are not there, however many an environment claims."""
+    """`3, 5-7`: ranks below `size` that are missing; bounded, whatever size an environment claims."""
     gaps = []
     free = 0
     for number in [*sorted(number for number in there if number < size), size]:
@@ -85,7 +85,7 @@ def missing_from(there: Collection[int], size: int) -> str:
 
 
 def network(case: PreflightData) -> Check:
-    """Every node answers, also the question for its settings; without an agent there it cannot."""
+    """Check that every node responds, also to the settings request; nodes without an agent cannot."""
     id_ = "net.reachable"
     if case.silent:
         detail = listed(f"{node}: {why}" for node, why in case.silent.items())
@@ -106,7 +106,7 @@ def network(case: PreflightData) -> Check:
 
 
 def nccl(case: PreflightData) -> Check:
-    """Errors of the communication libraries in the logs."""
+    """Check the logs for errors of the communication libraries."""
     id_ = "nccl.working"
     if not any(file.source != "kernel" for node in case.nodes for file in node.logs):
         return skipped(id_, "no log file of a job is followed")
@@ -127,7 +127,7 @@ def nccl(case: PreflightData) -> Check:
 
 
 def in_step(case: PreflightData) -> Check:
-    """No incident states that ranks wait for each other in different collectives."""
+    """Check that no incident shows ranks waiting for each other in different collectives."""
     id_ = "ranks.in_step"
     if not case.ranks:
         return skipped(id_, NO_RANK_SEEN)
@@ -151,7 +151,7 @@ def in_step(case: PreflightData) -> Check:
 
 
 def stragglers(case: PreflightData) -> Check:
-    """No GPU that works as its neighbours do is slower or hotter than they are."""
+    """Check that no GPU is slower or hotter than equally busy neighbours."""
     id_ = "ranks.stragglers"
     working = sum(
         1
@@ -171,7 +171,7 @@ def stragglers(case: PreflightData) -> Check:
 
 
 def spread(case: PreflightData) -> Check:
-    """Whether a training is really on several GPUs: one process on one GPU, beside idle ones, may not be."""
+    """Check that a training uses several GPUs: one process on one GPU beside idle ones may be a mistake."""
     id_ = "ranks.multi_gpu"
     alone = [(node, each.text) for node, each in case.conditions if each.code == "lone_gpu"]
     if alone:
@@ -184,7 +184,7 @@ def spread(case: PreflightData) -> Check:
 
 
 def balanced(case: PreflightData) -> Check:
-    """The ranks of a job hold about the same GPU memory, and take about as long for a step."""
+    """Check that the ranks of a job hold similar GPU memory and take similar time per step."""
     id_ = "ranks.balanced"
     by_memory, by_steps = widest(case, held), widest(case, lambda rank: step_s(case, rank))
     if by_memory is None and by_steps is None:
@@ -217,7 +217,7 @@ def balanced(case: PreflightData) -> Check:
 def widest(
     case: PreflightData, value: Callable[[PreflightRank], float]
 ) -> tuple[float, PreflightRank, PreflightRank] | None:
-    """Of the job that is spread most: (max - min) / mean in percent, the rank with most and with least."""
+    """The job with the largest spread: (max - min) / mean in percent, and the ranks with most and least."""
     spreads = [
         found for ranks in by_job(case.ranks).values() if (found := spread_of(ranks, value)) is not None
     ]
@@ -227,7 +227,7 @@ def widest(
 def spread_of(
     ranks: Sequence[PreflightRank], value: Callable[[PreflightRank], float]
 ) -> tuple[float, PreflightRank, PreflightRank] | None:
-    """The same of the ranks of one job; those with nothing are left out."""
+    """The spread within one job; ranks with zero are left out."""
     known = [rank for rank in ranks if value(rank)]
     if len(known) < 2:
         return None
@@ -246,7 +246,7 @@ def of_steps(case: PreflightData, rank: PreflightRank) -> str:
 
 
 def step_s(case: PreflightData, rank: PreflightRank) -> float:
-    """Seconds of a step; 0: not logged."""
+    """Duration of a step in seconds; 0: not logged."""
     return case.step_s.get((rank.node, rank.process.pid), 0.0)
 
 
@@ -256,7 +256,7 @@ def held(rank: PreflightRank) -> int:
 
 
 def logs(case: PreflightData) -> Check:
-    """Every rank writes into a file of its own."""
+    """Check that every rank writes a log of its own."""
     id_ = "logs.own"
     writers: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:
@@ -275,7 +275,7 @@ def logs(case: PreflightData) -> Check:
 
 
 def master(case: PreflightData) -> Check:
-    """The rendezvous address can be reached from every node."""
+    """Check that the rendezvous address is reachable from every node."""
     id_ = "net.master"
     tried = [
         (node, address, why)
@@ -295,7 +295,7 @@ def master(case: PreflightData) -> Check:
 
 
 def port(case: PreflightData) -> Check:
-    """The port that torchrun takes when none is named is not taken by another process."""
+    """Check that torchrun's default port is not in use by another process."""
     id_ = "net.port"
     reported = {node: one.listens.get(RENDEZVOUS_PORT) for node, one in case.reported.items() if one.listens}
     if not reported:

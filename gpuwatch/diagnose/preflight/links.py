@@ -1,4 +1,4 @@
-"""What a quick probe comes to, as checks: `gpuwatch check --deep`."""
+"""Checks from a quick probe: `gpuwatch check --deep`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpuwatch.probe.probe_request import MIB, ProbeRequest
 from gpuwatch.probe.results import Results
 
 QUICK = ProbeRequest(collectives=("all_reduce",), sizes=(1 * MIB, 16 * MIB), pairs="quick", budget_s=60.0)
-"""One collective at two sizes, and two rounds of pairs: it finds a bad node, never a single bad link."""
+"""One collective at two sizes and two rounds of pairs: finds a bad node, not a single bad link."""
 
 
 def links(results: Results) -> Iterator[Check]:
-    """Two checks: is what the ranks compute together right, and does a node stand out."""
+    """Yield two checks: whether collectives compute correct results, and whether a node is slow."""
     if results.phase == "refused":
         for id_ in ("probe.collectives", "probe.links"):
             # the probe's own command has an option for what is refused here
@@ -26,7 +26,7 @@ def links(results: Results) -> Iterator[Check]:
 
 
 def collectives(results: Results) -> Check:
-    """Whether every rank got the right numbers."""
+    """Check that every rank got the correct result."""
     id_ = "probe.collectives"
     reported = []
     for row in results.collectives:
@@ -46,7 +46,7 @@ def collectives(results: Results) -> Check:
 
 
 def pairs(results: Results) -> Check:
-    """The verdict of the probe."""
+    """Check the probe's verdict on pairs."""
     id_ = "probe.links"
     verdict = results.verdict
     if verdict is None:

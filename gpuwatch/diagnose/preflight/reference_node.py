@@ -1,8 +1,8 @@
-"""Nodes compared with a reference node: versions, firmware, limits and settings, without a job.
+"""Compare nodes with a reference node: versions, firmware, limits and settings, without a job.
 
 Example: gpu-001 has driver 580.95 and VBIOS 96.00, gpu-002 driver 580.82 and the same VBIOS. `compared` with
-gpu-001 as the reference gives FAIL `same.driver` "580.82 instead of 580.95" on gpu-002, and PASS `same`
-"1 setting as on gpu-001".
+gpu-001 as the reference gives FAIL `same.driver` "580.82 instead of 580.95" on gpu-002, and PASS `same` "1
+setting as on gpu-001".
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.hosts.names import fold
 
 Profile: TypeAlias = Mapping[str, str]
-"""Setting -> value of one node; a setting that is not known is left out."""
+"""Setting -> value of one node, without unknown settings."""
 NO_DEVICE = "none"
-"""The value of an adapter's or interface's setting where the node has none."""
+"""Value of an adapter's or interface's setting on a node that has none."""
 MAX_UNKNOWN = 6
 """Settings without a value that are listed by name."""
 
@@ -41,7 +41,7 @@ _GPU: tuple[tuple[str, Callable[[Gpu], object]], ...] = (
 
 
 def profile(node: Node, system: Mapping[str, str] | None) -> dict[str, str]:
-    """What a node reports of its versions and settings.
+    """Return the versions and settings of a node.
 
     Args:
         node: One that has sent its hello.
@@ -71,7 +71,7 @@ def profile(node: Node, system: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _of_machine(system: Mapping[str, str]) -> dict[str, str]:
-    """The machine's settings; those of adapters and interfaces are gathered, with each value's devices."""
+    """The machine's settings; those of adapters and interfaces list each value with its devices."""
     found: dict[str, str] = dict.fromkeys(
         ("ib.firmware", "ib.type", "ib.board", "net.mtu", "net.driver"), NO_DEVICE
     )
@@ -87,7 +87,7 @@ def _of_machine(system: Mapping[str, str]) -> dict[str, str]:
 
 
 def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> list[Check]:
-    """A check for each setting of which a node differs from the reference, then one for all that are equal.
+    """Return a check for each setting in which a node differs from the reference; then one for the rest.
 
     Args:
         profiles: By node; the reference node may be among them.
@@ -122,7 +122,7 @@ def compared(profiles: Mapping[str, Profile], reference: Profile, name: str) -> 
 
 
 def unanswered(nodes: Iterable[str]) -> list[Check]:
-    """A failed check where nodes did not report the settings of their machines."""
+    """A FAIL check where nodes did not report their machine settings."""
     names = tuple(nodes)
     if not names:
         return []
@@ -131,7 +131,7 @@ def unanswered(nodes: Iterable[str]) -> list[Check]:
 
 
 def silent_nodes(silent: Mapping[str, str]) -> list[Check]:
-    """A failed check where nodes do not answer: nothing shows that they are equal."""
+    """A FAIL check where nodes do not respond: whether they are equal is unknown."""
     if not silent:
         return []
     reasons = "; ".join(f"{node}: {why}" for node, why in list(silent.items())[:MAX_UNKNOWN])
@@ -140,7 +140,7 @@ def silent_nodes(silent: Mapping[str, str]) -> list[Check]:
 
 
 def _of_gpus(gpus: Sequence[Gpu], value: Callable[[Gpu], object]) -> str | None:
-    """The value that all GPUs share, else every value with its GPUs: `97.00 (GPU 0-6), 96.00 (GPU 7)`."""
+    """The value that all GPUs share, else each value with its GPUs: `97.00 (GPU 0-6), 96.00 (GPU 7)`."""
     by_value: dict[str, list[int]] = {}
     for gpu in gpus:
         if (one := value(gpu)) is not None:
@@ -151,7 +151,7 @@ def _of_gpus(gpus: Sequence[Gpu], value: Callable[[Gpu], object]) -> str | None:
 
 
 def _of_devices(values: Iterable[tuple[str, object]]) -> str | None:
-    """Every value with its devices, `28.39 (mlx5_[0-7])`; None without devices."""
+    """Each value with its devices, `28.39 (mlx5_[0-7])`; None without devices."""
     by_value: dict[str, list[str]] = {}
     for device, value in values:
         if value is not None:

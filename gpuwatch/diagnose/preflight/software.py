@@ -1,4 +1,4 @@
-"""Versions and environments that must be equal, and limits that must be high enough."""
+"""Checks of versions and variables that must be equal, and of limits that must be high enough."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import UNLIMITED, NodeSettings
 
 SHM_BYTES = 8 << 30
-"""Data-loader workers and NCCL share memory through /dev/shm; 64 MiB is the default of containers."""
+"""Minimum size of /dev/shm, which data loaders and NCCL use; the default of containers is 64 MiB."""
 SHM_LEAST_BYTES = 1 << 30
 MIN_NOFILE = 65_536
-"""What NCCL's and the data loaders' sockets and files need with hundreds of ranks."""
+"""Minimum open-file limit: sockets and files of NCCL and data loaders with hundreds of ranks."""
 NO_RANK = "no rank detected, or none reports its settings"
 FSDP_TORCH = 2
-"""FSDP with `use_orig_params`, as trainers use it, came with torch 2.0."""
+"""First torch version with FSDP's `use_orig_params`, which trainers use."""
 TORCH = re.compile(r"(\d{1,4})\.\d{1,4}[^+]{0,40}(?:\+cu(\d{2})\d)?")
-"""Major version, and the major version of the CUDA that it was built for (`2.3.1+cu121`): a driver runs every
-minor version of its CUDA (NVIDIA's minor version compatibility), and older ones."""
+"""Major version of torch, and of the CUDA that it was built for (`2.3.1+cu121`).
+
+A driver runs every minor version of its CUDA (NVIDIA's minor version compatibility), and older ones.
+"""
 MAY_DIFFER = frozenset(
     (
         "CUDA_VISIBLE_DEVICES",
@@ -45,10 +47,10 @@ MAY_DIFFER = frozenset(
         "LOCAL_WORLD_SIZE",
     )
 )
-"""Variables that may be another on every node or rank."""
+"""Variables that may differ between nodes or ranks."""
 OWN_VALUE = frozenset(("NCCL_IB_HCA", "NCCL_HOSTID", "UCX_NET_DEVICES", "SLURM_GPUS_ON_NODE"))
 OWN_VALUE_ENDS = ("_FILE", "_PATH", "_DIR", "_DIRECTORY")
-"""Devices and places have other names on other nodes: of these only that one rank lacks them is reported."""
+"""Suffixes of variables with device names or paths, which differ by node: only their absence is reported."""
 WARNED_OF: Mapping[str, tuple[str, str]] = {
     "NCCL_IB_DISABLE=1": ("InfiniBand is switched off", "unset NCCL_IB_DISABLE"),
     "NCCL_P2P_DISABLE=1": ("GPUs talk through the host, not over NVLink", "unset NCCL_P2P_DISABLE"),
@@ -59,11 +61,11 @@ WARNED_OF: Mapping[str, tuple[str, str]] = {
     "CUDA_LAUNCH_BLOCKING=1": ("every kernel waits for the host", "unset CUDA_LAUNCH_BLOCKING"),
     "NCCL_DEBUG=TRACE": ("every rank writes a line for every call", "NCCL_DEBUG=WARN"),
 }
-"""Settings that slow a job down: for debugging, and forgotten."""
+"""Debugging settings that slow a job down when left on."""
 
 
 def software(case: PreflightData) -> Iterator[Check]:
-    """Versions, limits, variables."""
+    """Yield the checks of versions, limits and variables."""
     nodes = case.nodes
     driver = {node.name: node.hello.driver if node.hello else None for node in nodes if node.gpus}
     yield same("versions.driver", "driver", driver, "Install one driver version on all nodes.")
@@ -101,7 +103,7 @@ def _models(node: Node) -> str | None:
 
 
 def torch_fits(case: PreflightData) -> Check:
-    """Whether torch is new enough for FSDP, and its CUDA one that the node's driver runs."""
+    """Check that torch is new enough for FSDP, and that the node's driver supports its CUDA."""
     id_ = "versions.torch_cuda"
     cuda = {node.name: node.hello.cuda for node in case.nodes if node.hello is not None}
     known = [(rank, rank.reported.torch) for rank in case.ranks if rank.reported and rank.reported.torch]
@@ -130,7 +132,7 @@ def torch_fits(case: PreflightData) -> Check:
 
 
 def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[PreflightRank], str | None]) -> Check:
-    """Whether all ranks of a job run the same."""
+    """Check that all ranks of a job have the same value."""
     if not case.ranks:
         return skipped(id_, "no rank detected")
     reported: list[str] = []
@@ -150,7 +152,7 @@ def of_ranks(id_: str, what: str, case: PreflightData, value: Callable[[Prefligh
 
 
 def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
-    """Data loaders die of a bus error where /dev/shm is too small."""
+    """Check the size of /dev/shm: data loaders end with a bus error where it is too small."""
     id_ = "host.shm"
     sizes = {node: one.shm_total_bytes for node, one in reported.items() if one.shm_total_bytes is not None}
     if not sizes:
@@ -168,7 +170,10 @@ def shared_memory(reported: Mapping[str, NodeSettings]) -> Check:
 
 
 def memlock(case: PreflightData) -> Check:
-    """RDMA pins memory: with a limit it fails late, with "Cannot allocate memory"."""
+    """Check the locked-memory limit.
+
+    RDMA pins memory and otherwise fails late with "Cannot allocate memory".
+    """
     id_ = "limits.memlock"
     known = [
         (rank, rank.reported.memlock_bytes)
@@ -191,14 +196,15 @@ def memlock(case: PreflightData) -> Check:
 
 
 def kib(limit: float) -> str:
-    """A limit of locked memory in words."""
+    """A locked-memory limit as text."""
     return "unlimited" if limit == inf else f"{limit / 1024:,.0f} KiB"
 
 
 def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple[dict[str, float], list[str]]:
-    """The lowest limit of each node (inf: none), and the nodes to blame: those with less than `enough`.
+    """The lowest limit of each node (inf: none), and the nodes below `enough`.
 
-    Where the usual limit is too low as well, only the nodes under it. `known`: (node, limit), one a rank.
+    If the most common limit is too low too, only the nodes below that one are listed. `known`: (node, limit),
+    one per rank.
     """
     limits: dict[str, float] = {}
     for node, limit in known:
@@ -211,7 +217,7 @@ def node_limits(known: Iterable[tuple[str, int | None]], enough: float) -> tuple
 
 
 def open_files(case: PreflightData) -> Check:
-    """Too few descriptors end a job when its data loaders and sockets come together."""
+    """Check the open-file limit: with too few descriptors a job ends when data loaders and sockets add up."""
     id_ = "limits.nofile"
     known = [(rank, rank.reported.nofile) for rank in case.ranks if rank.reported and rank.reported.nofile]
     if not known:
@@ -226,7 +232,10 @@ def open_files(case: PreflightData) -> Check:
 
 
 def variables(case: PreflightData) -> Check:
-    """What steers NCCL must be equal on all ranks, or they choose different ways and wait for each other."""
+    """Check that NCCL variables are equal on all ranks.
+
+    Otherwise ranks choose different algorithms and hang.
+    """
     id_ = "env.equal"
     apart: list[str] = []
     nodes: dict[str, None] = {}
@@ -252,7 +261,7 @@ def variables(case: PreflightData) -> Check:
 
 
 def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mapping[str, str]:
-    """The values by node where all ranks of a node agree, else by rank as `rank-3`."""
+    """The values by node where all ranks of a node agree, else by rank (`rank-3`)."""
     nodes: dict[str, set[str]] = {}
     for rank in ranks:
         if rank.name in values:
@@ -263,7 +272,7 @@ def by_node(values: Mapping[str, str], ranks: Sequence[PreflightRank]) -> Mappin
 
 
 def settings_that_slow(case: PreflightData) -> Check:
-    """Debugging settings that were left switched on."""
+    """Check for debugging settings that were left on."""
     id_ = "env.sane"
     reported = [(rank, rank.reported.variables) for rank in case.ranks if rank.reported]
     if not reported:
@@ -283,7 +292,7 @@ def settings_that_slow(case: PreflightData) -> Check:
 
 
 def visible_devices(case: PreflightData) -> Check:
-    """Two ranks of a node that may use one GPU only each must not be given the same."""
+    """Check that two ranks of a node that are limited to one GPU each have different ones."""
     id_ = "env.visible_devices"
     given: dict[tuple[str, str], list[PreflightRank]] = {}
     for rank in case.ranks:

@@ -1,1 +1,1 @@
-"""Profiles of running ranks: stacks as a tree, where the time went, and which frames differ between two."""
+"""Profiles of running ranks: call trees, time by function, and differences between two ranks."""

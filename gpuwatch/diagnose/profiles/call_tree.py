@@ -1,4 +1,4 @@
-"""Sampled stacks as a tree: py-spy's raw format, within bounds, with control characters removed."""
+"""Call tree from sampled stacks in py-spy's raw format; sizes are bounded, control characters removed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpuwatch.plain import plain
 MAX_TEXT_BYTES = 8 << 20
 MAX_DEPTH = 250
 MAX_NAME = 300
-"""Characters of a frame."""
+"""Characters of a frame that are kept."""
 MAIN = "MainThread"
 THREAD = re.compile(r"thread \([^)]*\)(?:: (.*))?$")
 FRAME = re.compile(r"(.+) \((.*?)(?::(\d{1,9}))?\)$")
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
-"""Parts of paths of code that is not the user's own."""
+"""Path parts of library code (not the user's)."""
 
 
 class ProfileError(ValueError):
@@ -36,7 +36,7 @@ class CodeLine:
 
     @property
     def own(self) -> bool:
-        """Whether it is the user's own code, by its path."""
+        """True if it is the user's own code, by its path."""
         return self.file.endswith(".py") and not any(part in self.file for part in LIBRARY)
 
     @property
@@ -52,13 +52,13 @@ class StackCall:
 
     code: CodeLine
     samples: int = 0
-    """In it or in what it called."""
+    """Samples in it or in its callees."""
     own_samples: int = 0
-    """In it alone: Python's innermost frame."""
+    """Samples in it alone (innermost Python frame)."""
     calls: dict[CodeLine, StackCall] = field(default_factory=dict)
 
     def ordered(self) -> list[StackCall]:
-        """What it called, in the order of the code, so that graphs of two ranks have the same order."""
+        """Its callees in source order, so that graphs of two ranks have the same order."""
         return sorted(
             self.calls.values(), key=lambda each: (each.code.file, each.code.line or 0, each.code.function)
         )
@@ -66,18 +66,18 @@ class StackCall:
 
 @dataclass(slots=True)
 class ThreadTree:
-    """What one thread did."""
+    """The call tree of one thread."""
 
     name: str
     root: StackCall
 
     @property
     def samples(self) -> int:
-        """How often it was seen."""
+        """Number of samples of the thread."""
         return self.root.samples
 
     def walk(self) -> Iterator[tuple[StackCall, tuple[CodeLine, ...]]]:
-        """Every call with its callers, the outermost first."""
+        """Yield every call with its callers, outermost first."""
         open_ones: list[tuple[StackCall, tuple[CodeLine, ...]]] = [(call, ()) for call in self.root.ordered()]
         while open_ones:
             call, above = open_ones.pop()
@@ -89,7 +89,7 @@ ROOT = CodeLine("all", "", None)
 
 
 def unpacked(packed: str) -> str:
-    """The text of `wire.ProcessProfile.packed`.
+    """Decompress `wire.ProcessProfile.packed`.
 
     Raises:
         ProfileError: it is not what an agent sends, or too large.
@@ -105,7 +105,7 @@ def unpacked(packed: str) -> str:
 
 
 def threads_of(text: str) -> list[ThreadTree]:
-    """The threads of a profile, the main one first, then those with the most samples; torn lines are skipped.
+    """Parse the threads of a profile: main thread first, then by samples; malformed lines are skipped.
 
     Args:
         text: `thread (12): NAME;outer (file:1);inner (file:2) 17`, a line a stack.

@@ -1,37 +1,39 @@
-"""What sampling a rank costs: the estimate before it starts, and what was measured."""
+"""The cost of sampling a rank: the estimate before, and the measurement after."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SAMPLE_US, FRAME_US = 100.0, 10.0
-"""CPU microseconds of py-spy 0.4.3 for a sample, and for each frame of each thread in it; measured on a
-cloud machine with 2 threads of 8 frames (180 us) and 61 threads of 1,500 frames (15,000 us)."""
+"""CPU microseconds of py-spy 0.4.3 for a sample, and per frame of each thread in it.
+
+Measured on a cloud machine with 2 threads of 8 frames (180 us) and 61 threads of 1,500 frames (15,000 us).
+"""
 USUAL_FRAMES = 60
-"""Of a rank whose frames are not known."""
+"""Assumed number of frames of a rank whose frames are unknown."""
 
 
 @dataclass(frozen=True)
 class ProfileOptions:
-    """How ranks are sampled."""
+    """Options for sampling ranks."""
 
     seconds: int = 10
     rate: int = 100
-    """Samples a second."""
+    """Samples per second."""
     blocking: bool = False
-    """Stop the rank for each sample."""
+    """True: stop the rank for each sample."""
     py_spy: str = ""
-    """Its path on the nodes; empty: where it is found."""
+    """Path of py-spy on the nodes; empty: search for it."""
 
 
 def cost_pct(options: ProfileOptions, frames: int | None) -> float:
-    """What py-spy takes of one CPU core: an estimate for a process whose threads have so many frames."""
+    """Estimated percent of a CPU core that py-spy uses on a process with this many frames."""
     sample_us = SAMPLE_US + FRAME_US * (USUAL_FRAMES if frames is None else frames)
     return min(100.0, options.rate * sample_us / 1e4)
 
 
 def cost_text(options: ProfileOptions, frames: int | None) -> str:
-    """What it will cost a rank, for the person who decides."""
+    """The expected cost for a rank, as text for the operator."""
     share = cost_pct(options, frames)
     known = "" if frames is None else f" (its threads have {frames} frames of Python)"
     cpu = f"py-spy will take about {max(1.0, share):.0f} % of one CPU core for {options.seconds} s{known}"

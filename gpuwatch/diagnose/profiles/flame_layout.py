@@ -1,4 +1,4 @@
-"""A call tree as rows of boxes, the callers on top; a box is as wide as its share of the samples."""
+"""Lays a call tree out as rows of boxes, callers on top; a box is as wide as its share of samples."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gpuwatch.diagnose.profiles.call_tree import CodeLine, StackCall, ThreadTree
 
 MIN_CELLS = 2
 BORDER = "|"
-"""The first cell of every box: without colour it shows where boxes begin."""
+"""First character of every box, which shows its start without colours."""
 
 
 SHARED = 0.97
-"""Of the samples: frames that so many have in common are named above the graph instead of drawn in it."""
+"""Frames that this share of samples has in common are named above the graph, not drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlameBox:
-    """A call in a row."""
+    """A call as a box of a row."""
 
     start: float
     """Left edge, 0 to 1."""
@@ -33,13 +33,13 @@ class FlameCell:
 
     text: str
     own: bool | None = None
-    """Of the user's own code; None: a gap."""
+    """True for the user's own code; None: a gap."""
     shade: int = 0
-    """0 or 1: neighbours differ."""
+    """0 or 1: adjacent boxes differ."""
 
 
 def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
-    """The frames that nearly all samples share, the outermost first; and the call below which they part."""
+    """The frames that nearly all samples share, outermost first, and the call below which they diverge."""
     shared: list[CodeLine] = []
     call = tree.root
     while call.calls:
@@ -52,13 +52,13 @@ def common_frames(tree: ThreadTree) -> tuple[list[CodeLine], StackCall]:
 
 
 def shared_text(tree: ThreadTree, most: int = 3) -> str:
-    """The frames that nearly all samples share, the innermost ones; empty: none."""
+    """The innermost of the shared frames as text; empty: none."""
     shared, _top = common_frames(tree)
     return " > ".join(code.short for code in shared[-most:])
 
 
 def flame_rows(top: StackCall, least: float, depth: int) -> list[list[FlameBox]]:
-    """The calls below one, a row a depth, without those that are narrower than `least`."""
+    """The calls below `top`, one row per depth, without boxes narrower than `least`."""
     rows: list[list[FlameBox]] = []
     row = [FlameBox(0.0, 1.0, top)]
     while len(rows) < depth:
@@ -80,7 +80,7 @@ def flame_rows(top: StackCall, least: float, depth: int) -> list[list[FlameBox]]
 def flame_cells(
     tree: ThreadTree, width: int, depth: int, fit: Callable[[str, int], str]
 ) -> list[list[FlameCell]]:
-    """The same in a terminal of so many columns, filled by every row; `fit` cuts or pads a text to cells."""
+    """The boxes as terminal cells; every row has `width` columns. `fit` cuts or pads a text."""
     _shared, top = common_frames(tree)
     rows = []
     for number, boxes in enumerate(flame_rows(top, MIN_CELLS / max(1, width), depth)):

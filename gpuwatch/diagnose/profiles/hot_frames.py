@@ -1,4 +1,4 @@
-"""Where the time of a thread went, by function; and the functions in which two ranks differ."""
+"""Time of a thread by function, and the functions in which two ranks differ."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from gpuwatch.diagnose.profiles.call_tree import CodeLine, ThreadTree
 
 MIN_DIFFERENCE_PCT = 3.0
-"""Of the samples of a thread; 1,000 samples (10 s at 100 a second) of 50 % vary by 1.6 points (one sigma)."""
+"""Smallest reported difference in percentage points.
+
+1,000 samples (10 s at 100 per second) of 50 % have a standard error of 1.6 points.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class HotFrame:
-    """A function, over all its callers."""
+    """A function, summed over all callers."""
 
     code: CodeLine
-    """With the line that was seen most."""
+    """The function with its most frequent line."""
     own_pct: float
-    """Of the thread's samples: it was the innermost frame of Python."""
+    """Percent of the thread's samples in which it was the innermost Python frame."""
     total_pct: float
-    """It was anywhere on the stack."""
+    """Percent of the samples in which it was anywhere on the stack."""
     caller: CodeLine | None
-    """The nearest of the user's own lines that led there most often; None: it is one itself, or none is."""
+    """The nearest user code that called it most often; None: it is user code itself, or none called it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,12 @@ class FrameDifference:
 
     @property
     def points(self) -> float:
-        """How much more of the first one's time, in percentage points."""
+        """Difference of the own times (first minus second) in percentage points."""
         return self.own_pct - self.other_pct
 
 
 def hot_frames(tree: ThreadTree) -> list[HotFrame]:
-    """By own time, the most first."""
+    """Functions by own time, largest first."""
     whole = tree.samples
     if not whole:
         return []
@@ -72,7 +75,7 @@ def hot_frames(tree: ThreadTree) -> list[HotFrame]:
 
 
 def differences(mine: Sequence[HotFrame], other: Sequence[HotFrame]) -> list[FrameDifference]:
-    """The functions whose own time differs, the largest difference first."""
+    """Functions whose own times differ, largest difference first."""
     known = {(each.code.function, each.code.file): each for each in other}
     found = []
     for each in mine:

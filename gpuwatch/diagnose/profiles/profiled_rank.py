@@ -1,4 +1,4 @@
-"""The profile of one rank as reports show it: its threads, its cost, and how the rank ran meanwhile."""
+"""The profile of one rank as reports show it: its threads, its cost, and the rank's pace meanwhile."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpuwatch.wire import ProcessProfile
 
 @dataclass(frozen=True)
 class RankPace:
-    """How a rank runs, as its node and its log report it anyway. None is unknown."""
+    """How fast a rank runs, from its node and its log. None: unknown."""
 
     step_s: float | None = None
-    """Median seconds of a step."""
+    """Median duration of a step in seconds."""
     cpu_pct: float | None = None
-    """Of one core."""
+    """Percent of one core."""
 
 
 @dataclass(frozen=True)
 class ProfiledRank:
-    """One rank, sampled, or why not."""
+    """A sampled rank, or why it could not be sampled."""
 
     rank: int
     node: str
@@ -29,9 +29,9 @@ class ProfiledRank:
     job: str | None
     gpu: int | None
     frames: int | None = None
-    """Of all its Python threads together, before it was sampled."""
+    """Python frames of all its threads together, before sampling."""
     threads: Sequence[ThreadTree] = ()
-    """The main one first."""
+    """Main thread first."""
     measured: ProcessProfile | None = None
     before: RankPace = RankPace()
     during: RankPace = RankPace()
@@ -45,7 +45,7 @@ class ProfiledRank:
 
     @property
     def py_spy_cpu_pct(self) -> float | None:
-        """What py-spy took of one core while it ran."""
+        """CPU use of py-spy while it ran, in percent of one core."""
         each = self.measured
         if each is None or each.py_spy_cpu_s is None or not each.seconds:
             return None
@@ -53,7 +53,7 @@ class ProfiledRank:
 
     @property
     def errors_pct(self) -> float | None:
-        """Share of the samples that could not be read."""
+        """Percent of the samples that could not be read."""
         if self.measured is None or not self.threads:
             return None
         whole = self.measured.errors + sum(each.samples for each in self.threads)
@@ -61,7 +61,7 @@ class ProfiledRank:
 
 
 def read_threads(measured: ProcessProfile | None) -> tuple[list[ThreadTree], str | None]:
-    """The threads of a profile, or why there are none."""
+    """The threads of a profile, or the reason why there are none."""
     if measured is None or measured.why is not None or not measured.packed:
         return [], None if measured is None else measured.why or "no samples"
     try:

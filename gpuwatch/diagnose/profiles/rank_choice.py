@@ -1,4 +1,4 @@
-"""Which ranks a profile is of: by number, and the median rank of a job to compare with."""
+"""Chooses the ranks to profile: by number, and the median rank of a job for comparison."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from gpuwatch.diagnose.training.job_view.rank_placement import PlacedRank, RankP
 from gpuwatch.fleet.fleet import Fleet
 
 MIN_PEERS = 2
-"""Ranks with step times beside the one that is compared, for a median rank."""
+"""Other ranks with step times that are needed for a median rank."""
 
 
 class RankChoiceError(Exception):
-    """No such rank, or several."""
+    """The rank does not exist, or is ambiguous."""
 
 
 def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> PlacedRank:
-    """Where a rank runs.
+    """Return where a rank runs.
 
     Raises:
         RankChoiceError: it runs nowhere, or in several jobs of which none is named.
@@ -44,7 +44,7 @@ def rank_place(seats: RankPlacement, rank: int, job: str | None = None) -> Place
 def median_rank(
     fleet: Fleet, seats: RankPlacement, place: PlacedRank, now: float, wall: float
 ) -> PlacedRank | None:
-    """Another rank of the same job, the one with the median step time; None: too few log their steps."""
+    """Return the rank of the same job with the median step time, or None if too few ranks log steps."""
     worked_out = overview(fleet, seats, received_from(fleet, seats), place.job, now, wall)
     facts = next(part for part in worked_out if part is not None)
     here = seats.jobs.get(place.job, {})

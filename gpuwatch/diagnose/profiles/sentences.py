@@ -9,7 +9,7 @@ from gpuwatch.diagnose.profiles.profiled_rank import ProfiledRank
 
 MANY_ERRORS_PCT = 20.0
 SLOW_SAMPLING = 1.3
-"""py-spy is behind when it took so much longer than the samples that it has."""
+"""py-spy is too slow if sampling took this many times the nominal time."""
 
 
 def rank_name(profile: ProfiledRank) -> str:
@@ -19,7 +19,7 @@ def rank_name(profile: ProfiledRank) -> str:
 
 
 def samples_text(profile: ProfiledRank) -> str:
-    """How much was sampled of it, or why nothing was."""
+    """How many samples were taken, or why none were."""
     if profile.main is None:
         return f"{rank_name(profile)}: {profile.why or 'no samples'}"
     seconds = profile.measured.seconds if profile.measured is not None else None
@@ -28,7 +28,7 @@ def samples_text(profile: ProfiledRank) -> str:
 
 
 def measured_cost(profile: ProfiledRank) -> str:
-    """What it did cost; empty where nothing was sampled."""
+    """The measured cost; empty where nothing was sampled."""
     each = profile.measured
     share = profile.py_spy_cpu_pct
     if each is None or share is None or each.py_spy_cpu_s is None or profile.main is None:
@@ -43,7 +43,7 @@ def measured_cost(profile: ProfiledRank) -> str:
 
 
 def doubts(profile: ProfiledRank, rate: int) -> list[str]:
-    """What makes the profile less exact, and what to do."""
+    """Limits of the profile's accuracy, and remedies."""
     found = []
     errors, each, main = profile.errors_pct, profile.measured, profile.main
     if errors is not None and errors > MANY_ERRORS_PCT:
@@ -70,12 +70,12 @@ def frame_text(code: CodeLine, caller: CodeLine | None) -> str:
 
 
 def hot_row(frame: HotFrame) -> tuple[str, str, str]:
-    """Own share, whole share, frame."""
+    """Own percent, total percent, frame."""
     return f"{frame.own_pct:.1f}", f"{frame.total_pct:.1f}", frame_text(frame.code, frame.caller)
 
 
 def difference_row(each: FrameDifference) -> tuple[str, str, str, str]:
-    """Points, share here, share there, frame."""
+    """Difference in points, own percent here, own percent there, frame."""
     return (
         f"{each.points:+.1f}",
         f"{each.own_pct:.1f}",

@@ -1,4 +1,4 @@
-"""What a server did in the last minute, from its counters and gauges. Pure functions."""
+"""Activity of a server in the last minute, from its counters and gauges. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpuwatch.link.serving.server_reading import Buckets, ServerReading
 
 WINDOW_S = 60.0
 STALE_S = 20.0
-"""A reading that is older states nothing about now; one is due every 5 s, in a log every 10 s."""
+"""Age in seconds after which a reading is stale; readings come every 5 s, from a log every 10 s."""
 QUANTILES = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Quantiles in seconds. None: no request, or not reported."""
+    """Quantiles in seconds. None: no requests, or not reported."""
 
     p50: float | None = None
     p95: float | None = None
@@ -26,12 +26,12 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """One server now. None is unknown."""
+    """One server now. None: unknown."""
 
     name: str
     engine: str | None
     at: float | None
-    """Of the newest reading (our monotonic clock)."""
+    """Time of the newest reading (our monotonic clock)."""
     stale: bool
     error: str | None
     source: str
@@ -42,15 +42,15 @@ class ServerFacts:
     tokens_per_s: float | None = None
     requests_per_s: float | None = None
     requests: float | None = None
-    """That ended within the window."""
+    """Requests that ended within the window."""
     error_pct: float | None = None
-    """Of those."""
+    """Percent of those requests that failed."""
     latency: Latencies = Latencies()
     first_token: Latencies = Latencies()
 
 
 def server_facts(server: InferenceServer, now: float) -> ServerFacts:
-    """All that is known of a server. `now`: our monotonic clock."""
+    """Return all facts of a server. `now`: our monotonic clock."""
     source = "metrics" if server.file is None else "log"
     if not server.readings:
         return ServerFacts(server.name, None, None, True, server.error, source)
@@ -80,7 +80,7 @@ def server_facts(server: InferenceServer, now: float) -> ServerFacts:
 
 
 def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
-    """The readings since the server was restarted: its counters began anew."""
+    """The readings since the server's last restart, at which its counters began again."""
     for number in range(len(readings) - 1, 0, -1):
         before, after = readings[number - 1].requests, readings[number].requests
         if before is not None and after is not None and after < before:
@@ -89,7 +89,7 @@ def since_start(readings: Sequence[ServerReading]) -> Sequence[ServerReading]:
 
 
 def quantile(before: Buckets, now: Buckets, share: float) -> float | None:
-    """A quantile of the requests between two readings of a histogram, as Prometheus' histogram_quantile.
+    """A quantile of the requests between two histogram readings, as Prometheus's histogram_quantile.
 
     In the highest bucket, which has no upper bound, it is the lower bound.
     """

@@ -1,4 +1,4 @@
-"""One server in words, as reports and screen 6 show it; what is unknown is left out."""
+"""One server as text for reports and screen 6; unknown values are left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def heading(facts: ServerFacts) -> str:
 
 
 def numbers(facts: ServerFacts) -> str:
-    """Rate, queue, cache, latencies, errors."""
+    """Request rate, queue, cache, latencies, errors."""
     parts = [
         _number(facts.requests_per_s, "{:.3g} requests/s"),
         _number(facts.running, "{:.0f} running"),
@@ -26,7 +26,7 @@ def numbers(facts: ServerFacts) -> str:
 
 
 def trouble(facts: ServerFacts, now: float) -> str:
-    """Why the numbers are none of now; empty: they are."""
+    """Why the numbers are not current; empty: they are."""
     if facts.error is not None:
         return f"no metrics: {facts.error}"
     if facts.at is None:

@@ -1,4 +1,4 @@
-"""Alerts about inference servers: errors, a queue that grows, a server that does not answer."""
+"""Alerts for inference servers: errors, growing queues, servers that do not answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from gpuwatch.wire import Severity
 
 EVERY_S = 5.0
 ERROR_PCT, MANY_ERRORS_PCT = 1.0, 5.0
-"""A service with an objective of 99 % fails it at one error in a hundred; at five it is broken."""
+"""Percent of failed requests for a warning (an objective of 99 %), and for an error."""
 MIN_REQUESTS = 20.0
-"""Of fewer requests in the window one failure is no rate."""
+"""Requests in the window that are needed for an error rate."""
 GROWTH, MIN_GROWTH = 1.5, 10.0
-"""A queue grows where its median of the last third of the window is over that of the first by so many times
-and requests: half of it is the ramp of a burst that ends."""
+"""Factor and number of requests by which the median queue of the last third must exceed that of the first.
+
+Half of the window may be the ramp of a burst that ends.
+"""
 SILENT_S = 30.0
-"""A server that gives no metrics for so long."""
+"""Seconds without metrics after which a server counts as silent."""
 TITLES = {
     "serve.errors": "Inference server fails requests",
     "serve.queue_grows": "Queue of an inference server grows",
@@ -33,7 +35,7 @@ TITLES = {
 
 
 class ServingWatch:
-    """Looks at every server."""
+    """Checks every server."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._interval = CheckInterval(EVERY_S)
@@ -42,11 +44,11 @@ class ServingWatch:
 
     @property
     def alerts(self) -> dict[str, Alert]:
-        """The alerts by id: those that fire, and those that did."""
+        """Alert id -> alert, firing or ended."""
         return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an alert fired or ended."""
+        """Check if the interval has passed; True if an alert fired or ended."""
         if not self._interval.is_due(now):
             return False
         moved = False
@@ -63,7 +65,7 @@ class ServingWatch:
 
 
 def signs(server: InferenceServer, facts: ServerFacts, now: float) -> Iterator[tuple[str, Severity, str]]:
-    """Code, severity and sentence of what is wrong with a server now."""
+    """Yield code, severity and sentence of each problem of a server now."""
     if server.failing_since is not None and now - server.failing_since >= SILENT_S:
         yield "serve.unreachable", "warning", f"no metrics: {server.error}"
     if facts.stale:
@@ -87,7 +89,7 @@ def signs(server: InferenceServer, facts: ServerFacts, now: float) -> Iterator[t
 
 
 def growth(server: InferenceServer) -> tuple[float, float] | None:
-    """The median queue in the first and in the last third of the window, where it grows."""
+    """The median queue in the first and in the last third of the window, if it grows; else None."""
     newest = server.readings[-1].at
     window = [each for each in server.readings if each.at >= newest - WINDOW_S and each.waiting is not None]
     if not window or newest - window[0].at < 0.8 * WINDOW_S:

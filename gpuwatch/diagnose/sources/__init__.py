@@ -1,1 +1,1 @@
-"""Who may be believed: log lines about other ranks, nodes and the kernel."""
+"""Credibility of sources: log lines about other ranks, nodes and the kernel."""

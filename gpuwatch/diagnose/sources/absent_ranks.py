@@ -1,4 +1,4 @@
-"""Ranks that a log itself lists as missing: Horovod's stall report, JAX's barrier, a barrier's error text."""
+"""Ranks that a log lists as missing: Horovod's stall report, JAX's barrier, a barrier's error text."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _INLINE = re.compile(
     r"|(?:tasks|ranks|processes|workers|hosts)(?: that)? (?:never|not|have not|did not) "
     r"(?:arrived?|joined?|responded|registered|reached(?: it)?)): ?\[?(\d[\d, ]*)"
 )
-"""Horovod before 0.19: `tensor [missing ranks: 1, 3]`, a line for each tensor."""
+"""Horovod before 0.19: `tensor [missing ranks: 1, 3]`, one line per tensor."""
 _HEAD = re.compile(
     r"(?i)\b(?:missing ranks|stalled ranks|ranks missing|ranks? that (?:did not join|have not joined)):?\s*$"
 )
 _ENTRY = re.compile(r"(?:^|[>\]:] ?)(\d{1,6}): ?\[")
-"""Horovod since 0.19, below a line `Missing ranks:`: `1: [tensor, tensor]`."""
+"""Horovod since 0.19, below the line `Missing ranks:`: `1: [tensor, tensor]`."""
 _TASKS = re.compile(
     r"(?i)(?:\btimed[ -]out task names|\bstopped sending heartbeats\)"
     r"|\btasks (?:that )?(?:never|not|have not|did not) (?:yet )?(?:arrived?|joined?|reached(?: it)?)):(.*)"
 )
 _TASK = re.compile(r"/task:(\d{1,6})\b")
-"""JAX and TensorFlow: the tasks of a barrier that did not reach it. A task's number is its process index."""
+"""JAX and TensorFlow: tasks that did not reach a barrier. The task number is the process index."""
 _LOST_TASK = re.compile(r"/task:(\d{1,6}) (?:heartbeat timeout|has been set to ERROR)")
-"""The same of a task that the coordination service lost."""
+"""JAX and TensorFlow: a task that the coordination service lost."""
 
 
 SEARCHED_CHARS = 4096
-"""Characters of a line, as many as agents search (`agent/logs/matching/matcher.py`)."""
+"""Characters of a line that are searched, as in agents (`agent/logs/matching/matcher.py`)."""
 
 
 def absent_ranks(alert: Alert) -> tuple[int, ...]:
-    """The ranks that fields or lines of an alert list as missing, in order; empty: none is listed."""
+    """The ranks that the fields or lines of an alert list as missing, in order; may be empty."""
     for name in NAMED_RANKS:
         numbers = _numbers(alert.fields.get(name))
         if numbers:

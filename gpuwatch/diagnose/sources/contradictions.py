@@ -1,7 +1,11 @@
-"""Lines about a rank or node in another node's log, weighed against what the node itself reports.
+"""Checks lines about a rank or node in another node's log against that node's own report.
 
-How a rank is known does not matter here: prefix, path and process are what the node that sends the line
-states.
+The way the rank is known (prefix, path, process) does not matter here: all are claims of the node that sends
+the line.
+
+Example: gpu-002 sends `rank 5: CUDA error`, but rank 5 runs on gpu-001, whose agent reads rank 5's log and
+found no such line. `contradiction` returns a doubt that is refuted, so the line cannot make rank 5 the
+culprit.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 from gpuwatch.fleet.jobs.places import RankPlace
 
 NOTICED_S = 15.0
-"""A process that ended is off its node's list so soon: processes are listed every few seconds."""
+"""Seconds after its end until a process is off its node's list (updated every few seconds)."""
 NODE_FAILURES = frozenset(("slurm.node_failure", "ray.node_dead", "launch.ssh_unreachable"))
-"""That a whole node is down or cannot be reached."""
+"""Classes that report a whole node as down or unreachable."""
 
 
 OwnErrors: TypeAlias = frozenset[tuple[str | None, int | None, str]]
@@ -29,12 +33,12 @@ OwnErrors: TypeAlias = frozenset[tuple[str | None, int | None, str]]
 
 
 class Doubt(NamedTuple):
-    """Evidence that contradicts a line."""
+    """Contradicting evidence for a line."""
 
     text: str
-    """Empty: nothing."""
+    """Empty: no doubt."""
     refuted: bool = False
-    """The line leads no incident while anything else does, and never with the name of the other node."""
+    """True: the line is a root cause only if nothing else is, and never with the name of the other node."""
 
 
 UNDISPUTED = Doubt("")
@@ -43,7 +47,7 @@ UNDISPUTED = Doubt("")
 def with_contradictions(
     alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> list[Alert]:
-    """The alerts, those marked that the node of their rank contradicts or does not confirm."""
+    """Return the alerts; those that the node of their rank contradicts or does not confirm carry a doubt."""
     found, alerts = [], list(alerts)
     confirmed = own_errors(alerts)
     for alert in alerts:
@@ -57,7 +61,7 @@ def with_contradictions(
 
 
 def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, NodeReport]) -> bool:
-    """Whether a contradiction came up, or fell, since the alerts were marked."""
+    """True if a contradiction appeared or disappeared since the alerts were marked."""
     alerts = list(alerts)
     confirmed = own_errors(alerts)
     return any(
@@ -68,7 +72,7 @@ def changed(alerts: Iterable[Alert], where: RankIndex, reports: Mapping[str, Nod
 
 
 def own_errors(alerts: Iterable[Alert]) -> OwnErrors:
-    """Job, rank and node of the errors of ranks that their own nodes report."""
+    """Job, rank and node of errors that the ranks' own nodes report."""
     return frozenset(
         (alert.job, alert.rank, alert.node)
         for alert in alerts
@@ -83,7 +87,7 @@ def own_errors(alerts: Iterable[Alert]) -> OwnErrors:
 def contradiction(
     alert: Alert, where: RankIndex, reports: Mapping[str, NodeReport], confirmed: OwnErrors = frozenset()
 ) -> Doubt:
-    """Evidence that contradicts a line about another node's rank, or one about a rank that still runs."""
+    """Return the doubt on a line about another node's rank, or about a rank that still runs."""
     place = None if alert.rank is None else where.of(alert.rank, alert.job)
     if place is not None and alert.rank_from in ("line", "field", "index") and _lives(alert, place, reports):
         text = f"rank {alert.rank} still runs on {place.node}, as process {place.pid}"
@@ -111,10 +115,10 @@ def contradiction(
 
 
 def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
-    """Evidence that contradicts a line about a rank that runs on several nodes by their own reports.
+    """The doubt on a line about a rank that several nodes claim to run.
 
-    The node with far more ranks of the job that no other node claims is believed rather than the other one.
-    Between others nothing decides: neither is refuted.
+    A node with far more undisputed ranks of the job is trusted over the other one. Otherwise neither is
+    refuted.
     """
     if alert.rank is None:
         return UNDISPUTED
@@ -133,10 +137,10 @@ def _claimed_twice(alert: Alert, senders: set[str], where: RankIndex) -> Doubt:
 
 
 def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
-    """A line that a node failed, while the node itself answers and was not booted since.
+    """The doubt on a line that a node failed, while that node responds and was not rebooted since.
 
-    Its own report outweighs the line, also of a node that shares its job: ranks that were started before the
-    line and still run refute it; a node that only answers may have been cut off for a while.
+    Its own report outweighs the line, even one from a node of the same job: ranks that started before the
+    line and still run refute it; a node that merely responds may have been cut off for a while.
     """
     own = reports.get(node, NodeReport())
     if not own.is_live or (own.booted_at is not None and own.booted_at > alert.first):
@@ -150,9 +154,10 @@ def _about_failed_node(alert: Alert, node: str, where: RankIndex, reports: Mappi
 def _about_node_of_job(
     alert: Alert, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
-    """A line about another node of the job, as launchers log them, while all ranks there still run.
+    """The doubt on a line about another node of the job, while all ranks there still run.
 
-    What ended there may be listed for some seconds more: until then the line is only not confirmed.
+    Launchers log such lines. A process that ended may be listed for some seconds more: until then the line is
+    only unconfirmed.
     """
     own = reports.get(node, NodeReport())
     before = _started_before(alert, node, where)
@@ -174,9 +179,9 @@ def _about_rank(
     reports: Mapping[str, NodeReport],
     confirmed: OwnErrors,
 ) -> Doubt:
-    """A line about a rank of another node, confirmed by its end there, or as read from its own file.
+    """The doubt on a line about a rank of another node; its end there, or its own file, confirms the line.
 
-    That it ended proves no reason: all ranks of a job end when one fails.
+    The end alone proves no reason: all ranks of a job end when one fails.
     """
     own = reports.get(place.node, NodeReport())
     seen = shared_files(alert, reports)
@@ -201,10 +206,10 @@ def _about_rank(
 def _about_node(
     alert: Alert, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
-    """A line that names another node, from nodes that run no job together with it.
+    """The doubt on a line that names another node, from nodes that run no job together with it.
 
-    Of a job that has ended nothing else is left: a node that runs no job and sees the file is not
-    contradicted, and one that does not see it is named with a doubt.
+    For an ended job: a node without jobs that sees the file is not contradicted; one that does not see it is
+    doubted.
     """
     jobs = _jobs(node, where, reports)
     if any(_shares(job, node, senders, where, reports) for job in jobs):
@@ -219,7 +224,7 @@ def _about_node(
 def _about_listed(
     alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Doubt:
-    """A line that lists ranks of another node, from nodes that run nothing of their job."""
+    """The doubt on a line that lists ranks of another node, from nodes that run nothing of their job."""
     places = [where.of(rank, alert.job) for rank in absent_ranks(alert)]
     listed = [place for place in places if place is not None and place.node not in senders]
     if any(_shares(place.job, place.node, senders, where, reports) for place in listed):
@@ -229,9 +234,9 @@ def _about_listed(
 
 
 def _about_job(alert: Alert, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]) -> Doubt:
-    """A line that is said to be of a job, from nodes that run no rank of it or only disputed ones.
+    """The doubt on a line about a job, from nodes that run no rank of it or only disputed ones.
 
-    A launcher elsewhere may write it, and a log that the job's nodes see as well may be read anywhere.
+    A launcher elsewhere may write such a line, and a log that the job's nodes see too may be read anywhere.
     """
     if alert.job is None and alert.node is not None:
         return UNDISPUTED
@@ -249,14 +254,14 @@ def _about_job(alert: Alert, senders: set[str], where: RankIndex, reports: Mappi
 
 
 def _jobs(node: str, where: RankIndex, reports: Mapping[str, NodeReport]) -> set[str | None]:
-    """The jobs of a node's ranks, those that ended included, and of its launchers."""
+    """The jobs of a node's ranks (ended ones too) and launchers."""
     return {place.job for place in where.on(node)} | reports.get(node, NodeReport()).jobs
 
 
 def _shares(
     job: str | None, node: str, senders: set[str], where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> bool:
-    """Whether one of the nodes runs ranks of a node's job, or its launcher, and agrees on the world size."""
+    """True if one of the nodes runs ranks of a node's job, or its launcher, with the same world size."""
     if job not in _jobs(node, where, reports):
         return False
     own_sizes = _world_sizes(node, job, where)
@@ -271,7 +276,7 @@ def _shares(
 
 
 def _world_sizes(node: str, job: str | None, where: RankIndex) -> set[int]:
-    """The world sizes that a node's ranks of a job state, those of ended attempts included."""
+    """The world sizes that a node's ranks of a job report, ended attempts included."""
     places = (place for place in where.on(node) if place.job == job)
     return {place.world_size for place in places if place.world_size is not None}
 
@@ -281,14 +286,14 @@ def _named(nodes: set[str]) -> str:
 
 
 def _ended(alert: Alert, place: RankPlace) -> bool:
-    """Whether the rank's own node shows that its process ended since, or was started anew."""
+    """True if the rank's own node shows that its process ended or restarted since."""
     if place.until is not None:
         return alert.first <= place.until + NOTICED_S
     return started_anew(place, alert.first)
 
 
 def ended_first(place: RankPlace, where: RankIndex) -> bool:
-    """Whether a rank ended before the others of its node: it is the one that something happened to."""
+    """True if a rank ended before the others of its node, and is thus the affected one."""
     others = [each.until for each in where.on(place.node, place.job) if each.rank != place.rank]
     return place.until is None or (
         bool(others) and all(each is None or each > place.until for each in others)
@@ -296,12 +301,12 @@ def ended_first(place: RankPlace, where: RankIndex) -> bool:
 
 
 def _came_later(alert: Alert, place: RankPlace) -> bool:
-    """Whether a rank was started after a line about it: the line is about the process before."""
+    """True if a rank was started after a line about it: the line is about the previous process."""
     return place.started is not None and place.started > alert.first
 
 
 def _lives(alert: Alert, place: RankPlace, reports: Mapping[str, NodeReport]) -> bool:
-    """Whether its node listed the same process long after a line states that it ended."""
+    """True if its node listed the same process long after a line reports its end."""
     listed_at = reports.get(place.node, NodeReport()).processes_at
     if alert.code not in EXITS or place.until is not None or place.started is None or listed_at is None:
         return False

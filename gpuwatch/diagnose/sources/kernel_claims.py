@@ -1,4 +1,4 @@
-"""Lines of the kernel or the driver that stand in a log which is not the kernel's: anybody can print one."""
+"""Kernel or driver lines in logs other than the kernel's: any process can print them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gpuwatch.wire import KERNEL_LOG, Finding, Severity
 
 @dataclass(frozen=True)
 class KernelClaim:
-    """What such a line is worth."""
+    """The credibility of such a line."""
 
     doubt: str
     severity: Severity
     refuted: bool
-    """The node's own kernel log is read, and has it not."""
+    """True: the node's own kernel log is read and does not contain it."""
 
 
 def kernel_claim(finding: Finding, node: str | None, places: Places, at: float | None) -> KernelClaim | None:
-    """Weigh a kernel line of another log; None in the logs of an ended job that are not the job's own.
+    """Assess a kernel line of another log; None for foreign logs of an ended job.
 
-    Where the kernel log has the line as well, the two are joined later, and the doubt falls.
+    If the kernel log has the line too, both are merged later and the doubt is dropped.
 
     Args:
         finding: Of a kernel rule, in a file that is not the kernel log.
@@ -48,12 +48,12 @@ def kernel_claim(finding: Finding, node: str | None, places: Places, at: float |
 
 
 def anybody_may_have_written(file: str, places: Places) -> bool:
-    """Whether a collected file with lines of the kernel or the driver may be a forgery of a job's user."""
+    """True if a user of the job may have forged the kernel or driver lines of a collected file."""
     return not places.live and file != KERNEL_LOG and file not in places.system_logs
 
 
 def _covered(node: str | None, at: float | None, places: Places) -> bool:
-    """Whether the kernel log of the node is among the files, and covers that time."""
+    """True if the kernel log of the node is available and covers that time."""
     return (
         node is not None
         and at is not None

@@ -1,4 +1,4 @@
-"""The node of the lines of a log that another node than the reading one may have written."""
+"""The node that wrote a log which its reading node may share with others."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from gpuwatch.runs.placement.owners import hosts_in
 from gpuwatch.wire import KERNEL_LOG, Finding
 
 ReadFile: TypeAlias = tuple[str, str]
-"""The node whose agent reads a file, and the path."""
+"""Reading node and path of a file."""
 PATH_PARTS = 2
-"""Parts of a path, the file's name included, that may name the node."""
+"""Trailing parts of a path (file name included) that may name the node."""
 
 
 class LogWriters:
-    """Knows which files several nodes see or whose lines name other nodes: the reader is not their node."""
+    """Knows which files several nodes see, or name other nodes in their lines.
+
+    The reader need not be the writer.
+    """
 
     def __init__(self) -> None:
         self._version = -1
         self._writers: dict[str, set[str]] = defaultdict(set)
         """Identity of a shared file -> nodes on which a process wrote it."""
         self._shared: dict[ReadFile, str | None] = {}
-        """-> the one node that is known to write it."""
+        """File -> the only node that is known to write it."""
         self._naming: set[ReadFile] = set()
         self._grown: dict[ReadFile, float] = {}
 
     def take(self, fleet: Fleet) -> set[ReadFile]:
-        """Look at the files that the nodes list; those of which something else is known now."""
+        """Examine the listed files; return those whose known writer changed."""
         if fleet.logs_version == self._version:
             return set()
         self._version = fleet.logs_version
@@ -56,7 +59,7 @@ class LogWriters:
         return new
 
     def note(self, node: str, finding: Finding, host: str | None, where: RankIndex) -> bool:
-        """Take the host that a finding's own lines state; True where its file turns out to name others."""
+        """Record the host that a finding's lines name; True if its file turns out to name other hosts."""
         file = node, finding.file
         if host is None or finding.file == KERNEL_LOG or file in self._naming:
             return False
@@ -70,11 +73,11 @@ class LogWriters:
         return self._grown.get((node, path))
 
     def is_foreign(self, node: str, path: str) -> bool:
-        """Whether a line of this file that names no host may be another node's than the reader's."""
+        """True if a line of this file that names no host may come from another node than the reader."""
         return (node, path) in self._naming or self._shared.get((node, path), node) != node
 
     def writer(self, node: str, path: str, where: RankIndex) -> str | None:
-        """The node of such a file: the only one that writes it, else the one that its path names."""
+        """The node of such a file: its only writer, else the node in its path; None: unknown."""
         known = None if (node, path) in self._naming else self._shared.get((node, path))
         hosts = (
             where.named(host) for part in path.split("/")[: -PATH_PARTS - 1 : -1] for host in hosts_in(part)

@@ -1,4 +1,4 @@
-"""What a node reports about itself: the other side of what lines elsewhere state about it."""
+"""A node's report about itself, for comparison with what lines elsewhere claim about it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gpuwatch.fleet.nodes.node import Node
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What a node reports about itself."""
+    """A node's report about itself."""
 
     processes_at: float | None = None
-    """When it listed its processes last: unix seconds on our clock."""
+    """When it last listed its processes, unix seconds on our clock."""
     read: frozenset[str] = frozenset()
-    """Log files on its own disks that its agent follows; none while the link is lost."""
+    """Log files on its own disks that its agent follows; empty while the link is lost."""
     shared: Mapping[str, str] = field(default_factory=dict)
-    """Log files that other nodes see as well -> the identity that they have on all of them."""
+    """Log file that other nodes see too -> its identity, which is the same on all of them."""
     jobs: frozenset[str | None] = frozenset()
-    """Of its processes, launchers included."""
+    """Jobs of its processes, launchers included."""
     is_live: bool = False
-    """Its link is up and its newest frame is not late."""
+    """True if its link is up and its newest frame is on time."""
     booted_at: float | None = None
     """Unix seconds on our clock."""
 
 
 def node_reports(fleet: Fleet, now: float, wall: float) -> dict[str, NodeReport]:
-    """Every node's own report. `now`: the fleet's monotonic clock; `wall`: unix seconds."""
+    """Return the report of every node. `now`: the fleet's monotonic clock; `wall`: unix seconds."""
     return {
         name: NodeReport(
             None if node.processes_at is None else wall - (now - node.processes_at),
@@ -54,7 +54,7 @@ def _booted_at(node: Node) -> float | None:
 
 
 def shared_files(alert: Alert, reports: Mapping[str, NodeReport]) -> set[str]:
-    """Identities of the files that an alert stands in and that several nodes see."""
+    """Identities of an alert's files that several nodes see."""
     seen = (
         reports[p.node].shared.get(p.file or "")
         for p in alert.proof

@@ -1,4 +1,4 @@
-"""Lines of the kernel that a job printed, beside the errors that its ranks report of themselves. Pure."""
+"""Kernel lines that a job printed, compared with errors that its ranks report about themselves. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpuwatch.diagnose.model.failure_classes import (
 )
 
 NO_OWN_ERROR = frozenset((*TIMEOUTS, *EXITS, *PRECURSORS, *PEER_CONNECTION_ERRORS, *SCHEDULER, UNEXPLAINED))
-"""Classes of lines about peers, launchers and the end of a process: a fault of the kernel's may be behind."""
+"""Classes about peers, launchers and process ends: a kernel fault may be behind them."""
 
 
 def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
-    """The alerts of which one may be the cause of all.
+    """Return the alerts that may be the root cause.
 
-    Refuted lines may not while anything else may. An unconfirmed line of the kernel in a log of the job, that
-    any process can print, may not where its rank reports an error that such a fault does not bring about.
+    Refuted lines are excluded if anything else is left. An unconfirmed kernel line in a job's log (any
+    process can print it) is excluded if its rank reports an error that such a fault does not cause.
     """
     believed = [alert for alert in alerts if not alert.refuted] or list(alerts)
     own = [alert for alert in believed if _is_own_error(alert)]
@@ -37,14 +37,14 @@ def that_may_lead(alerts: Sequence[Alert]) -> list[Alert]:
 
 
 def _is_told_by_its_node(alert: Alert) -> bool:
-    """Whether a node reports of its own rank or GPU how it failed, undisputed."""
+    """True if a node reports, undisputed, how its own rank or GPU failed."""
     grave = alert.severity in ("error", "critical") and alert.role in ("root", "first")
     mild = NO_OWN_ERROR.difference(EXITS)
     return grave and not alert.doubt and alert.code not in mild and alert.node in _senders(alert)
 
 
 def _is_less_than(claim: Alert, error: Alert) -> bool:
-    """Whether a doubtful claim about a rank of a node yields to a report of another node."""
+    """True if a doubtful claim about a node's rank yields to a report of another node."""
     senders = _senders(claim)
     about_another = claim.rank is not None and claim.node is not None and claim.node not in senders
     return about_another and not senders & _senders(error)
@@ -60,7 +60,7 @@ def _is_own_error(alert: Alert) -> bool:
 
 
 def _yields(claim: Alert, error: Alert) -> bool:
-    """Whether a doubtful claim of the kernel's yields to an error of the same rank, or in the same file."""
+    """True if a doubtful kernel claim yields to an error of the same rank, or in the same file."""
     if not claim.kernel or explains(claim.code, error.code):
         return False
     if claim.rank is not None and error.rank is not None:

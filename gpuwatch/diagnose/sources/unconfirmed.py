@@ -1,4 +1,4 @@
-"""Verdicts that name a node by the words of others, while that node answers and its ranks run."""
+"""Verdicts that blame a node only by other nodes' lines, while it responds and its ranks run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpuwatch.diagnose.sources.contradictions import ended_first
 from gpuwatch.diagnose.sources.node_report import NodeReport, shared_files
 
 AGREEING_NODES = 2
-"""So many nodes that report the same of another one are believed: one hostile node cannot forge that."""
+"""This many nodes with the same report about another one are believed: one hostile node cannot forge that."""
 
 
 def with_unconfirmed_node(
     incident: Incident, where: RankIndex, reports: Mapping[str, NodeReport]
 ) -> Incident:
-    """The incident, of medium confidence at most where only one other node's lines name the culprit's node.
+    """Limit the confidence to medium where only one other node's lines name the culprit's node.
 
-    However the name came about (a field, a list of ranks, the rank of another line): what the node itself
-    reports is what counts. A node that does not answer, or on which a rank ended, does not contradict.
+    It does not matter how the node was named (a field, a list of ranks, another line's rank); its own report
+    counts. A node that does not respond, or on which a rank ended, does not contradict.
     """
     cause, node = incident.cause, incident.node
     if incident.confidence != "high" or cause is None or node is None:
@@ -45,7 +45,7 @@ def with_unconfirmed_node(
 
 
 def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
-    """Whether the node itself reports an error, or several other nodes report the same as the cause."""
+    """True if the node itself reports an error, or several other nodes report the same as the cause."""
     own = any(
         alert.severity in ("error", "critical")
         and alert.role in ("root", "first")
@@ -59,7 +59,7 @@ def _confirmed(incident: Incident, cause: Alert, node: str) -> bool:
 
 
 def _runs_on(incident: Incident, cause: Alert, node: str, where: RankIndex) -> bool:
-    """Whether the culprit, or every rank of its node, ran on: none ended first or was started anew."""
+    """True if the culprit, or every rank of its node, kept running without ending first or restarting."""
     there = where.on(node, incident.job)
     named = [place for place in there if incident.rank in (None, place.rank)]
     return bool(named) and not any(

@@ -1,1 +1,1 @@
-"""Ranks that are slower than the others of their job, and why."""
+"""Ranks that are slower than the others of their job, and the reasons."""

@@ -1,4 +1,4 @@
-"""A rank that stood out for long enough, as an alert: one sentence, and the figures that it rests on."""
+"""The alert of a rank that stood out long enough: one sentence and its figures."""
 
 from __future__ import annotations
 
@@ -14,56 +14,59 @@ from gpuwatch.diagnose.straggler.slowdown_cause import causes
 from gpuwatch.wire import Severity
 
 CODE = "slower_than_peers"
-"""The same as against the neighbours on one node: this one knows the job, and takes its place."""
+"""The code of the comparison on one node too; this alert replaces that one, since it knows the job."""
 SLOW: tuple[Sign, ...] = ("time", "clock", "busy", "works_alone", "last")
-"""Signs of one that the others wait for, the gravest first."""
+"""Signs of a rank that the others wait for, most severe first."""
 ODD: dict[Sign, tuple[str, str, Severity]] = {
     "pcie": ("link_below_peers", "Link slower than its peers'", "warning"),
     "spins": ("spins_alone", "Spins at low power", "info"),
     "nvlink_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
     "pcie_rate": ("link_below_peers", "Link slower than its peers'", "warning"),
 }
-"""Sign of a rank that is odd and slows no other one, as far as it shows -> code, title, severity."""
+"""Sign of a rank that differs without slowing others -> code, title, severity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A rank that stands out now."""
+    """A rank that stands out now, by one or more signs."""
 
     job: str
     rank: int
     load: GpuLoad | None
-    """Of its GPU, where one is known."""
+    """Load of its GPU, if known."""
     usual: Usual | None
-    """The medians over its job and GPU model."""
+    """Medians over its job and GPU model."""
     signs: tuple[Outlier, ...]
     hold_s: float
-    """How long a sign must last."""
+    """Seconds that a sign must last."""
 
     @property
     def id(self) -> str:
-        """Its place."""
+        """Place of the rank, as an id."""
         if self.load is None:
             return f"{self.job}:{self.rank}"
         return f"{self.load.node}:{self.load.info.index}"
 
     def alert_id(self, sign: Outlier) -> str:
-        """The id of the alert that this sign of it leads."""
+        """The id of the alert that this sign raises."""
         return f"{kind(sign)[0]}@{self.id}"
 
     def lead(self, lasted: Sequence[Outlier]) -> Outlier | None:
-        """The gravest of the signs that lasted."""
+        """The most severe of the signs that lasted, or None."""
         order = (*SLOW, *ODD)
         return min(lasted, key=lambda each: (order.index(each.sign), -(each.cost or 0.0)), default=None)
 
 
 def kind(sign: Outlier) -> tuple[str, str, Severity]:
-    """Code, title and severity of the alert that a sign leads."""
+    """Code, title and severity of the alert that a sign raises."""
     return ODD.get(sign.sign, (CODE, "Straggler", "warning"))
 
 
 def alert_of(suspect: Suspect, lead: Outlier, lasted_s: float, hotter_c: float, wall: float) -> Alert:
-    """The alert of a rank that stood out for so long by its gravest sign, where so much hotter is hot."""
+    """Build the alert of a rank for its most severe sign.
+
+    `hotter_c`: degrees over its peers that count as hot.
+    """
     code, title, severity = kind(lead)
     load, why = suspect.load, _why(suspect, lead, hotter_c)
     rack = None if load is None else load.rack
@@ -109,7 +112,7 @@ def _why(suspect: Suspect, lead: Outlier, hotter_c: float) -> list[str]:
 
 
 def _evidence(suspect: Suspect, lead: Outlier) -> Iterator[str]:
-    """The figures that stand out, the lead's first, then those that were equal."""
+    """The figures that stand out (the lead's first), then the equal ones."""
     yield lead.evidence
     yield from (each.evidence for each in suspect.signs if each is not lead)
     load, usual, reported = suspect.load, suspect.usual, {each.sign for each in suspect.signs}

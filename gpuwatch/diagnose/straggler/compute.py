@@ -1,8 +1,13 @@
-"""GPUs that compute unlike their peers: at a lower clock, with pauses, or at another power.
+"""GPUs that compute differently from their peers: lower clock, pauses, or other power.
 
 In synchronous training every rank steps as often as the slowest one, so step times are equal and the waiting
-shows elsewhere: who waits spins in a collective at 100 % utilization, a high clock and little power. So the
-one that waits least is the suspect. Pure functions over the ranks of one job that have the same GPU model.
+shows elsewhere: a rank that waits spins in a collective at 100 % utilization, a high clock and low power. The
+rank that waits least is therefore the suspect. Pure functions over the ranks of one job that have the same
+GPU model.
+
+Example: 8 GPUs at 99 % utilization, seven of them at 1,980 MHz and 300 W, GPU 5 at 1,410 MHz and 520 W.
+`slow_clocks` yields GPU 5 (71 % of the median clock; the limit is `peer_clock_pct`, 90), and so does `power`
+(1.7 times the median): it works while the others wait.
 """
 
 from __future__ import annotations
@@ -15,11 +20,11 @@ from gpuwatch.diagnose.straggler.gpu_load import GpuLoad, middle
 from gpuwatch.diagnose.straggler.outliers import Outlier, equally_busy, lowest, max_outliers
 
 FULL_PCT, FULL_EQUAL_PCT = 90.0, 5.0
-"""Peers that compute or wait in collectives are about always busy; power is compared only among such."""
+"""Peers that compute or wait in collectives are almost always busy; power is compared only among those."""
 
 
 def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]:
-    """A clock under a share of the median at about equal utilization."""
+    """A clock below `clock_pct` percent of the median, at about equal utilization."""
     known = [
         (each, each.clock_mhz, each.busy_pct)
         for each in group
@@ -45,7 +50,7 @@ def slow_clocks(group: Sequence[GpuLoad], clock_pct: float) -> Iterator[Outlier]
 
 
 def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
-    """A GPU that stands still for a part of the step in which all others are busy: its host is late."""
+    """A GPU that is idle for part of the step while all others are busy: its host is late."""
     known = [(each, each.busy_pct) for each in group if each.busy_pct is not None]
     if len(known) < MIN_PEERS:
         return
@@ -62,7 +67,7 @@ def idle(group: Sequence[GpuLoad], busy_pct: float) -> Iterator[Outlier]:
 
 
 def power(group: Sequence[GpuLoad], power_pct: float) -> Iterator[Outlier]:
-    """The one that draws unlike all others at equal, full utilization: it works while they wait, or waits."""
+    """The only GPU whose power differs at equal, full utilization: it works while they wait, or waits."""
     equal = equally_busy(group, FULL_PCT, FULL_EQUAL_PCT)
     low = lowest(equal, lambda each: each.power_w, power_pct / 100.0)
     if low is not None:

@@ -1,4 +1,4 @@
-"""Ranks that train on the CPU: the one that computes while the others of its job wait in every step."""
+"""CPU-only ranks: the one that computes while the others of its job wait in every step."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuwatch.diagnose.health.peer_comparison import MIN_PEERS
 from gpuwatch.fleet.fleet import Fleet
 
 FRESH_S = 15.0
-"""Processes are read every 5 s."""
+"""Age in seconds up to which a process reading is current (they come every 5 s)."""
 COMPUTES_PCT = 50.0
-"""Of a core."""
+"""Percent of a core at which a rank computes."""
 STARVED_PCT = 10.0
-"""On a full machine a rank gets so little while it could always compute: it is ready to run at each look."""
+"""Percent of a core that a rank gets on an overloaded machine although it is always ready to run."""
 CPU_FACTOR = 2.0
-"""So many times the CPU time of any of its peers; noise between equal ranks is far under it."""
+"""Multiple of any peer's CPU time that a straggler uses; noise between equal ranks is far below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +26,20 @@ class CpuWorker:
     rank: int
     node: str
     cpu_pct: float
-    """Of one core, between the last two readings."""
+    """Percent of one core between the last two readings."""
     age_s: float
     ready: bool = False
-    """It ran, or waited for a core, when it was looked at."""
+    """True if it ran or waited for a core when it was sampled."""
 
     @property
     def starved(self) -> bool:
-        """Whether the worker is ready to compute and the machine gives it too little CPU."""
+        """True if it is ready to run but the machine gives it too little CPU."""
         return self.ready and STARVED_PCT <= self.cpu_pct < COMPUTES_PCT
 
 
 @dataclass(frozen=True, slots=True)
 class CpuStraggler:
-    """One that computes while its peers mostly do not."""
+    """A rank that computes while its peers mostly do not."""
 
     worker: CpuWorker
     usual_pct: float
@@ -47,7 +47,7 @@ class CpuStraggler:
 
     @property
     def text(self) -> str:
-        """One sentence without the place. That others wait is a conclusion, and states on what it rests."""
+        """One sentence without the place. That the others wait is a conclusion, so its basis is included."""
         own, usual = self.worker.cpu_pct, self.usual_pct
         others = f"the job's {self.peers} other ranks"
         who = (
@@ -63,7 +63,7 @@ class CpuStraggler:
 
 
 def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str, list[CpuWorker]]:
-    """The ranks of every job that steps and holds no GPU at all, as far as their CPU time is known now."""
+    """Return the ranks without GPUs of every job that steps, where their current CPU use is known."""
     found: dict[str, dict[int, CpuWorker]] = {}
     with_gpus: set[str] = set()
     for node in fleet.nodes.values():
@@ -85,7 +85,10 @@ def cpu_workers(fleet: Fleet, stepping: Container[str], now: float) -> dict[str,
 
 
 def cpu_stragglers(ranks: Sequence[CpuWorker]) -> Iterator[CpuStraggler]:
-    """The one rank of a job, or none: two that compute alone share the work that the others do not have."""
+    """Yield the straggler of a job, if there is exactly one.
+
+    Two that compute have other work than the rest.
+    """
     if len(ranks) < MIN_PEERS:
         return
     first, second = sorted(ranks, key=lambda each: -each.cpu_pct)[:2]

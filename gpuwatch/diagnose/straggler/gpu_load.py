@@ -1,4 +1,4 @@
-"""What the GPUs of a job's ranks did lately, as means over the time that a verdict must last."""
+"""Recent load of the GPUs of a job's ranks, as means over the time that a verdict must last."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpuwatch.fleet.nodes.node import Gpu, Node
 from gpuwatch.wire import GpuFast, GpuInfo, GpuMedium, GpuSlow, Process
 
 Group: TypeAlias = tuple[str, str]
-"""Job and GPU model: only those can be compared."""
+"""Job and GPU model; only GPUs within a group are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuLoad:
-    """One rank's GPU. None is not known."""
+    """Load of one rank's GPU. None: unknown."""
 
     rank: int
     job: str
@@ -39,7 +39,7 @@ class GpuLoad:
 
     @property
     def pcie_rate(self) -> float | None:
-        """The rate of its PCIe link in GT/s times lanes; None for an idle GPU, which narrows its link."""
+        """Rate of its PCIe link in GT/s times lanes; None for an idle GPU, which narrows its link."""
         if self.medium is None or self.busy_pct is None or self.busy_pct < WORKING_PCT:
             return None
         return LANE_GT.get(self.medium.pcie_gen or 0, 0.0) * (self.medium.pcie_width or 0) or None
@@ -51,13 +51,13 @@ class GpuLoad:
 
     @property
     def power_limit_w(self) -> float | None:
-        """The enforced one."""
+        """The enforced limit in watts, or None."""
         return None if self.medium is None else self.medium.power_limit_w
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The medians of a group."""
+    """Medians of a group."""
 
     busy_pct: float | None
     clock_mhz: float | None
@@ -68,7 +68,7 @@ class Usual:
 
     @classmethod
     def of(cls, group: Sequence[GpuLoad]) -> Usual:
-        """The usual figures of all ranks of one job and GPU model."""
+        """The medians of all ranks of one job and GPU model."""
         return cls(
             middle(each.busy_pct for each in group),
             middle(each.clock_mhz for each in group),
@@ -80,10 +80,10 @@ class Usual:
 
 
 class Loads:
-    """The ranks with a GPU that answers, by job and GPU model, read some nodes at a time."""
+    """The loads of ranks with a responding GPU, by job and GPU model; read a few nodes at a time."""
 
     def __init__(self, fleet: Fleet, window_s: float) -> None:
-        """Begin.
+        """Start reading.
 
         Args:
             fleet: What is known.
@@ -94,7 +94,7 @@ class Loads:
         self._found: dict[Group, dict[str, GpuLoad]] = {}
 
     def read(self, count: int, now: float) -> bool:
-        """Read so many nodes more; True when all are read. `now` is the fleet's own clock."""
+        """Read `count` more nodes; True when all are read. `now`: the fleet's clock."""
         part, self._nodes = self._nodes[:count], self._nodes[count:]
         for node in part:
             self._read(node, now)
@@ -102,7 +102,7 @@ class Loads:
 
     @property
     def groups(self) -> dict[Group, list[GpuLoad]]:
-        """What was read."""
+        """The loads by group."""
         return {group: list(ranks.values()) for group, ranks in self._found.items()}
 
     def _read(self, node: Node, now: float) -> None:
@@ -145,6 +145,6 @@ def _load(process: Process, job: str, gpu: Gpu, node: Node, now: float, window_s
 
 
 def middle(values: Iterable[float | None]) -> float | None:
-    """The median of those that are known; None where none is."""
+    """The median of the known values; None where none is known."""
     known = [value for value in values if value is not None]
     return median(known) if known else None

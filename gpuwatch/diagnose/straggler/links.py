@@ -1,4 +1,4 @@
-"""GPUs whose PCIe or NVLink is far below their peers', by rate or by throughput. Pure functions."""
+"""GPUs whose PCIe or NVLink is far below that of their peers, by rate or throughput. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 from gpuwatch.diagnose.straggler.outliers import Outlier, Sign, equally_busy, lowest, max_outliers
 
 MIN_PCIE_BPS, MIN_NVLINK_BPS = 1e8, 1e9
-"""Links that move less are idle, and idle links differ by chance."""
+"""Bytes per second below which a link is idle; idle links differ by chance."""
 KINDS: tuple[tuple[Sign, str, float, Callable[[GpuLoad], float | None]], ...] = (
     ("nvlink_rate", "NVLink", MIN_NVLINK_BPS, lambda each: each.nvlink_bps),
     ("pcie_rate", "PCIe", MIN_PCIE_BPS, lambda each: each.pcie_bps),
@@ -18,9 +18,9 @@ KINDS: tuple[tuple[Sign, str, float, Callable[[GpuLoad], float | None]], ...] = 
 
 
 def narrow_pcie(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
-    """A link that is slower than its peers', in a slot that gives no more.
+    """A PCIe link that is slower than its peers' because of its slot.
 
-    One under its own maximum is a condition of its own (`pcie_degraded`).
+    A link below its own maximum is another condition (`pcie_degraded`).
     """
     known = [(each, rate) for each in group if (rate := each.pcie_rate) is not None]
     if len(known) < MIN_PEERS:
@@ -39,7 +39,7 @@ def narrow_pcie(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
 
 
 def throughput(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
-    """The one that moves far less than all others over NVLink or PCIe, at equal utilization."""
+    """The only GPU that moves far less data than all others over NVLink or PCIe, at equal utilization."""
     equal = equally_busy(group, WORKING_PCT, EQUAL_PCT)
     for sign, name, least, read in KINDS:
         low = lowest(equal, read, link_pct / 100.0)
@@ -52,7 +52,7 @@ def throughput(group: Sequence[GpuLoad], link_pct: float) -> Iterator[Outlier]:
 
 
 def _below_own(load: GpuLoad) -> bool:
-    """Whether its link is slower or narrower than it could be there."""
+    """True if its link is below its own maximum."""
     link, info = load.medium, load.info
     return link is not None and (
         (link.pcie_gen or 0) < (info.pcie_gen_max or 0) or (link.pcie_width or 0) < (info.pcie_width_max or 0)

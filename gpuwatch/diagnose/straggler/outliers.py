@@ -1,4 +1,4 @@
-"""A rank that stands out among its peers by one figure, and what it takes to stand out.
+"""Outliers: a rank that differs from its peers in one figure, and the thresholds for that.
 
 The thresholds are the settings `peer_*` of `hosts.plan.Thresholds`.
 """
@@ -16,55 +16,59 @@ from gpuwatch.diagnose.straggler.gpu_load import GpuLoad
 Sign: TypeAlias = Literal[
     "time", "clock", "busy", "works_alone", "last", "pcie", "spins", "nvlink_rate", "pcie_rate"
 ]
-"""By which figure a rank is unlike its peers. For the first five the others wait; the rest is odd."""
+"""The figure in which a rank differs. For the first five, the other ranks wait for it."""
 
 MAX_OUTLIER_SHARE = 0.125
-"""More outliers than this share (or than one, if that is more) have another part in the job; a node of
-eight is one of eight nodes."""
+"""If more ranks than this share (or than one) differ, they have another role in the job.
+
+One node of eight is such a share.
+"""
 NEXT_DISTANCE = 0.75
-"""The one that is unlike all others is that far from the next one, too: ranks with other work (stages of a
-pipeline) come in several, and lie close together."""
+"""An outlier must also be this far (as a share of its distance to the median) from the next rank.
+
+Ranks with other work, such as pipeline stages, come in groups that lie close together.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """One rank that stands out now."""
+    """A rank that stands out now."""
 
     sign: Sign
     rank: int
     peers: int
-    """How many it was compared with."""
+    """Number of ranks in the comparison."""
     figure: str
-    """What was compared."""
+    """Name of the compared figure."""
     own: str
-    """Its own figure, with the unit."""
+    """Its own value, with unit."""
     usual: str
-    """The median over its group."""
+    """The group's median."""
     what: str
-    """What it does, after `one of 64 ranks`."""
+    """What it does, as text after `one of 64 ranks`."""
     cost: float | None = None
-    """The share of the job's time that it costs; None: unknown."""
+    """Share of the job's time that it costs; None: unknown."""
     cause: str = ""
-    """Where the figure itself states why."""
+    """The reason, where the figure itself shows it."""
     load: GpuLoad | None = None
     alike: int = 1
-    """So many stand out in the same way."""
+    """Number of ranks that stand out in the same way."""
 
     @property
     def evidence(self) -> str:
-        """One line with its own figure, the median, and how many peers."""
+        """One line with its value, the median, and the number of peers."""
         return f"{self.figure} {self.own}, median of its {self.peers} peers {self.usual}"
 
 
 def max_outliers(group_size: int) -> int:
-    """The number of ranks of a group that may stand out; if more do, they have other work."""
+    """The most ranks of a group that can be outliers; if more differ, they have other work."""
     return max(1, int(MAX_OUTLIER_SHARE * group_size))
 
 
 def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -> list[GpuLoad]:
-    """The ranks that are busy for at least `least_pct`, and within `apart_pct` of the median of these.
+    """The ranks that are at least `least_pct` busy and within `apart_pct` of their median.
 
-    Empty when those are too few to be compared.
+    Empty if they are too few to compare.
     """
     known = [(each, pct) for each in group if (pct := each.busy_pct) is not None and pct >= least_pct]
     if len(known) < MIN_PEERS:
@@ -76,7 +80,7 @@ def equally_busy(group: Sequence[GpuLoad], least_pct: float, apart_pct: float) -
 def lowest(
     group: Sequence[GpuLoad], read: Callable[[GpuLoad], float | None], limit: float
 ) -> tuple[GpuLoad, float, float] | None:
-    """The one whose value is under `limit` of the median and clearly under the next one's; with both."""
+    """The rank whose value is below `limit` of the median and clearly below the next; with both values."""
     known = sorted((value, number) for number, each in enumerate(group) if (value := read(each)) is not None)
     if len(known) < MIN_PEERS:
         return None

@@ -1,4 +1,4 @@
-"""Why a GPU is slower than its peers, as far as its own figures state: heat, power, links."""
+"""Why a GPU is slower than its peers, from its own figures: heat, power, links."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ REASONS = {
     "hw_slowdown": "a hardware slowdown",
     "power_cap": "its power limit",
 }
-"""Clock-event reason -> what slows it down, the gravest first."""
+"""Clock-event reason -> description, most severe first."""
 THERMAL = frozenset(("hw_thermal", "sw_thermal"))
 MIN_SHARE_PCT = 1.0
 LOWER_LIMIT = 0.95
-"""A power limit under so much of the peers' median is another setting."""
+"""A power limit below this share of the peers' median is configured differently."""
 
 
 def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Iterator[str]:
-    """What may slow it, the surest first.
+    """Yield possible reasons, most certain first.
 
     Args:
         load: The slow one.
@@ -42,7 +42,7 @@ def causes(load: GpuLoad, usual: Usual, hotter_c: float, *, capped: bool) -> Ite
 
 
 def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
-    """What holds the clock down, as the GPU states, and in words; both empty when nothing does."""
+    """The throttle reason that the GPU reports, and its description; both empty without one."""
     shares = fast.throttle_pct or {}
     reasons = {name: words for name, words in REASONS.items() if capped or name != "power_cap"}
     for name, words in reasons.items():
@@ -55,7 +55,7 @@ def throttled(fast: GpuFast, *, capped: bool) -> tuple[str, str]:
 
 
 def _settings(load: GpuLoad, usual: Usual) -> Iterator[str]:
-    """What was set or broke: its power limit, its PCIe link, its NVLinks."""
+    """Yield reasons from settings or defects: power limit, PCIe link, NVLinks."""
     own_w, usual_w = load.power_limit_w, usual.power_limit_w
     if own_w is not None and usual_w is not None and own_w < LOWER_LIMIT * usual_w:
         yield f"its power limit is {own_w:.0f} W, its peers' {usual_w:.0f} W"

@@ -1,4 +1,4 @@
-"""Which jobs make steps, and since when without a pause."""
+"""Which jobs make steps now, and for how long without a pause."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.fleet.logs.progress import RankProgress
 
 MIN_GAP_S, GAPS = 10.0, 1.5
-"""A job steps when it reported one within so long, or within so many of its usual gaps between reported
-steps. One that does not is left to the hang verdict: the rank that loads or saves a checkpoint works
-alone, too."""
+"""A job steps if it logged one within this many seconds, or within this many of its usual gaps.
+
+A job that does not step is left to the hang verdict: a rank that loads or saves a checkpoint works alone,
+too.
+"""
 RECENT_STEPS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class SteppingPace:
-    """How a job that steps now does it."""
+    """The pace of a job that steps now."""
 
     stepped_s: float
-    """Seconds since it reported a step."""
+    """Seconds since its last logged step."""
     limit_s: float
-    """After so long it would count as pausing."""
+    """Seconds after which it would count as paused."""
 
 
 def paces(fleet: Fleet, now: float) -> dict[str, SteppingPace]:
-    """The jobs that step now, by the writer that reported a step last."""
+    """Job -> pace of each job that steps now, by the writer of its newest step."""
     newest: dict[str, RankProgress] = {}
     for writer in fleet.progress.writers.values():
         job = None if writer.stepped_at is None else job_of(writer, fleet)
@@ -44,7 +46,7 @@ def _stepped(writer: RankProgress) -> float:
 
 
 def job_of(writer: RankProgress, fleet: Fleet) -> str | None:
-    """Whose words those of a log are: of the job that it names, else of the only one on its node."""
+    """The job of a log's writer: the named one, else the only job on its node."""
     if writer.job is not None or writer.node not in fleet.nodes:
         return writer.job
     here = {process.job for process in fleet.nodes[writer.node].processes} - {None}
@@ -52,7 +54,7 @@ def job_of(writer: RankProgress, fleet: Fleet) -> str | None:
 
 
 def limit_of(writer: RankProgress) -> float:
-    """Seconds without a reported step after which a job pauses."""
+    """Seconds without a logged step after which a job counts as paused."""
     reported = [writer.steps[n].at for n in range(-min(RECENT_STEPS, len(writer.steps)), 0)]
     gaps = [later - before for before, later in pairwise(reported)]
     return max(MIN_GAP_S, GAPS * median(gaps)) if gaps else MIN_GAP_S
@@ -65,9 +67,9 @@ class Stepping:
         self._since: dict[str, float] = {}
 
     def look(self, paces: Mapping[str, SteppingPace], now: float) -> None:
-        """Take in who steps now."""
+        """Record the jobs that step now."""
         self._since = {job: self._since.get(job, now) for job in paces}
 
     def for_s(self, job: str, now: float) -> float:
-        """Seconds that a job has stepped; 0 for one that pauses, or never reported a step."""
+        """Seconds for which a job has stepped; 0 if it is paused or never logged a step."""
         return now - self._since.get(job, now)

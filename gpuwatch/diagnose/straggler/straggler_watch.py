@@ -1,4 +1,9 @@
-"""The ranks that stand out among those of their job, when that has lasted: which, why, and what it costs."""
+"""Detects the ranks that stand out within their job for long enough: which, why, and the cost.
+
+Example: job 4711 steps, and rank 7's mean clock over the window (`hold_s`, 30 s by default) is 71 % of its
+peers' median at every check. Once that has lasted `hold_s` and half a window, the alert `slower_than_peers`
+is raised; it ends when the outlier was gone for `clear_s` (60 s by default).
+"""
 
 from __future__ import annotations
 
@@ -20,21 +25,21 @@ from gpuwatch.hosts.plan import Thresholds
 
 EVERY_S = 5.0
 SKIPPED_S = 2.5 * EVERY_S
-"""Seen again after longer than this, it did not last: it is seen for the first time."""
+"""An outlier that reappears after a longer gap than this counts as new (seconds)."""
 NODES_AT_ONCE = 128
-"""So many nodes are read in one call: 25 ms for eight GPUs each, and the screen goes on between two."""
+"""Nodes that are read in one call: 25 ms for eight GPUs each, so that the screen stays responsive."""
 MAX_WINDOW_S = 60.0
 SMEARED_SHARE = 0.5
-"""A mean stays over its limit after the value is fine again: by so much of the window at most."""
+"""A mean exceeds its limit for up to this share of the window after the value is normal again."""
 
 
 class StragglerWatch:
-    """A rank that stands out is reported when that lasted, and until it was gone for a while."""
+    """Raises an alert for a rank that stood out long enough, and ends it once that is gone for a while."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._window_s = max(EVERY_S, min(MAX_WINDOW_S, thresholds.hold_s))
-        """What must last is a mean over so long: no moment inside of a step is taken for all of it."""
+        """Seconds of the means: long enough that no single moment within a step decides."""
         self._interval = CheckInterval(EVERY_S)
         self._lasting = DurationTracker(thresholds.clear_s, SKIPPED_S)
         self._stepping = Stepping()
@@ -42,11 +47,11 @@ class StragglerWatch:
 
     @property
     def alerts(self) -> dict[str, Alert]:
-        """The alerts by id: those that fire, and those that did."""
+        """Alert id -> alert, firing or ended."""
         return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an alert fired or ended."""
+        """Check if the interval has passed; True if an alert fired or ended."""
         if self._reading is None:
             if not self._interval.is_due(now):
                 return False
@@ -71,7 +76,7 @@ class StragglerWatch:
     def _suspects(
         self, fleet: Fleet, groups: dict[Group, list[GpuLoad]], pace: dict[str, SteppingPace], now: float
     ) -> Iterator[Suspect]:
-        """The ranks that stand out now, and their figures."""
+        """Yield the ranks that stand out now, with their figures."""
         places = {(job, load.rank): load for (job, _), group in groups.items() for load in group}
         found: dict[tuple[str, int, str | None], tuple[GpuLoad | None, list[Outlier]]] = {}
 
@@ -94,7 +99,7 @@ class StragglerWatch:
             yield Suspect(job, rank, load, known, tuple(signs), hold_s)
 
     def _report_gpu(self, suspect: Suspect, now: float, wall: float) -> bool:
-        """Fire what has lasted of a suspect's figures: one alert by the gravest, the others are evidence."""
+        """Raise the alert of a suspect's most severe lasting figure; the others are evidence."""
         lasted = {each.sign: self._lasting.seen(f"{suspect.id}/{each.sign}", now) for each in suspect.signs}
         for each in suspect.signs:
             if self._lasting.firing(suspect.alert_id(each)):
@@ -108,12 +113,15 @@ class StragglerWatch:
         return True
 
     def _hold_s(self, pace: SteppingPace | None) -> float:
-        """A pause of a log that reports few steps is known as one only when the next is overdue."""
+        """Seconds that a sign must last.
+
+        Where a log has few steps, a pause shows only when the next is overdue.
+        """
         return self._thresholds.hold_s if pace is None else max(self._thresholds.hold_s, pace.limit_s)
 
 
 def unlike_peers(group: Sequence[GpuLoad], limits: Thresholds, *, steps: bool) -> Iterator[Outlier]:
-    """The suspects among the ranks of one job and GPU model.
+    """Yield the outliers among the ranks of one job and GPU model.
 
     Args:
         group: All of them.

@@ -1,1 +1,1 @@
-"""What measured traces and memory reports show: flags with their evidence and the next steps."""
+"""Verdicts on measured traces and memory reports: flags with evidence and next steps."""

@@ -1,4 +1,4 @@
-"""What the memory of ranks shows: unequal peaks, fragmentation, requests that failed."""
+"""Flags from the memory of ranks: unequal peaks, fragmentation, failed allocations."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.memory.rank_memory import RankMemory
 
 MAX_PEAK_IMBALANCE = 0.2
-"""(max - min) / mean of the peaks of ranks: the limit of the usual guides to distributed training."""
+"""Largest (max - min) / mean of the ranks' peaks; the limit of common guides to distributed training."""
 MAX_FRAGMENTATION = 0.2
-"""Of the reserved memory that cannot be used: above it a request may fail although enough is free."""
+"""Largest unusable share of the reserved memory; above it an allocation may fail although enough is free."""
 GB = 1e9
 
 
 @dataclass(frozen=True)
 class MemoryFlag:
-    """Something that is not well."""
+    """A problem in the memory reports."""
 
     code: str
     rank: int | None
@@ -30,11 +30,11 @@ class MemoryFlag:
 
 @dataclass(frozen=True)
 class MemoryVerdict:
-    """The flags, and how far the peaks lie apart."""
+    """The flags, and the imbalance of the peaks."""
 
     flags: tuple[MemoryFlag, ...]
     imbalance: float | None
-    """(max - min) / mean of the peaks; None: fewer than two ranks state one."""
+    """(max - min) / mean of the peaks; None: fewer than two ranks report one."""
 
 
 def label_of(memory: RankMemory) -> str:
@@ -103,7 +103,7 @@ def _of_one(memory: RankMemory) -> list[MemoryFlag]:
 
 
 def _missing_text(memory: RankMemory) -> str:
-    """What an incomplete report leaves open: unknown is never healthy."""
+    """What an incomplete report lacks; unknown never counts as healthy."""
     sizes = {"allocated": memory.allocated, "reserved": memory.reserved, "peak": memory.peak}
     missing = [name for name, size in sizes.items() if size is None] or ["fragmentation"]
     what = (

@@ -1,4 +1,4 @@
-"""What NCCL's dumps show: a GPU or a NIC whose links are fewer or slower than those of its neighbours."""
+"""Flags from NCCL topology dumps: a GPU or NIC with fewer or slower links than its neighbours."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.traces.nccl_dump import BusDevice, NcclDump
 
 MIN_PEERS = 3
-"""Fewer devices have no majority to be compared with."""
+"""Devices that are needed for a majority."""
 
 
 @dataclass(frozen=True)
 class TopologyFlag:
-    """One device that differs from most of its kind, for the worse."""
+    """A device that is worse than most of its kind."""
 
     code: str
     file: str
@@ -47,7 +47,7 @@ def judge_topology(dump: NcclDump) -> tuple[TopologyFlag, ...]:
 
 
 def pcie_rate(device: BusDevice) -> float | None:
-    """GB/s of the link in one direction, nearly: GT/s x lanes / 8 (line coding left out)."""
+    """Approximate rate of the link in GB/s per direction: GT/s x lanes / 8 (without line coding)."""
     if device.pcie_gtps is None or device.pcie_width is None:
         return None
     return device.pcie_gtps * device.pcie_width / 8
@@ -60,7 +60,7 @@ def _lower(
     what: str,
     value: Callable[[BusDevice], float | None],
 ) -> list[TopologyFlag]:
-    """Devices below the value that most of their kind have."""
+    """Flags of devices below the value of most of their kind."""
     known = [(each, number) for each in devices if (number := value(each)) is not None]
     if len(known) < MIN_PEERS:
         return []

@@ -1,4 +1,4 @@
-"""What measured traces show: communication that is not hidden, ranks that lie apart, a GPU that waits."""
+"""Flags from measured traces: exposed communication, uneven ranks, a waiting GPU."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from gpuwatch.diagnose.playbook.topics import steps_of
 from gpuwatch.runs.traces.rank_profile import RankProfile
 
 MAX_COMMUNICATION_TO_COMPUTE = 0.3
-"""Above it communication is called high: the limit of the usual guides to distributed training."""
+"""Ratio above which communication counts as high; the limit of common guides to distributed training."""
 MAX_IMBALANCE = 0.1
-"""(max - min) / mean of the computation of ranks, as screen 6 flags it."""
+"""(max - min) / mean of the ranks' computation above which it is flagged, as on screen 6."""
 MAX_IDLE_SHARE = 0.3
-"""Above it a GPU waits for its program: launches, data or synchronisation."""
+"""Idle share above which a GPU waits for its program: launches, data or synchronisation."""
 MIN_RANKS_COMPARED = 2
 MIN_DIFFERENCE_SHARE = 0.01
-"""Of the span: a smaller difference in computation names nobody, however small the computation is."""
+"""Share of the span; a smaller difference in computation names no rank."""
 MIN_DIFFERENCE_MS = 0.5
-"""Over the whole trace, for the same reason: launches alone vary by as much."""
+"""Milliseconds over the whole trace; launches alone vary by as much."""
 WAITING_MARGIN = 0.1
-"""Of the difference in computation: a smaller difference in waiting is no sign for or against a rank."""
+"""Share of the difference in computation; a smaller difference in waiting proves nothing about a rank."""
 
 
 @dataclass(frozen=True)
 class RankSpread:
-    """One quantity over the ranks, in milliseconds."""
+    """Spread of one quantity over the ranks, in milliseconds."""
 
     mean: float
     std: float
@@ -44,7 +44,7 @@ class RankSpread:
 
 @dataclass(frozen=True)
 class TraceFlag:
-    """Something that is not well."""
+    """A problem in the traces."""
 
     code: str
     rank: int | None
@@ -57,27 +57,27 @@ class TraceFlag:
 
 @dataclass(frozen=True)
 class SectionSpread:
-    """One section over the ranks: the mean time of a pass."""
+    """Mean duration of one section per pass, by rank."""
 
     name: str
     total_ms: float
-    """Over all ranks."""
+    """Sum over all ranks."""
     spread: RankSpread
 
 
 @dataclass(frozen=True)
 class TraceVerdict:
-    """The comparison of all ranks, and what is flagged."""
+    """The comparison of all ranks, and the flags."""
 
     flags: tuple[TraceFlag, ...]
     compute: RankSpread | None
-    """None: fewer than two ranks that can be compared."""
+    """None: fewer than two comparable ranks."""
     communication: RankSpread | None
     straggler: RankProfile | None
     confidence: Confidence | None
-    """`high`: the straggler also waits least in the collectives; the others wait for it there."""
+    """`high`: the straggler also waits least in the collectives, where the others wait for it."""
     doubt: str | None = None
-    """Why no rank is named although their computation lies apart."""
+    """Why no rank is named although their computation differs."""
 
 
 def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
@@ -115,7 +115,7 @@ def judge_traces(profiles: Sequence[RankProfile]) -> TraceVerdict:
 
 
 def _lies_apart(compute: RankSpread, most: RankProfile) -> bool:
-    """Whether the computation of the ranks differs by more than the limit, and by more than noise."""
+    """True if the computation of the ranks differs by more than the limit and more than noise."""
     apart_ms = (compute.most - compute.least) * max(1, len(most.steps_ms))
     if apart_ms < max(MIN_DIFFERENCE_MS, MIN_DIFFERENCE_SHARE * most.breakdown.span_ms):
         return False
@@ -170,7 +170,7 @@ def _spread(profiles: Sequence[RankProfile], of: Callable[[RankProfile], float])
 
 
 def compare_sections(profiles: Sequence[RankProfile]) -> list[SectionSpread]:
-    """The sections that all ranks have passed, the longest first; none for one rank."""
+    """The sections that all ranks passed, longest first; empty for one rank."""
     if len(profiles) < MIN_RANKS_COMPARED:
         return []
     times = [{each.name: each for each in profile.sections} for profile in profiles]

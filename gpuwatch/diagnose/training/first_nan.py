@@ -1,4 +1,4 @@
-"""The rank whose loss was NaN first: ranks share gradients, so that a NaN spreads to all of them."""
+"""The rank whose loss was NaN first; shared gradients then spread the NaN to all ranks."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ IN_A_ROW = 3
 
 @dataclass(frozen=True)
 class Onset:
-    """Between two reported steps of one writer.
+    """The start of a NaN, between two logged steps of one writer.
 
-    Fast steps, or those of which each tenth is printed, have gaps.
+    Logs of fast steps, or of every tenth step, have gaps.
     """
 
     writer: RankProgress
     step: LoggedStep
-    """The first without a number."""
+    """The first step whose loss is not finite."""
     before: int | None
-    """The last reported step with one; None: none is known."""
+    """The last logged step with a finite loss; None: unknown."""
 
     @property
     def exact(self) -> bool:
-        """Whether no step lies between the two."""
+        """True if the two are consecutive steps."""
         return self.before == self.step.step - 1
 
     def may_precede(self, other: Onset) -> bool:
-        """Whether it may have begun no later than the other one surely had."""
+        """True if it may have begun no later than the other one."""
         return self.before is None or self.before < other.step.step
 
 
 @dataclass(frozen=True)
 class FirstNan:
-    """The writer of a job that reported it at the earliest step."""
+    """The writer of a job with the earliest NaN."""
 
     writer: RankProgress
     sign: Sign
     alone: bool
-    """False: it may have begun on other ranks, so that it does not lead to one of them."""
+    """False: the NaN may have begun on other ranks, so no rank is named."""
     at: float
-    """When the first step without a number was written (monotonic); -inf: not known."""
+    """When the first such step was written (monotonic); -inf: unknown."""
 
 
 def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
-    """The first rank of each job whose loss is NaN now; compared by step, as clocks and logs lag."""
+    """Return job -> the first rank whose loss is NaN now, compared by step, since clocks and logs lag."""
     jobs: dict[str | None, list[Onset]] = {}
     for writer in writers:
         began = onset(writer)
@@ -59,9 +59,9 @@ def first_nans(writers: Iterable[RankProgress]) -> dict[str | None, FirstNan]:
 
 
 def onset(writer: RankProgress) -> Onset | None:
-    """When the loss became NaN or Inf; None while it is a number.
+    """When the loss became NaN or Inf; None while it is finite.
 
-    Where it was none before and became one again (an empty batch), only several in a row are reported.
+    If it was not finite earlier and recovered (an empty batch), only several in a row count.
     """
     losses = [step for step in writer.curve() if step.loss is not None]
     since = len(losses)

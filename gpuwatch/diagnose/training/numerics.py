@@ -1,8 +1,7 @@
-"""Losses, gradients and loss scales that are not as they should be. Pure functions over reported steps.
+"""Detects abnormal losses, gradients and loss scales. Pure functions over logged steps.
 
-Windows are of reported steps, so a log that prints every hundredth step is judged by what it prints. The
-factors are ours: far over what healthy public runs show from step to step, and harmless on a quiet
-one.
+Windows are of logged steps, so a log that prints every hundredth step is judged by what it prints. The
+factors are gpuwatch's own: far above the step-to-step changes of healthy public runs.
 """
 
 from __future__ import annotations
@@ -18,33 +17,35 @@ from gpuwatch.telemetry.training.gradients import EXPLOSION_FACTOR, VANISHED_GRA
 
 WINDOW_STEPS = 64
 MIN_STEPS = 16
-"""Reported steps before a median means anything."""
+"""Logged steps that a median needs."""
 SPIKE, SPIKE_SPREADS = 1.5, 6.0
-"""A loss spikes over so many times the running median, and so many spreads (median deviations of its
-logarithm) above it: small batches and diffusion jump by factors."""
+"""A spike is above this multiple of the running median, and this many spreads above it.
+
+A spread is the median absolute deviation of the logarithm: small batches and diffusion jump by factors.
+"""
 COMES_AND_GOES = 3
-"""A loss that rose so high, or a norm that was so low, this often before is made so: several tasks, state."""
+"""After this many earlier rises of the loss (or dips of the norm) of one size they are normal for a run."""
 IN_A_ROW = 3
 LASTING_STEPS = 32
-"""NaN for so many reported steps is no overflow that passes."""
+"""Logged steps of NaN after which it is no passing overflow."""
 PLATEAU_STEPS = 1000
 PLATEAU_PCT = 0.1
 PLATEAU_ERRORS = 2.0
-"""Of the change, so many standard errors must stay under that, too."""
+"""Standard errors by which the change must stay below the limit."""
 SCALE_FLOOR = 1.0
 SKIPPED_SHARE = 0.25
 RISEN, RISEN_NOISES = 1.5, 3.0
-"""A loss has risen lastingly over so many times its best median, and so many of its noises above it."""
+"""A lasting rise is above this multiple of the best median, and this many noise levels above it."""
 RISEN_FAR, FAR_STEPS = 3.0, 8
-"""So far over its best a loss is lost, in so few reported steps."""
+"""A loss at this multiple of its best, for this many logged steps, is lost."""
 DIVERGED, STAYS = 1.8, 0.9
-"""A run has diverged whose loss stands over so many times its best, and does not fall below this share."""
+"""A diverged loss is at this multiple of its best and does not fall below the second value's share."""
 RISEN_STEPS = 100
-"""For so many reported steps, or for the last quarter of the run."""
+"""Logged steps that a rise must last, or the last quarter of the run."""
 
 
 def numerics(writer: RankProgress) -> Iterator[Sign]:
-    """What the newest steps of the rank that logs for a job state; a NaN loss is `first_nan`'s."""
+    """Yield the signs in the newest steps of the job's writer; NaN losses are left to `first_nan`."""
     every = list(writer.steps) if writer.per_epoch else since_restart(writer.steps)
     if not every:
         return
@@ -60,7 +61,7 @@ def numerics(writer: RankProgress) -> Iterator[Sign]:
 
 
 def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
-    """The steps after the last that went back: from a checkpoint, or from the beginning."""
+    """The steps after the last decrease: since the restart from a checkpoint or from the beginning."""
     kept: list[LoggedStep] = []
     for step in steps:
         if kept and step.step < kept[-1].step:
@@ -70,7 +71,7 @@ def since_restart(steps: Iterable[LoggedStep]) -> list[LoggedStep]:
 
 
 def gradient_nan(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """NaN and Inf of the gradient norm, when it repeats (one fp16 step is normal)."""
+    """NaN and Inf of the gradient norm, if it repeats (a single fp16 step is normal)."""
     reported = [step for step in steps if step.grad_norm is not None or step is steps[-1]]
     nan = list(takewhile(_is_nan, reversed(reported)))
     if len(nan) < IN_A_ROW:
@@ -85,9 +86,9 @@ def _is_nan(step: LoggedStep) -> bool:
 
 
 def spike(losses: Sequence[float]) -> Iterator[Sign]:
-    """The last two reported losses stand far above the running median of a loss that is above zero.
+    """The last two logged losses are far above the running median of a positive loss.
 
-    A loss that is around zero, or often at it (rewards, adversaries, masked batches), has no such median.
+    A loss around zero (rewards, adversaries, masked batches) has no such median.
     """
     if len(losses) < MIN_STEPS + 2:
         return
@@ -105,7 +106,7 @@ def spike(losses: Sequence[float]) -> Iterator[Sign]:
 
 
 def gradients(norms: Sequence[float]) -> Iterator[Sign]:
-    """Norms that explode or vanish, against their own running median."""
+    """Gradient norms that explode or vanish, relative to their running median."""
     if len(norms) < MIN_STEPS + IN_A_ROW:
         return
     usual, last = median(norms[-WINDOW_STEPS - IN_A_ROW : -IN_A_ROW]), norms[-IN_A_ROW:]
@@ -119,7 +120,7 @@ def gradients(norms: Sequence[float]) -> Iterator[Sign]:
 
 
 def scale(writer: RankProgress) -> Iterator[Sign]:
-    """A loss scale at its floor: every step overflows, the run will not learn any more."""
+    """A loss scale at its minimum: every step overflows, and the run no longer learns."""
     value = writer.value("loss_scale")
     skips = writer.value("skipped")
     was_higher = writer.highest_scale is not None and writer.highest_scale > SCALE_FLOOR  # bf16 has always 1
@@ -130,10 +131,9 @@ def scale(writer: RankProgress) -> Iterator[Sign]:
 
 
 def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The loss has not moved over the last thousand steps; a word, no alarm: it may have converged.
+    """The loss has not changed over the last thousand steps; a note only, since it may have converged.
 
-    Reported only where its noise allows to state it: late in a healthy run a loss falls by less than it
-    jitters.
+    Reported only where its noise permits: late in a healthy run a loss falls by less than it fluctuates.
     """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
     recent = [s for s in recent if recent[-1].step - s.step <= PLATEAU_STEPS]
@@ -149,10 +149,10 @@ def plateau(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The loss stands lastingly above its best: medians of `MIN_STEPS` logged steps each, of a loss above 0.
+    """The loss is lastingly above its best: medians of `MIN_STEPS` logged steps each, of a positive loss.
 
-    The best median is that of two windows in a row, so that an easy batch or two does not set it. A loss that
-    came back from such a height, or is often there (rewards, adversaries, tasks that take turns), is made so.
+    The best median is that of two windows in a row, so that a few easy batches do not set it. A loss that
+    came back from such a height, or is often there (rewards, adversaries, alternating tasks), is excluded.
     """
     recent = [s for s in steps if s.loss is not None and math.isfinite(s.loss)]
     count = len(recent) // MIN_STEPS
@@ -185,10 +185,10 @@ def rising(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """A loss that is several times its best: that is reported of a run too short for `rising`.
+    """A loss at several times its best, for runs too short for `rising`.
 
-    Every one of the last `FAR_STEPS` reported losses is over `RISEN_FAR` times the best median of as many,
-    and the run has not come back from such a height before.
+    Each of the last `FAR_STEPS` logged losses is above `RISEN_FAR` times the best median of as many, and the
+    run has not come back from such a height before.
     """
     losses = [s.loss for s in steps[-4 * WINDOW_STEPS :] if s.loss is not None and math.isfinite(s.loss)]
     if len(losses) < 3 * FAR_STEPS or min(losses) <= 0:
@@ -202,14 +202,14 @@ def risen_far(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def _level(losses: Sequence[float]) -> tuple[float, float]:
-    """The median and its standard error: 1.2533 sigma / sqrt(n), sigma 1.4826 median deviations."""
+    """The median and its standard error: 1.2533 sigma / sqrt(n), sigma = 1.4826 median deviations."""
     middle = median(losses)
     deviation = median(abs(loss - middle) for loss in losses)
     return middle, 1.2533 * 1.4826 * deviation / math.sqrt(len(losses))
 
 
 def skipped(writer: RankProgress) -> Iterator[Sign]:
-    """The sign of a large share of skipped steps, by a counter that only grows."""
+    """A large share of skipped steps, by a counter that only grows."""
     count, step = writer.value("skipped"), writer.value("step")
     if count is None or not step or count > step or step < MIN_STEPS or count < MIN_STEPS:
         return

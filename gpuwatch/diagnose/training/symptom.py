@@ -1,4 +1,4 @@
-"""One thing that a run's numbers state."""
+"""A symptom in a run's metrics."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gpuwatch.wire import Severity
 
 @dataclass(frozen=True)
 class Sign:
-    """True at this moment; whether it is reported depends on how long it lasts."""
+    """A symptom that is present now; it is reported only after it lasted `hold_s`."""
 
     code: str
-    """A rule's id where a log line can state the same (num.nan_loss), else train.slow and the like."""
+    """A rule's id where a log line can report the same (num.nan_loss), else train.slow and the like."""
     severity: Severity
     text: str
-    """What is wrong, with the numbers."""
+    """What is wrong, with its values."""
     hold_s: float = 0.0
-    """It must have been true for so long."""
+    """Seconds that it must last."""
     step: int | None = None
-    """Since which step, where that is known."""
+    """The step at which it began, if known."""
     lasts: bool = False
-    """It has been so for long: the run learns nothing any more."""
+    """True if it has lasted long: the run no longer learns."""

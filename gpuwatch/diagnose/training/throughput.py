@@ -1,4 +1,4 @@
-"""How fast a run goes against its own past, and what it waits for. Pure functions."""
+"""Speed of a run relative to its own past, and what it waits for. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MIN_TIMINGS = 3
 SLOWER_FACTOR = 1.10
 """A step time that is 10 % longer and stays so (the change that FALCON reports, arXiv 2410.12588)."""
 COLLAPSED_FACTOR = 2.0
-"""A step that takes so many times the usual one, to the end of a run."""
+"""Multiple of the usual step time, until the end of the run, that counts as collapsed."""
 LASTS_S = 60.0
 PAUSE_FACTOR = 2.0
-"""A step of more than so many medians holds a pause: an evaluation, a checkpoint."""
+"""A step above this multiple of the median contains a pause: an evaluation, a checkpoint."""
 LOW_UTILISATION_PCT = 50.0
 WAITING_SHARE = 0.30
-"""Of the step spent in communication or in loading data: over it that is what the run waits for."""
+"""Share of the step in communication or data loading above which the run waits for that."""
 COMMUNICATION = ("allreduce", "all_reduce", "all-reduce", "reduce_scatter", "all_gather", "comm", "sync")
 LOADING = ("data", "batch", "loader", "dataloader", "batch-generator")
 NOT_LOADING = ("parallel", "train_batch", "train-batch", "batch_time", "batch-time", "batch_cost", "setup")
-"""A whole step, what ranks exchange, and what is done once: named by the same words."""
+"""Timer names that contain the same words but mean a whole step, communication, or one-time work."""
 
 
 def pace(writer: RankProgress, busy_pct: Sequence[float], slow_step_s: float = 0.0) -> Iterator[Sign]:
-    """What a run's speed states.
+    """Yield the signs in a run's speed.
 
     Args:
         writer: Of the rank that logs for the job.
@@ -56,7 +56,7 @@ def slower(times: Sequence[float]) -> Iterator[Sign]:
 
 
 def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
-    """A run that was slow from its start has no faster past: only a limit reports."""
+    """Steps above the configured limit, for a run that was slow from its start."""
     times = writer.step_times(RECENT_STEPS)
     if slow_step_s and len(times) >= MIN_TIMINGS and (now := step_s(times)) > slow_step_s:
         text = f"a step takes {now:.3g} s, over the limit of {slow_step_s:g} s (slow_step_s)"
@@ -64,7 +64,7 @@ def over_limit(writer: RankProgress, slow_step_s: float) -> Iterator[Sign]:
 
 
 def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The sign of an ended run whose steps took at least twice the usual time from some step on."""
+    """An ended run whose steps took at least twice the usual time from some step on."""
     times = [(step.step, step.took_s) for step in steps if step.took_s and math.isfinite(step.took_s)]
     for step, now, usual in _fallen(times):
         text = f"a step takes {now:.3g} s where {usual:.3g} s were usual (x{now / usual:.1f})"
@@ -72,7 +72,7 @@ def collapsed(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """The same of a run that logs no times, by its tokens or samples per second."""
+    """As `collapsed`, for a run that logs no times, by tokens or samples per second."""
     for unit in ("tokens", "samples"):
         rates = [(step.step, getattr(step, f"{unit}_per_s")) for step in steps]
         found = _fallen([(step, 1.0 / rate) for step, rate in rates if rate and math.isfinite(rate)])
@@ -83,7 +83,7 @@ def collapsed_rate(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, float]]:
-    """The step from which on all times are at least twice the usual, with the times since and before."""
+    """Yield the step from which all times are at least twice the usual, with the times since and before."""
     count = len(known) // RECENT_STEPS
     levels = [
         median(took for _, took in known[n * RECENT_STEPS : (n + 1) * RECENT_STEPS]) for n in range(count)
@@ -96,7 +96,7 @@ def _fallen(known: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float, fl
 
 
 def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
-    """Steps that came again, and went on: the job was started from a checkpoint or from its beginning."""
+    """Steps that repeat: the job restarted from a checkpoint or from its beginning."""
     backs = [
         (before.step, after.step)
         for at, (before, after) in enumerate(pairwise(steps), 1)
@@ -109,19 +109,18 @@ def went_back(steps: Sequence[LoggedStep]) -> Iterator[Sign]:
 
 
 def step_s(times: Sequence[float]) -> float:
-    """Seconds a step without pauses, of at least one time.
+    """Mean seconds per step without pauses; needs at least one time.
 
-    A mean: a log that reports whole seconds makes 1.4 s now 1, now 2, and a median leaps between them.
+    A mean, because a log in whole seconds shows 1.4 s as 1 or 2, and a median would jump between them.
     """
     pause = PAUSE_FACTOR * median(times)
     return fmean(took for took in times if took <= pause)
 
 
 def waits(writer: RankProgress) -> Iterator[Sign]:
-    """The share of the step that reported timers spend in communication or in loading data.
+    """The share of the step that logged timers spend in communication or data loading.
 
-    Medians of the last reported ones: one hiccup of the loader, reported before a pause, is not what a run
-    waits for.
+    Medians of the last logged values, so that one hiccup of the loader does not count.
     """
     whole_s = step_s(writer.step_times(RECENT_STEPS) or [writer.value("step_time_s") or 0.0])
     if not whole_s:
@@ -139,7 +138,7 @@ def waits(writer: RankProgress) -> Iterator[Sign]:
 
 
 def share_of(phases: Mapping[str, float], words: Sequence[str]) -> float:
-    """Seconds of the longest timer whose name holds one of the words: timers of a kind lie in each other."""
+    """Seconds of the longest timer whose name contains one of the words; timers of a kind are nested."""
     named = ((name.lower(), seconds) for name, seconds in phases.items())
     not_meant = NOT_LOADING if words is LOADING else ()
     return max(

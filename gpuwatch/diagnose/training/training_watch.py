@@ -1,4 +1,4 @@
-"""Signs that last become alerts, one of a kind and job."""
+"""Turns signs that last into alerts, one per kind and job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 EVERY_S = 2.0
 STEPPED_S = 600.0
-"""A run that has not stepped for so long has ended, or hangs: its numbers log nothing about now."""
+"""Seconds without a step after which a run has ended or hangs, and its metrics are stale."""
 TITLES = {
     "num.nan_loss": "Loss is NaN or Inf",
     "num.grad_nan": "Gradient is NaN or Inf",
@@ -46,13 +46,13 @@ TITLES = {
 
 
 MAX_JOBS = 64
-"""Jobs that step on one node at the same time and are judged: eight GPUs have 56 MIG instances at most."""
+"""Most jobs that step on one node at a time and are judged; eight GPUs have at most 56 MIG instances."""
 ENDS_RUNS = frozenset(("num.nan_loss", "num.scale_min"))
-"""As the packs have it: after these a run learns nothing any more."""
+"""Rules after which a run no longer learns, as in the packs."""
 
 
 class TrainingWatch:
-    """Looks at the writer of every job that stepped lately."""
+    """Checks the writer of every job that stepped recently."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._interval = CheckInterval(EVERY_S)
@@ -61,11 +61,11 @@ class TrainingWatch:
 
     @property
     def alerts(self) -> dict[str, Alert]:
-        """The alerts by id: those that fire, and those that did."""
+        """Alert id -> alert, firing or ended."""
         return self._lasting.alerts
 
     def go(self, fleet: Fleet, now: float, wall: float) -> bool:
-        """Look, if it is time; True when an alert fired or ended."""
+        """Check if the interval has passed; True if an alert fired or ended."""
         if not self._interval.is_due(now):
             return False
         moved = False
@@ -121,7 +121,10 @@ def _alert(
 
 
 def _better(sign: Sign, before: Alert) -> bool:
-    """Whether it knows of an earlier step, or of more ranks: another node's log may be read more slowly."""
+    """True if it has an earlier step or more ranks than the previous sign.
+
+    Logs are read at different speeds.
+    """
     known = before.fields.get("step")
     if sign.step is None or not isinstance(known, int):
         return False
@@ -129,14 +132,14 @@ def _better(sign: Sign, before: Alert) -> bool:
 
 
 def stepping_s(writer: RankProgress, since: float) -> float:
-    """For how long a writer has stepped: a pause confirms nothing that was reported before it."""
+    """Seconds for which a writer has stepped; a pause confirms nothing reported before it."""
     gaps = [(later - sooner, sooner) for sooner, later in pairwise(step.at for step in writer.steps)]
     pause = PAUSE_FACTOR * median(gap for gap, _ in gaps[-RECENT_STEPS:]) if gaps else 0.0
     return sum(min(gap, pause) for gap, sooner in gaps if sooner >= since)
 
 
 def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
-    """The writer that logs for each job: the one that stepped last."""
+    """Job -> its writer with the newest step."""
     found: dict[str | None, RankProgress] = {}
     for writer in lately(fleet, now):
         known = found.get(writer.job)
@@ -146,7 +149,7 @@ def speakers(fleet: Fleet, now: float) -> dict[str | None, RankProgress]:
 
 
 def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]) -> dict[str | None, T]:
-    """The first `MAX_JOBS` jobs of each node: a hostile node may name any number of jobs that fail."""
+    """The first `MAX_JOBS` jobs of each node; a hostile node may name any number of failing jobs."""
     counts: Counter[str] = Counter()
     found = {}
     for job, each in by_job.items():
@@ -157,13 +160,13 @@ def of_possible_jobs(by_job: Mapping[str | None, T], node_of: Callable[[T], str]
 
 
 def lately(fleet: Fleet, now: float) -> list[RankProgress]:
-    """The writers of runs that go on."""
+    """The writers of runs that still step."""
     writers = fleet.progress.writers.values()
     return [each for each in writers if each.stepped_at is not None and now - each.stepped_at <= STEPPED_S]
 
 
 def busy(fleet: Fleet, job: str | None) -> Sequence[float]:
-    """Utilisation of the GPUs that the job's ranks hold."""
+    """Utilisation of the GPUs that the job's ranks hold, in percent."""
     return list(_busy(fleet, job))
 
 

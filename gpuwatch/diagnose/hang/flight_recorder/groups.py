@@ -1,4 +1,10 @@
-"""One process group in the dumps of its members: the first collective in which they are not together."""
+"""Find the first collective of one process group at which its members diverge.
+
+Example: in group 0 the dumps of ranks 0-2 end with ALLREDUCE seq 41 `started`, the dump of rank 3 with seq 40
+`completed`. The lowest last seq is 40, and rank 3 has no entry for 41: the result is Problem(kind="missing",
+seq=41, culprits=(3,), waiting={0, 1, 2}). If rank 3 had called BROADCAST at 41, the result would be a
+`mismatch` with `odd={3: ...}`.
+"""
 
 from __future__ import annotations
 
@@ -27,53 +33,53 @@ Kind: TypeAlias = Literal[
     "stalled",  # all are in it and it does not end
 ]
 WINDOW_COLLECTIVES = 16
-"""Collectives before the last common one that are compared, and as many again while they differ."""
+"""Collectives before the last common one that are compared; extended while they differ."""
 NO_HISTORY = GroupHistory({}, 0, None, has_states=False, p2p=())
 SURE_MAJORITY = 2 / 3
-"""Share of a group that a majority needs to be believed without doubt."""
+"""Share of a group that a majority needs for full confidence."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why one group does not get on."""
+    """Why one group makes no progress."""
 
     kind: Kind
     group: ProcessGroup
     seq: int
-    """Of the collective; of a p2p problem, 0."""
+    """Sequence number of the collective; 0 for a p2p problem."""
     culprits: tuple[int, ...]
     waiting: frozenset[int]
-    """Ranks that sit in it."""
+    """Ranks that have entered the collective and wait."""
     since_s: float | None
-    """When the first of them came to it (unix seconds, its node's clock)."""
+    """When the first of them entered (unix seconds on its node)."""
     op: Op
-    """What the majority called."""
+    """The call of the majority."""
     odd: Mapping[int, Op] = field(default_factory=dict)
-    """What culprits called instead, or came to last in this group."""
+    """Culprit -> its different call at this point, or its last call in this group."""
     share: float = 1.0
-    """Of the members with a dump: how many are in agreement."""
+    """Share of the members with a dump that agree."""
     peer: int | None = None
-    """Of a p2p problem: who waits."""
+    """The waiting peer of a p2p problem."""
     held: tuple[int, ...] = ()
-    """Ranks that are waited for as well, but wait in another group themselves."""
+    """Ranks that this group waits for and that wait in another group themselves."""
 
 
 @dataclass
 class ProcessGroup:
-    """A process group and what its members' dumps hold of it."""
+    """A process group and its members' entries in the dumps."""
 
     name: str
     desc: str
     members: tuple[int, ...]
     """Global ranks in the group's own order."""
     known: bool
-    """The dumps state who belongs to it; else it is who was seen in it."""
+    """True if the dumps list the members; False: members are the ranks that were seen in it."""
     histories: dict[int, GroupHistory] = field(default_factory=dict)
-    """Of the members with a dump that can be compared."""
+    """Rank -> comparable history, of members with a dump."""
     blind: set[int] = field(default_factory=set)
-    """Members whose dump has lost everything about this group."""
+    """Members whose dump no longer holds any entry of this group."""
     unread: frozenset[int] = frozenset()
-    """Ranks whose dump may be there, but could not be read: that shows nothing of the rank."""
+    """Ranks whose dump may exist but could not be read; that shows nothing about the rank."""
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -86,7 +92,7 @@ class ProcessGroup:
         return tuple(rank for rank in self.absent if rank not in self.unread)
 
     def at(self, seq: int) -> dict[int, Op]:
-        """What each member called there, of those that have it."""
+        """Rank -> its call with this sequence number, for those that have one."""
         return {
             rank: history.collectives[seq]
             for rank, history in self.histories.items()
@@ -105,7 +111,7 @@ class ProcessGroup:
 def process_groups(
     dumps: Sequence[RankDump], world: int | None = None, unread: frozenset[int] = frozenset()
 ) -> list[ProcessGroup]:
-    """The groups of a job. One name may stand for several: groups that were split have it in common."""
+    """Return the groups of a job. One name may stand for several groups: those that were split share it."""
     everyone = tuple(range(world or 1 + max((_highest(dump) for dump in dumps), default=-1)))
     counted = world is not None or any(dump.world for dump in dumps)
     found: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
@@ -142,9 +148,11 @@ def _process_group(
 
 
 def _fill(process_group: ProcessGroup, dumps: Sequence[RankDump]) -> None:
-    """Put in the histories of the members; who may have joined all of it, but kept no entry, is left out.
+    """Add the histories of the members.
 
-    `dumps` are those of the members; where no dump states who they are, all of them.
+    A member that may have joined every collective but kept no entry is left out.
+
+    `dumps` are those of the members, or all where no dump lists the members.
     """
     reported = bool(process_group.members)
     for dump in dumps:
@@ -163,7 +171,7 @@ def _highest(dump: RankDump) -> int:
 
 
 def problem_of(process_group: ProcessGroup) -> Problem | None:
-    """The first thing that keeps this group from getting on."""
+    """Return the first problem that blocks this group, or None."""
     lasts = {rank: history.last for rank, history in process_group.histories.items()}
     low, high = min(lasts.values()), max(lasts.values())
     if high == 0:
@@ -187,7 +195,7 @@ def problem_of(process_group: ProcessGroup) -> Problem | None:
 def _mismatch(
     process_group: ProcessGroup, first_open: int | None, low: int, *, states: bool
 ) -> Problem | None:
-    """The first collective that not all members called alike; complete ones were alike enough."""
+    """The first collective that members called differently; completed ones are not compared strictly."""
     if len(process_group.histories) < 2:
         return None
     oldest = max(min(history.collectives, default=1) for history in process_group.histories.values())
@@ -236,7 +244,7 @@ def _vote(process_group: ProcessGroup, seq: int) -> Problem | None:
 
 
 def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Problem | None:
-    """An all_to_all in which more is sent than received: the shares that ranks expect do not fit."""
+    """An all_to_all in which the sizes sent and received do not match."""
     op = next(iter(ops.values()))
     if not op.name.startswith("all_to_all") or len(ops) < len(process_group.members):
         return None
@@ -248,7 +256,7 @@ def _uneven(process_group: ProcessGroup, ops: Mapping[int, Op], seq: int) -> Pro
 
 
 def _all_in_it(process_group: ProcessGroup, seq: int) -> Problem:
-    """All that left a dump called it, and it has not ended everywhere."""
+    """The problem where every member with a dump entered the collective and it has not completed."""
     ops = process_group.at(seq)
     begun = {rank for rank, op in ops.items() if op.state != "scheduled"}
     inside = frozenset(rank for rank, op in ops.items() if op.state == "started")
@@ -314,7 +322,7 @@ def _absent(process_group: ProcessGroup, seq: int) -> Problem:
 
 
 def _late(process_group: ProcessGroup, seq: int) -> Problem | None:
-    """Without states: who came to the last collective when the others' patience was over already."""
+    """The problem where dumps carry no states: a rank entered the collective after the others timed out."""
     ops = process_group.at(seq)
     begun = _first(ops.values())
     if begun is None:
@@ -337,7 +345,7 @@ def _first(ops: Iterable[Op]) -> float | None:
 
 
 def _most(ops: Iterable[Op]) -> Op:
-    """An entry of what most of them called."""
+    """An entry with the call of most members."""
     listed = list(ops)
     (winner, _), *_ = Counter(op.signature for op in listed).most_common(1)
     return next(op for op in listed if op.signature == winner)

@@ -1,7 +1,6 @@
-"""Dumps judged in a process of its own: whatever is in them can neither stop nor swell the cockpit.
+"""Judge dumps in a separate process, so that their content can neither block nor bloat the cockpit.
 
-Run as `python -m gpuwatch.diagnose.hang.flight_recorder.isolated FOLDER PARENT`, by
-`IsolatedAnalysis` only.
+Run as `python -m gpuwatch.diagnose.hang.flight_recorder.isolated FOLDER PARENT`, by `IsolatedAnalysis` only.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ from gpuwatch.plain import plain
 from gpuwatch.runs.flight.dump_files import gather_dumps, rank_of
 
 ASKED, ANSWER = "asked.json", "judged.json"
-"""Neither carries the number of a rank, so neither is taken for a dump."""
+"""File names without a number, so that neither is taken for a rank's dump."""
 DUMPS = "dumps"
 PATIENCE_S = 60.0
 
 
 class AnalysisRequest(msgspec.Struct, frozen=True):
-    """What is to be judged."""
+    """Input of the analysis process."""
 
     world: int | None = None
     unread: list[int] = []
-    """Ranks whose dump did not come here."""
+    """Ranks whose dump was not fetched."""
 
 
 class IsolatedVerdict(msgspec.Struct, frozen=True):
-    """What the dumps state."""
+    """Output of the analysis process."""
 
     testimony: SourceVerdict | None
-    """None: not one of them could be read."""
+    """None: no dump could be read."""
     ranks: list[int]
-    """Whose dumps were read."""
+    """Ranks whose dumps were read."""
     unread: dict[int, str]
-    """Rank -> why its dump is none."""
+    """Rank -> why its dump could not be used."""
 
 
 class IsolatedAnalysis:
-    """One such process. `take` never waits."""
+    """A running analysis process. `take` does not block."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class IsolatedAnalysis:
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start.
+        """Start the process.
 
         Args:
             folder: Holds the folder `dumps` with files whose names end in the rank, packed or not.
@@ -84,7 +83,7 @@ class IsolatedAnalysis:
         self._end = weakref.finalize(self, _end, process)
 
     def take(self) -> IsolatedVerdict | str | None:
-        """What it came to; a string states why it came to nothing; None while it runs."""
+        """Return the verdict, or a string with the reason of a failure; None while it runs."""
         if self._process.poll() is None:
             if self._clock() < self._deadline:
                 return None
@@ -96,7 +95,7 @@ class IsolatedAnalysis:
             return f"the process that reads the dumps ended with status {self._process.returncode}"
 
     def close(self) -> None:
-        """End it; it also ends by itself once its answer is not wanted any more."""
+        """Stop the process; it also exits by itself when its parent ends."""
         self._end()
 
 
@@ -107,7 +106,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def main(folder: Path, parent: int) -> None:
-    """Read, judge, and leave the answer beside the dumps, as long as the process `parent` lives."""
+    """Read and judge the dumps in `folder` and write the answer there, while the process `parent` lives."""
     if sys.platform == "linux":
         die_with(parent)
     most = int(2 * PATIENCE_S)

@@ -1,4 +1,4 @@
-"""What the dumps of running jobs state, how old they are, and of which ranks there is none and why."""
+"""Verdicts of dumps from running jobs, with their age and the ranks that have none and why."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import clock, plural, ranks_text
 
 APART_S = 60.0
-"""Dumps written further apart than this may show a job that ran on meanwhile."""
+"""Dumps written further apart than this (seconds) may show a job that ran on in between."""
 TOGETHER_S = 3.0
-"""And within this they are of the same moment."""
+"""Dumps written within this time (seconds) are of the same moment."""
 STEP_S = 2.0
-"""Clocks of nodes and file servers differ by as much."""
+"""Clocks of nodes and file servers differ by up to this (seconds)."""
 SHOWN_REASONS = 6
 NO_PIPES = "dumps cannot be triggered: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
@@ -34,38 +34,38 @@ class DumpRead:
 
 @dataclass(frozen=True)
 class JobDumps:
-    """One job."""
+    """The dumps of one job."""
 
     job: str | None
     ranks: int
-    """Of the job, as far as is known."""
+    """Number of ranks of the job, as far as is known."""
     read: tuple[DumpRead, ...]
     without: Mapping[int, str]
     """Rank -> why no dump of it was read."""
     asked: bool = False
-    """They were written because we asked for them."""
+    """True if gpuwatch triggered the dumps."""
     testimony: SourceVerdict | None = None
     """None: no dump was read, or they are still being judged."""
 
 
 @dataclass(frozen=True)
 class FlightEvidence:
-    """All jobs, those that something is wrong with first."""
+    """The dumps of all jobs; jobs with a problem first."""
 
     jobs: tuple[JobDumps, ...] = ()
     may_write: tuple[int, ...] = ()
-    """Ranks whose job set the pipe over which they can be asked for fresh dumps."""
+    """Ranks whose job has a dump pipe, so that fresh dumps can be triggered."""
     places: tuple[str, ...] = ()
-    """Where the dumps go, as the jobs name it; torch's own places are not reported."""
+    """Dump locations that the jobs configured; torch's defaults are left out."""
 
     @property
     def testimony(self) -> SourceVerdict | None:
-        """What is put together with the other sources."""
+        """The first verdict among the jobs, for combination with other sources."""
         return next((each.testimony for each in self.jobs if each.testimony is not None), None)
 
 
 def with_age(stated: SourceVerdict, job: JobDumps) -> SourceVerdict:
-    """The testimony with what it rests on: how many dumps, when they were written, and what is missing."""
+    """Add to a verdict its basis: how many dumps, when they were written, and which are missing."""
     note = dumps_text(job)
     reasons = tuple(f"no dump of {line}" for line in reasons_text(job.without))
     if not stated.wrong:
@@ -90,7 +90,7 @@ def with_age(stated: SourceVerdict, job: JobDumps) -> SourceVerdict:
 
 
 def outlived(received: FlightEvidence, stepped: Mapping[str | None, float]) -> FlightEvidence:
-    """Dumps of before a job's last step log nothing of what it waits for now.
+    """Drop verdicts of dumps that are older than the job's last step.
 
     Args:
         received: What the dumps state.
@@ -117,7 +117,7 @@ def _outlived(job: JobDumps, step: float | None) -> JobDumps:
 
 
 def dumps_text(job: JobDumps, now: float | None = None) -> str:
-    """`3 of 4 dumps, written 12:03:11`; with `now` also how old they are, which is true for a moment only."""
+    """`3 of 4 dumps, written 12:03:11`; with `now`, also their age."""
     count = f"{len(job.read)} of {plural(job.ranks, 'dump')}" if job.ranks else plural(len(job.read), "dump")
     if not job.read:
         return count
@@ -130,7 +130,7 @@ def dumps_text(job: JobDumps, now: float | None = None) -> str:
 
 
 def reasons_text(without: Mapping[int, str]) -> list[str]:
-    """`ranks 4-7: gpu-002 does not answer`, equal reasons together."""
+    """`ranks 4-7: gpu-002 does not answer`; ranks with the same reason share a line."""
     by_reason: dict[str, list[int]] = {}
     for rank, why in sorted(without.items()):
         by_reason.setdefault(why, []).append(rank)

@@ -1,4 +1,4 @@
-"""Sends and receives that wait for each other, matched by peer and order."""
+"""Sends and receives without their counterpart, matched by peer and order."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpuwatch.diagnose.hang.flight_recorder.groups import Problem, ProcessGroup
 from gpuwatch.runs.flight.rank_dump import Op, elements
 
 SEND_OR_RECV = re.compile(r"(send|recv) (\d{1,7})(?:->|<-)(\d{1,7})$")
-"""`send 0->1` on rank 0, `recv 1<-0` on rank 1: ranks within the group."""
+"""`send 0->1` on rank 0, `recv 1<-0` on rank 1; ranks are those within the group."""
 
 
 def p2p_problems(process_group: ProcessGroup) -> Iterator[Problem]:
-    """Every pair of which one side waits for what the other has not called."""
+    """Yield a problem for every pair of which one side waits for a call that the other has not made."""
     sends: dict[tuple[int, int], list[Op]] = defaultdict(list)
     receives: dict[tuple[int, int], list[Op]] = defaultdict(list)
     for rank, history in process_group.histories.items():
@@ -63,7 +63,7 @@ def _one_sided(
 def _unequal(
     process_group: ProcessGroup, source: int, target: int, sent: list[Op], taken: list[Op]
 ) -> Problem | None:
-    """The two sides agree that something is sent, and not on how much."""
+    """The problem where both sides agree on the transfer but not on its size."""
     for ours, theirs in zip(sent, taken, strict=True):
         if elements(ours.inputs or ours.outputs) != elements(theirs.outputs or theirs.inputs):
             both = frozenset((source, target))
@@ -83,5 +83,5 @@ def _newest(process_group: ProcessGroup, rank: int) -> Op | None:
 
 
 def _global(process_group: ProcessGroup, number: int) -> int | None:
-    """A rank of the group as the job counts it."""
+    """Global rank of a rank within the group, or None."""
     return process_group.members[number] if number < len(process_group.members) else None

@@ -1,4 +1,4 @@
-"""What the dumps of a flight recorder come to, in sentences."""
+"""Verdicts of flight-recorder dumps as sentences."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Newest = Mapping[int, Op]
 """Rank -> the last entry of its dump."""
 
 MAX_SHOWN_RANKS = 8
-"""Ranks of which the evidence reports one by one."""
+"""Ranks that the evidence lists individually."""
 SAME_MOMENT = "whether all dumps were written at the same moment: a job that runs on looks like this too"
 
 
 def nothing_testimony() -> SourceVerdict:
-    """There was nothing to read."""
+    """The verdict where no dump could be read."""
     return SourceVerdict("flight", wrong=False, sentence="no dump could be read")
 
 
 def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[ProcessGroup]) -> SourceVerdict:
-    """All members of all groups are together."""
+    """The verdict where all members of all groups are at the same collective."""
     if not process_groups:
         return _no_entries(dumps)
     blind = not any(
@@ -52,7 +52,7 @@ def healthy_testimony(dumps: Sequence[RankDump], process_groups: Sequence[Proces
 
 
 def _no_entries(dumps: Sequence[RankDump]) -> SourceVerdict:
-    """Nobody has recorded anything."""
+    """The verdict where no rank has recorded an entry."""
     return SourceVerdict(
         "flight",
         wrong=False,
@@ -67,7 +67,7 @@ def _no_entries(dumps: Sequence[RankDump]) -> SourceVerdict:
 def testimony_of(
     cause: Problem, others: Sequence[Problem], explained: Sequence[Problem], newest: Newest
 ) -> SourceVerdict:
-    """The sentence about the first cause, with what else was found as evidence."""
+    """The verdict on the first cause; the other problems are evidence."""
     evidence = [*_proofs(cause, newest), *_further(others, "besides"), *_further(explained, "follows")]
     settle = _settle(cause)
     if len(others) and cause.kind != "stalled":
@@ -84,7 +84,7 @@ def testimony_of(
 
 
 def circle_testimony(circle: Sequence[Problem], newest: Newest) -> SourceVerdict:
-    """Groups that wait for each other in a ring."""
+    """The verdict on groups that wait for each other in a cycle (a deadlock)."""
     parts = [
         f"{ranks_text(each.waiting)} in {_called(each)} of {each.group.title} for {ranks_text(each.culprits)}"
         for each in circle
@@ -161,7 +161,7 @@ def _mismatch(problem: Problem) -> str:
 
 
 def _described(op: Op, problem: Problem) -> str:
-    """The call with as much as is needed to see the difference."""
+    """The call, with enough detail to show the difference."""
     names = {op.name, problem.op.name, *(each.name for each in problem.odd.values())}
     if len(names) > 1 and problem.peer is None:
         return op.name
@@ -175,7 +175,7 @@ def _called(problem: Problem) -> str:
 
 
 def _at(problem: Problem, newest: Newest) -> str:
-    """What the first culprit did last, anywhere."""
+    """The last entry of the first culprit in any group."""
     op = newest.get(problem.culprits[0])
     if op is None:
         return "; its dump is empty" if len(problem.culprits) == 1 else ""

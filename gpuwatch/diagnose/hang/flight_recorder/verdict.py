@@ -1,4 +1,4 @@
-"""Flight-recorder dumps judged: which rank the job waits for, by majority vote, with what is there."""
+"""Judge flight-recorder dumps: which rank the job waits for, by majority among the available dumps."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.runs.flight.rank_dump import RankDump
 
 MAY_FOLLOW = frozenset({"missing", "p2p", "behind", "late"})
-"""Kinds of problems whose culprits may only be held up elsewhere."""
+"""Kinds of problems whose culprits may themselves be blocked elsewhere."""
 
 
 @dataclass(frozen=True)
 class FlightVerdict:
-    """The sentence, and every group that does not get on, its cause first."""
+    """The verdict, and every blocked group, the cause first."""
 
     testimony: SourceVerdict
     problems: tuple[Problem, ...]
@@ -34,8 +34,8 @@ def judge_flight(
 ) -> FlightVerdict:
     """Judge the dumps of one job.
 
-    Groups are looked at one by one; where the rank that one group waits for waits in another group itself,
-    that other group is the cause. Of several causes the one that was blocked first comes first.
+    Groups are judged one by one. If the rank that one group waits for waits in another group, that other
+    group is the cause. Of several causes, the one that blocked first comes first.
 
     Args:
         dumps: One of each rank, as many as there are.
@@ -63,10 +63,10 @@ def _problems(process_group: ProcessGroup) -> list[Problem]:
 
 
 def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
-    """The problems that no other explains, and the others; each in the order in which they began.
+    """The problems that no other one explains, and the others; each in order of time.
 
-    Of the ranks that a group waits for, those that wait in another group themselves are not to blame; a group
-    that waits for such ranks only is explained, and so is one that waits for the same rank as an earlier one.
+    Ranks that wait in another group themselves are not to blame. A group that waits only for such ranks is
+    explained, and so is one that waits for the same rank as an earlier group.
     """
     waits: dict[int, set[int]] = {}
     for number, problem in enumerate(problems):
@@ -90,13 +90,13 @@ def _roots(problems: list[Problem]) -> tuple[list[Problem], list[Problem]]:
 
 
 def _order(problem: Problem) -> tuple[int, float]:
-    """A dump that is absent states little of its rank, and a group in which all are together even less."""
+    """Sort key: a missing dump is weak evidence, and a group in which all are together is weaker still."""
     weak = {"stalled": 2, "absent": 1}.get(problem.kind, 0)
     return weak, problem.since_s if problem.since_s is not None else float("inf")
 
 
 def _circle(problems: list[Problem]) -> list[Problem]:
-    """Follow what each one waits for until one comes again: that loop is the deadlock."""
+    """The cycle of groups that wait for each other (a deadlock), or an empty list."""
     way = [problems[0]]
     while True:
         culprit = way[-1].culprits[0]

@@ -1,1 +1,1 @@
-"""Verdicts from NCCL's RAS: its two formats and what they prove."""
+"""Verdicts from NCCL RAS: its two output formats and what they prove."""

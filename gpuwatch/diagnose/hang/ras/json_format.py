@@ -1,4 +1,4 @@
-"""RAS's JSON, of NCCL 2.28.7 and later: every rank with its counts."""
+"""Parses RAS's JSON output (NCCL 2.28.7 and later): every rank with its counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULTS = {
     5: "invalid usage",
     6: "remote process error",
 }
-"""ncclResult_t of nccl.h."""
+"""Names of ncclResult_t values in nccl.h."""
 
 
 class _Status(msgspec.Struct):
@@ -62,7 +62,7 @@ class _Answer(msgspec.Struct):
 
 
 def read_json(words: bytes, node: str, address: str) -> Ras:
-    """RAS's JSON.
+    """Parse RAS's JSON output.
 
     Raises:
         RasError: it is none, or not RAS's.
@@ -111,7 +111,7 @@ def _peer(rank: _JsonRank) -> RasRank:
 
 
 def _state(status: _Status) -> str:
-    """As RAS's text calls it."""
+    """The name of a state as in RAS's text output."""
     if status.abort_flag:
         return "aborted"
     if status.finalize_called or status.destroy_flag:

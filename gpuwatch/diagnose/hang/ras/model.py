@@ -1,4 +1,4 @@
-"""What NCCL's RAS reported of a job: communicators, and the ranks that stand apart in them."""
+"""NCCL RAS's report on a job: communicators, and the ranks that deviate in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RasError(ValueError):
 
 @dataclass(frozen=True)
 class RasRank:
-    """One rank of a communicator, as RAS knows its process."""
+    """One rank of a communicator as RAS reports it."""
 
     rank: int
     """Within the communicator."""
@@ -23,7 +23,7 @@ class RasRank:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Ranks that have launched equally many collectives of one kind."""
+    """Ranks that have launched the same number of collectives of one kind."""
 
     count: int
     size: int
@@ -38,31 +38,31 @@ class Communicator:
     hash: str
     size: int | None
     silent: tuple[RasRank, ...] = ()
-    """Their processes did not answer RAS."""
+    """Ranks whose process did not answer RAS."""
     dead: tuple[RasRank, ...] = ()
-    """Given up by RAS."""
+    """Ranks that RAS declared dead."""
     left: tuple[RasRank, ...] = ()
-    """Their processes answer, and know nothing of this communicator (any more)."""
+    """Ranks whose process answers but no longer knows this communicator."""
     failed: tuple[tuple[RasRank, str], ...] = ()
-    """With an error, in words."""
+    """Ranks with an error, and its text."""
     ending: tuple[tuple[RasRank, str], ...] = ()
-    """In another state than most: aborted, finalizing, still initializing."""
+    """Ranks whose state differs from most: aborted, finalizing, still initializing."""
     launched: Mapping[str, tuple[Bucket, ...]] = field(default_factory=dict)
-    """Collective -> the ranks by how many they have launched, the fewest first; only where they differ."""
+    """Collective -> ranks by launch count, lowest first; only where counts differ."""
 
 
 @dataclass(frozen=True)
 class Ras:
-    """One answer."""
+    """One answer of RAS."""
 
     node: str
-    """Who was asked."""
+    """The node that answered."""
     address: str
     version: str | None
     communicators: tuple[Communicator, ...]
     counted: int = 0
     """Ranks whose collectives the answer counts, summed over its communicators."""
     timeouts: int = 0
-    """Processes that did not answer each other while it was gathered."""
+    """Processes that did not answer each other while RAS gathered the report."""
     dead: tuple[RasRank, ...] = ()
-    """Processes that the text reports without a communicator; their rank is -1."""
+    """Dead processes that the text lists without a communicator; their rank is -1."""

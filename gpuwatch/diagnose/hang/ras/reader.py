@@ -1,4 +1,4 @@
-"""NCCL's answer as an agent brought it, unpacked and read."""
+"""Unpacks and parses a RAS answer from an agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BYTES = 64 << 20
 
 
 def read_ras(answer: RasAnswer, node: str) -> Ras:
-    """Unpack and read what an agent brought.
+    """Unpack and parse a RAS answer.
 
     Raises:
         RasError: RAS did not answer, or its answer cannot be read.
@@ -28,7 +28,7 @@ def read_ras(answer: RasAnswer, node: str) -> Ras:
 
 
 def unpacked(packed: str) -> bytes:
-    """The words as RAS stated them.
+    """Decompress the text of a RAS answer.
 
     Raises:
         RasError: damaged, or more than is read.

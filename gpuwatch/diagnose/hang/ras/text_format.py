@@ -1,4 +1,4 @@
-"""RAS's text, for NCCL 2.24 to 2.28: only what it states about errors and warnings is read."""
+"""Parses RAS's text output (NCCL 2.24 to 2.28); only its errors and warnings are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.plain import plain
 VERSION = re.compile(r"NCCL version (\S+)")
 HEADING = re.compile(r"#(\d+)-(\d+) \(([0-9a-f]+)\) (INCOMPLETE|ERROR|MISMATCH)")
 GROUP = re.compile(r" *(\d+) +(\d+) +(\d+) +(\S+) +(\d+) +(\d+) +([A-Z]+) +([A-Z,]+)$")
-"""Number, communicators, nodes, ranks a node, ranks a communicator, ranks, status, errors."""
+"""Columns: number, communicators, nodes, ranks per node, ranks per communicator, ranks, status, errors."""
 RANK = re.compile(r"  Rank (\d+)(?: (.*?))? -- (.*)")
 OLD_RANKS = re.compile(r"  The missing ranks?: ([\d, ]+)")
 PROCESS = re.compile(r"GPUs? (\d+).*? managed by process (\d+) on node (\S+)")
@@ -47,7 +47,7 @@ class _Draft:
 
 
 def read_text(words: str, node: str, address: str) -> Ras:
-    """RAS's answer in words.
+    """Parse RAS's text output.
 
     Raises:
         RasError: it is not RAS's.
@@ -102,7 +102,7 @@ def _finished(draft: _Draft, gone: set[tuple[str | None, int | None]]) -> Commun
 
 
 def _blocks(words: str) -> Iterator[tuple[str, list[str]]]:
-    """A line that is not indented, and the indented ones below it."""
+    """Yield each unindented line with the indented lines below it."""
     title = ""
     lines: list[str] = []
     for raw in words.splitlines():
@@ -135,7 +135,7 @@ def _error(draft: _Draft, lines: list[str]) -> None:
 
 
 def _mismatch(draft: _Draft, lines: list[str]) -> None:
-    """Blocks of one collective each: how many ranks have launched how many, and who the outliers are."""
+    """Read the blocks of one collective each: how many ranks launched how many, and the outliers."""
     buckets: list[Bucket] | None = None
     state, usual = None, True
     for line in lines:

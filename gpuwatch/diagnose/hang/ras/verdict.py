@@ -1,4 +1,4 @@
-"""Whom a job waits for by NCCL's own count of launched collectives, its dead and its silent ranks."""
+"""The culprits by NCCL's counts of launched collectives, and its dead and unresponsive ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuwatch.diagnose.model.source_verdict import SourceVerdict
 from gpuwatch.diagnose.model.text import plural, ranges
 
 Locate: TypeAlias = Callable[[str | None, int | None], int | None]
-"""Host and pid -> global rank, where that is known."""
+"""Host and pid -> global rank, or None."""
 NOBODY: Mapping[str, str] = {}
 REMOTE = "remote process error"
 LAUNCHES = "RAS counts launches, not ends: the flight recorder's dumps tell in which collective they stand"
@@ -23,7 +23,7 @@ class _Charge:
     """Evidence from one communicator that some of its ranks are dead, silent, failed or behind."""
 
     weight: int
-    """What states more comes first."""
+    """Strength of the evidence; the strongest comes first."""
     peers: tuple[RasRank, ...]
     what: str
     confidence: Confidence
@@ -36,11 +36,10 @@ def judge_ras(
     locate: Locate = lambda _host, _pid: None,
     names: Mapping[str, str] = NOBODY,
 ) -> SourceVerdict:
-    """All answers about one job (several nodes may have been asked).
+    """Judge all RAS answers about one job (several nodes may have answered).
 
-    Dead ranks state most, then those that do not answer, those with an error, and those that have launched
-    fewer collectives than the others. `names`: address -> node, for hosts that are reported by their
-    addresses.
+    Dead ranks are the strongest evidence, then ranks that do not answer, ranks with an error, and ranks that
+    launched fewer collectives. `names`: address -> node, for hosts that RAS lists by address.
     """
     charges = [charge for ras in answers for each in ras.communicators for charge in _charges(each)]
     evidence = [sentence for ras in answers for sentence in _circumstances(ras)]
@@ -119,7 +118,7 @@ def _charges(each: Communicator) -> list[_Charge]:
 
 
 def _stands_apart(buckets: Sequence[Bucket]) -> bool:
-    """Whether all others are together: then no rank is merely a little ahead of the snapshot."""
+    """True if there are only two counts: no rank is then merely a little ahead of the snapshot."""
     return len(buckets) == 2
 
 
@@ -145,7 +144,7 @@ def _lost(
 
 
 def _global(peer: RasRank, communicator: Communicator, world: int, locate: Locate) -> int | None:
-    """The job's number of a rank; that of the communicator is the same in the largest one."""
+    """Global rank of a peer; in the largest communicator it equals the communicator's number."""
     known = locate(peer.host, peer.pid)
     if known is not None:
         return known

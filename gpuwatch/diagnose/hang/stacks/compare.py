@@ -1,4 +1,4 @@
-"""Stacks of all ranks of a job merged: who is somewhere else than the others, the few before the many."""
+"""Compare the stacks of all ranks of a job: which ranks are at another place than the majority."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from gpuwatch.diagnose.model.text import guessed, place, plural, ranks_text
 from gpuwatch.wire import NOT_RECORDED, KernelThread
 
 MAX_ODD_SHARE = 0.25
-"""Share of a job up to which ranks are believed to be the odd ones out."""
+"""Largest share of a job's ranks that can be outliers."""
 STILL_PCT = 10.0
-"""Of one core: a rank whose threads use less moves no data."""
+"""Percent of a core; a rank whose threads use less moves no data."""
 AGAIN = "the same once more in a minute: whether they are still there"
 PYTHON_STACKS = (
     'Python stacks: py-spy on the nodes (pip install py-spy), or --upload-py-spy "$(which py-spy)"'
@@ -33,7 +33,10 @@ PYTHON_STACKS = (
 
 
 def judge_stacks(stacks: Sequence[RankStack]) -> list[JobStacks]:
-    """Every job by itself, the largest first. Frames are compared where all ranks of a job have some."""
+    """Judge each job separately, largest first.
+
+    Python frames are compared where all ranks of a job have some.
+    """
     by_job: dict[str | None, list[RankStack]] = {}
     for each in sorted(stacks, key=lambda each: each.rank):
         by_job.setdefault(each.job, []).append(each)
@@ -116,7 +119,7 @@ def _testimony(spots: Sequence[StackGroup], unseen: Sequence[RankStack], by: str
 def _no_majority(
     spots: Sequence[StackGroup], unseen: Sequence[RankStack], evidence: Sequence[str], settle: Sequence[str]
 ) -> SourceVerdict:
-    """Many places: all wait for each other, or nothing can be stated."""
+    """The verdict where no majority exists: a deadlock, or none."""
     total = sum(len(spot.ranks) for spot in spots)
     stuck = None if unseen else _deadlock(spots, total, evidence)
     if stuck is not None:
@@ -134,13 +137,13 @@ def _no_majority(
 
 
 def _still(spots: Sequence[StackGroup]) -> bool:
-    """Whether no rank does anything: data on its way would cost CPU time."""
+    """True if no rank does any work: data in transit would cost CPU time."""
     stacks = [each.stack for spot in spots for each in spot.ranks if each.stack is not None]
     return all((stack.cpu_pct or 0.0) < STILL_PCT for stack in stacks)
 
 
 def _other_group(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> tuple[str, ...]:
-    """The few that wait as well may wait in a group of their own, for one of the others."""
+    """A note that outliers which also wait may wait in another group, for one of the others."""
     if not _may_be_victims(rest, odd):
         return ()
     return (
@@ -154,7 +157,10 @@ def _may_be_victims(rest: Sequence[StackGroup], odd: Sequence[StackGroup]) -> bo
 
 
 def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) -> SourceVerdict | None:
-    """Every rank waits for others in torch: some for one other, and the rest in a collective for those."""
+    """The verdict where every rank waits in torch.
+
+    Some for a single peer, the rest in a collective for those.
+    """
     paired = [spot for spot in spots if spot.call in ONE_TO_ONE]
     together = [spot for spot in spots if spot.call is not None and spot.call not in ONE_TO_ONE]
     if not paired or not together or len(paired) + len(together) < len(spots):
@@ -181,7 +187,7 @@ def _deadlock(spots: Sequence[StackGroup], total: int, evidence: Sequence[str]) 
 
 
 def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict | None:
-    """All ranks that are there wait together, and some are absent: they wait for those."""
+    """The verdict where all present ranks wait together and some ranks are missing."""
     if len(spots) != 1 or not absent or not spots[0].waits:
         return None
     sure: Confidence = "medium" if len(absent) * 2 < len(spots[0].ranks) else "low"
@@ -189,7 +195,7 @@ def _gone(spots: Sequence[StackGroup], absent: Sequence[int]) -> SourceVerdict |
 
 
 def _may_await_others(stated: SourceVerdict, spots: Sequence[StackGroup], by: str) -> bool:
-    """Whether those that are named may themselves wait for ranks that are not there."""
+    """True if the named ranks may themselves wait for missing ranks."""
     if by == "python":
         return stated.confidence == "low"
     named = [each for spot in spots for each in spot.ranks if each.rank in stated.culprits]
@@ -230,7 +236,7 @@ def _confidence(
 
 
 def _may_wait(spot: StackGroup) -> bool:
-    """Whether the kernel states of all its ranks what it states about ranks that wait for each other."""
+    """True if the kernel shows for all its ranks what it shows for ranks that wait for each other."""
     return all(kernel_location(each)[1] for each in spot.ranks)
 
 
@@ -243,19 +249,19 @@ def _evidence(spot: StackGroup, total: int) -> str:
 
 
 def _held(each: RankStack) -> Iterator[str]:
-    """Of a rank that is on its own: what it has started and that does nothing either."""
+    """Yield what a culprit's child processes do, where they are stopped or stuck too."""
     for child in held_children(each)[:2]:
         yield f"process {child.tid} ({child.name}) of rank {each.rank} is {kernel_wait(child)[0]}"
 
 
 def held_children(each: RankStack) -> list[KernelThread]:
-    """Processes that a rank has started and that are stopped or stuck; not those that have ended."""
+    """Child processes of a rank that are stopped or stuck (not ended ones)."""
     started = each.stack.children if each.stack is not None else []
     return [child for child in started if child.state in HELD_STATES and child.state != "Z"]
 
 
 def _call(spot: StackGroup) -> str:
-    """The system call in which all of them are, where their frames end before it."""
+    """The system call that all of them are in, where their frames do not show it."""
     if not spot.frames or spot.waits:
         return ""
     waits = {kernel_wait(thread)[0] for each in spot.ranks if (thread := kernel_thread(each)) is not None}

@@ -1,4 +1,4 @@
-"""The ranks of a job grouped by the place in their stacks."""
+"""Groups the ranks of a job by the location in their stacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN_FRAMES = 12
 
 @dataclass(frozen=True)
 class RankStack:
-    """One rank's process, and what was received from it."""
+    """A rank's process and the stack that its node returned."""
 
     rank: int
     node: str
@@ -23,53 +23,53 @@ class RankStack:
     job: str | None = None
     gpu: int | None = None
     world: int | None = None
-    """Ranks of the job, where all of them should be among those that are asked."""
+    """Size of the job, if all of its ranks should be among the queried ones."""
     stack: ProcessStack | None = None
     missing: str | None = None
-    """Why there is none."""
+    """Why there is no stack."""
     inferred: bool = False
-    """Its rank is a guess from the order of its siblings' starts."""
+    """True if the rank is inferred from the start order of sibling processes."""
 
 
 @dataclass(frozen=True)
 class StackGroup:
-    """One place, and the ranks that are there."""
+    """A location and the ranks that are there."""
 
     what: str
     """`in data_loader_next (train.py:9)`, `asleep (clock_nanosleep)`."""
     frames: tuple[str, ...]
-    """Of one of them, innermost first; empty without Python stacks."""
+    """Frames of one of the ranks, innermost first; empty without Python stacks."""
     ranks: tuple[RankStack, ...]
     waits: bool
-    """For other ranks, as far as that can be seen."""
+    """True if they wait for other ranks, as far as can be seen."""
     call: str | None = None
-    """torch's collective or send in which they wait, where the frames show one."""
+    """The torch collective or send in which they wait, if the frames show it."""
 
 
 @dataclass(frozen=True)
 class JobStacks:
-    """One job."""
+    """The stacks of one job."""
 
     job: str | None
     spots: tuple[StackGroup, ...]
-    """Those with the fewest ranks first."""
+    """Smallest group first."""
     unseen: tuple[RankStack, ...]
-    """Ranks of which nothing was received."""
+    """Ranks without a stack."""
     absent: tuple[int, ...]
-    """Ranks that the job should have and that run on no node that answered."""
+    """Ranks of the job that run on no node that answered."""
     by: str
-    """python: compared by frames; kernel: by what the kernel states."""
+    """`python`: grouped by frames; `kernel`: grouped by kernel state."""
     testimony: SourceVerdict
 
 
 def main_thread(each: RankStack) -> PythonThread | None:
-    """The thread that trains."""
+    """The main thread, if Python stacks are available."""
     python = each.stack.python if each.stack is not None else []
     return next((thread for thread in python if thread.main and thread.frames), None)
 
 
 def stack_groups(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup, ...]:
-    """Ranks by place: of their Python frames, or else (`frames` is false) of what the kernel shows."""
+    """Group ranks by location: by Python frames, or (`frames` false) by kernel state."""
     found: dict[tuple[str, bool, str | None], list[RankStack]] = {}
     for each in seen:
         thread = main_thread(each) if frames else None
@@ -90,11 +90,11 @@ def stack_groups(seen: Sequence[RankStack], *, frames: bool) -> tuple[StackGroup
 
 
 def kernel_thread(each: RankStack) -> KernelThread | None:
-    """The same thread, as the kernel sees it."""
+    """The main thread as the kernel lists it, or None."""
     return each.stack.threads[0] if each.stack is not None and each.stack.threads else None
 
 
 def kernel_location(each: RankStack) -> tuple[str, bool]:
-    """Where the kernel shows the main thread, and whether it waits there."""
+    """Return the kernel's location of the main thread, and whether the thread waits there."""
     thread = kernel_thread(each)
     return ("gone", False) if thread is None else kernel_wait(thread)

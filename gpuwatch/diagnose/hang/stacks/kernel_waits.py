@@ -1,11 +1,11 @@
-"""What a thread does by what the kernel states about it, in words that can be compared between ranks."""
+"""Describe what a thread does from its kernel state, in terms that are comparable between ranks."""
 
 from __future__ import annotations
 
 from gpuwatch.wire import KernelThread
 
 BUSY_PCT = 50.0
-"""Of one core: a rank that spins uses all of it, one that waits for a lock nothing."""
+"""Percent of a core; a spinning rank uses a whole one, a rank that waits for a lock none."""
 CALLS = (
     ("futex", "futex"),
     ("nanosleep", "clock_nanosleep"),
@@ -17,20 +17,20 @@ CALLS = (
     ("skb_wait", "recvfrom"),
     ("select", "select"),
 )
-"""Part of the name of the kernel's function -> the system call that leads there."""
+"""Part of a kernel function's name -> system call."""
 SLEEPS = ("clock_nanosleep", "nanosleep")
 STOPPED = ("T", "t")
-"""By SIGSTOP, or by a debugger."""
+"""Stopped by SIGSTOP or by a debugger."""
 HELD_STATES = ("D", "Z", *STOPPED)
-"""States in which a process does nothing at all, wherever in its program it is."""
+"""Process states in which a process cannot run at all."""
 _POLLS = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait")
 SOCKET_CALLS = frozenset((*_POLLS, "recvfrom", "recvmsg", "accept", "accept4", "connect"))
 FOR_OTHERS = ("futex",)
-"""gloo's ranks wait so for their threads, which wait for the other ranks."""
+"""Calls in which gloo's ranks wait for their threads, which wait for other ranks."""
 
 
 def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
-    """What it does, and whether that is how ranks wait for each other (spinning is how NCCL's do)."""
+    """Return what a thread does, and whether it is how ranks wait for each other (NCCL's ranks spin)."""
     call = _call(thread)
     if thread.state == "Z":
         return "dead, not yet collected by its parent", False
@@ -51,7 +51,7 @@ def kernel_wait(thread: KernelThread) -> tuple[str, bool]:
 
 
 def waits_on_socket(thread: KernelThread) -> bool:
-    """Whether it may wait for another process over the network, as clients and servers of a store do."""
+    """True if it may wait for another process over the network, as clients and servers of a store do."""
     return thread.state == "S" and _call(thread) in SOCKET_CALLS
 
 

@@ -1,4 +1,4 @@
-"""The place in the program where a rank is, in equal words for all ranks that are there."""
+"""Describe the code location of a rank in the same words for all ranks that are there."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ COLLECTIVES = frozenset(
         "destroy_process_group",
     )
 )
-"""torch.distributed's functions in which a rank waits for others."""
+"""Functions of torch.distributed in which a rank waits for others."""
 ONE_TO_ONE = frozenset(("send", "recv", "batch_isend_irecv", "send_object_list", "recv_object_list"))
-"""Of those, where a rank waits for one other."""
+"""Those of them in which a rank waits for a single peer."""
 OTHERS_WAIT = frozenset(("wait", "wait_tensor", "synchronize", "_engine_run_backward", "item"))
-"""Where a rank is found when the collective that it waits for runs on the GPU."""
+"""Functions in which a rank waits for a collective that runs on the GPU."""
 DATA_LOADER = "waiting for its data loader"
 ERRANDS = (
     ("/torch/utils/data/dataloader.py", DATA_LOADER),
@@ -60,11 +60,11 @@ ERRANDS = (
     ("/socket.py", "waiting for the network"),
     ("/ssl.py", "waiting for the network"),
 )
-"""Part of the path of a library's file -> what a rank does for itself that is in there."""
+"""Part of a library's file path -> what a rank does in it (work of its own)."""
 
 
 def place_of(frames: Sequence[StackFrame]) -> tuple[str, bool, str | None]:
-    """Where a thread is: the innermost function, and the line of the user's code that called it.
+    """Describe where a thread is: the innermost function, and the user's line that called it.
 
     Returns:
         The place in words; whether the rank waits for others there; the collective in which it does.
@@ -89,19 +89,19 @@ def line(frame: StackFrame) -> str:
 
 
 def _collective(frames: Sequence[StackFrame]) -> str | None:
-    """The outermost of torch's own functions that is a collective."""
+    """The outermost torch function that is a collective, or None."""
     names = (frame.function for frame in reversed(frames) if "distributed" in frame.file)
     return next((name for name in names if name in COLLECTIVES), None)
 
 
 def _errand(frames: Sequence[StackFrame]) -> str | None:
-    """By the outermost frame that reports: that is what the program asked for."""
+    """The work of the outermost frame that is in `ERRANDS`, or None."""
     found = (words for frame in reversed(frames) for part, words in ERRANDS if part in frame.file)
     return next(found, None)
 
 
 def _name(frame: StackFrame) -> str:
-    """Without the class, which newer interpreters report."""
+    """The function's name without the class (newer interpreters include it)."""
     return frame.function.rpartition(".")[2]
 
 

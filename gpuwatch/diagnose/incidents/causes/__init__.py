@@ -1,1 +1,1 @@
-"""The cause of a group of alerts: which belong together, and which brought the others about."""
+"""Root-cause analysis: which alerts belong together, and which one caused the others."""

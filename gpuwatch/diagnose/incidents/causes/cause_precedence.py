@@ -1,4 +1,4 @@
-"""Which of two alerts of the same moment is the cause: the order of the kinds of causes."""
+"""Order of the kinds of causes: which of two simultaneous alerts is the cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.diagnose.model.failure_classes import (
 
 
 class CausePrecedence(IntEnum):
-    """What kind of cause an alert is; of two alerts of the same moment the smaller one is the cause."""
+    """Kind of cause of an alert; of two simultaneous alerts the lower value is the cause."""
 
     NAMES_CULPRIT = 0
     ROOT_ERROR = 1
@@ -23,7 +23,7 @@ class CausePrecedence(IntEnum):
     GENERIC_EXCEPTION = 4
     LOST_PEER = 5
     FOLLOWING_END = 6
-    """An end that other failures bring about, too: an abort, a signal of the launcher."""
+    """An end that other failures also cause: an abort, or a signal from the launcher."""
 
 
 def precedence(alert: Alert) -> CausePrecedence:

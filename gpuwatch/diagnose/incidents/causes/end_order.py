@@ -1,4 +1,4 @@
-"""The order in which the ranks of a job were gone, as the cause of what no line explains. Pure."""
+"""Root cause from the order in which a job's ranks disappeared, where no log line explains it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.diagnose.model.failure_classes import PEER_CONNECTION_ERRORS, TIME
 
 
 def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[Alert]) -> Alert | None:
-    """Give the alert of the order in which a job's ranks were gone, for a group without a cause; else None.
+    """Return the end-order alert for a group without a cause, else None.
 
     Args:
         group: Of one job and one stretch of time.
@@ -33,7 +33,7 @@ def end_order(group: AlertGroup, orders: Mapping[str, Alert], alerts: Iterable[A
 
 
 def _lost_only_peers(alerts: Sequence[Alert]) -> bool:
-    """Whether connections broke and no line states why; who gives up waiting first is not who is missed."""
+    """True if connections broke and no line gives a reason. The first to give up is not the culprit."""
     if any(each.code in TIMEOUTS or each.code == CODE for each in alerts):
         return False
     cause = root_cause_of(alerts).cause

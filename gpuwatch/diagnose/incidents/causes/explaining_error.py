@@ -1,4 +1,4 @@
-"""Which error caused another one, or the end of a process."""
+"""Which error caused another error or the end of a process."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gpuwatch.diagnose.model.failure_classes import (
 
 SAME_MOMENT_S = 2.0
 KERNEL_S = 30.0
-"""A line of the kernel or scheduler may be stamped later than the end of the process that it explains."""
+"""A kernel or scheduler line may be stamped this much later than the end that it explains (seconds)."""
 EXPLAINED_S = 600.0
-"""A traceback of a rank explains its exit this long afterwards."""
+"""Seconds for which a rank's traceback explains its exit."""
 LOGGED_BYTES = 16384
-"""An exception with its traceback stands at most so far above the launcher's line about the exit."""
+"""An exception with traceback stands at most this far above the launcher's line about the exit (bytes)."""
 MILD_ENDS = frozenset(("rank.exit_error", "proc.sigterm", "rank.terminated", "mpi.abort"))
-"""Ends that may be a mere consequence of lost peers."""
+"""Ends that may be just the consequence of lost peers."""
 
 
 def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """The exception with which a rank ended, where the cause is that it did."""
+    """The exception that ended the rank, where the cause is its end; else None."""
     if cause.rank is None and cause.code in EXITS and cause.fields.get("tasks") is not None:
         return next((each for each in _logged_above(alerts, cause) if each.code in GENERIC_EXCEPTIONS), None)
     if cause.code in EXITS and cause.fields.get("proc_index") is not None:
@@ -44,14 +44,14 @@ def raised_by(cause: Alert, alerts: Sequence[Alert]) -> Alert | None:
 
 
 def _is_below(alert: Alert, cause: Alert) -> bool:
-    """Whether a line stands below that of a cause in its file, as near as a traceback."""
+    """True if a line stands below the cause's line in its file, within the length of a traceback."""
     proof, other = alert.proof[0], cause.proof[0]
     between = (proof.offset or 0) - (other.offset or 0)
     return (proof.node, proof.file) == (other.node, other.file) and 0 < between <= LOGGED_BYTES
 
 
 def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
-    """Follow the known cascades back to what brought `best` about on the same place."""
+    """Follow known causal chains back to the alert that caused `best` at the same place."""
     if best.node is None and best.rank is None:  # the scheduler states it twice, once with the node
         best = next((each for each in alerts if each.code == best.code and each.node is not None), best)
     seen = {best.id}
@@ -87,7 +87,7 @@ def explained(best: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
-    """Whether it states only that some rank ended, beside the exception of a known one."""
+    """True if the alert only reports that some rank ended, next to the exception of a known rank."""
     return (
         best.code in GENERIC_EXCEPTIONS
         and best.rank is not None
@@ -97,7 +97,7 @@ def _is_launcher_exit_report(alert: Alert, best: Alert) -> bool:
 
 
 def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """A launcher does not state which rank ended: the errors of the only rank that logged one before."""
+    """Errors of the only rank that logged any before a launcher's report that names no rank."""
     raised = [
         alert
         for alert in alerts
@@ -109,7 +109,7 @@ def _only_exception(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _is_own_error(alert: Alert) -> bool:
-    """Whether a process logged it of itself, and states more than that something ended or was lost."""
+    """True if a process logged the error about itself, and the error is more than a mere end or lost peer."""
     return (
         alert.role in ("root", "first")
         and alert.severity in ("error", "critical")
@@ -119,9 +119,9 @@ def _is_own_error(alert: Alert) -> bool:
 
 
 def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """Errors of an unknown rank above the launcher's line that names the first rank to end, in one file.
+    """Errors without a rank above the launcher's line that names the first rank to end, in one file.
 
-    An exception that may be anybody's counts where it is the only one.
+    An exception that any rank may have raised counts only if it is the only one.
     """
     proof = ended.proof[0]
     found = [
@@ -137,9 +137,9 @@ def _logged_above(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
-    """The error about a peer above the end of the only process that is known to have ended, in its file.
+    """The error about a peer above the end of the only process known to have ended, in its file.
 
-    Where other ranks ended too, one of them may be what the error is about.
+    If other ranks ended too, the error may be about one of them.
     """
     others = {alert.rank for alert in alerts if alert.code in EXITS} - {ended.rank, None}
     lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS} - {ended.rank, None}
@@ -159,7 +159,7 @@ def _last_peer_error(alerts: Sequence[Alert], ended: Alert) -> list[Alert]:
 
 
 def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """The cause with its place where another line states it: the launcher's, below it, or the scheduler's."""
+    """The cause with its place from another line: the launcher's, below it, or the scheduler's."""
     if cause.kernel and cause.node is not None and cause.rank is None:
         return _of_rank_that_suffered(cause, alerts)
     if cause.node is not None or cause.rank is not None or cause.code in SCHEDULER:
@@ -181,7 +181,7 @@ def _placed(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
-    """A fault of a GPU in the kernel log, with its rank where one rank alone of the node shows an effect."""
+    """A GPU fault in the kernel log, with its rank if exactly one rank of the node shows the effect."""
     effects = {
         alert.rank
         for alert in alerts
@@ -198,13 +198,13 @@ def _of_rank_that_suffered(cause: Alert, alerts: Sequence[Alert]) -> Alert:
 
 
 def _one_process(one: Alert, other: Alert) -> bool:
-    """Whether two alerts do not name different processes."""
+    """True unless the two alerts name different processes."""
     pids = {alert.fields["pid"] for alert in (one, other) if isinstance(alert.fields.get("pid"), int)}
     return len(pids) < 2
 
 
 def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
-    """What the rank that ended stated itself before it did."""
+    """True if the rank that ended logged this alert before it did."""
     return (
         alert.rank is not None
         and alert.rank == ended.rank
@@ -220,7 +220,7 @@ def _earlier_error_of_rank(alert: Alert, ended: Alert) -> bool:
 
 
 def _same_place(cause: Alert, effect: Alert) -> bool:
-    """Same rank or GPU, or something of the whole node or job that a rank there suffers from."""
+    """True for the same rank or GPU, or for a fault of the whole node or job that affects a rank there."""
     if cause.code in SCHEDULER or effect.code in SCHEDULER:
         return True
     if cause.rank is not None and effect.rank is not None:

@@ -1,4 +1,4 @@
-"""Which alerts belong together: those of one job, one attempt and one stretch of time."""
+"""Groups alerts that belong together: one job, one attempt, one period of time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from gpuwatch.diagnose.model.timing import attempt_of, attempt_of_path, attempts
 from gpuwatch.fleet.jobs.places import Reach
 
 GAP_S = 120.0
-"""Longer than any step of a cascade takes (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
+"""Longer than any delay within a causal chain (fabric retries 30 s, launchers' kill wait 30 to 60 s)."""
 OUTAGE_S = 1800.0
-"""A file system that a node lost is lost until then: the server evicts a client minutes after its silence."""
+"""A file system counts as lost for this long.
+
+Servers evict a client minutes after it falls silent (seconds).
+"""
 PEER_LOST = "peer.connection_lost"
 QUIET_ALONE = frozenset(("c10d.store_lost", "proc.sigterm", "launch.siblings_killed", PEER_LOST))
-"""What also stands at the end of a clean run: with nothing else no incident."""
+"""Classes that also occur at a normal end; alone they are no incident."""
 DISTRIBUTED = (
     "c10d.", "elastic.", "rank.", "launch.", "nccl.", "gloo.", "slurm.", "horovod.", "jax.", "mpi.", "rdma."
 )  # fmt: skip
-"""Classes of lines that only a job of several processes prints."""
+"""Classes of lines that only a multi-process job prints."""
 RAISED = re.compile(r"^[^A-Za-z]*(?:\[rank\d+\]: *)?[\w.]*Error: ", re.IGNORECASE)
 """The last line of a traceback."""
 
@@ -42,7 +45,7 @@ class AlertGroup:
     end: float = 0.0
 
     def add(self, alert: Alert) -> None:
-        """Take one in, and the time from its onset to its print."""
+        """Add an alert, and the period from its onset to its log line."""
         began = onset(alert)
         self.begin = min(self.begin, began) if self.alerts else began
         self.end = max(self.end, alert.first) if self.alerts else alert.first
@@ -50,7 +53,7 @@ class AlertGroup:
 
 
 def groups(alerts: Sequence[Alert], where: RankIndex) -> list[AlertGroup]:
-    """Every group that is worth an incident, by its begin."""
+    """Return every group that forms an incident, by start."""
     partners = [alert for alert in alerts if _joins(alert)]
     limits = bounds(partners)
     partners = [_bounded(alert, limits[alert.id][1]) for alert in partners]
@@ -69,7 +72,7 @@ def groups(alerts: Sequence[Alert], where: RankIndex) -> list[AlertGroup]:
 
 
 def _bounded(alert: Alert, latest: float) -> Alert:
-    """A line without a time is no younger than what is known to have come after it."""
+    """A line without a time is dated no later than what is known to have followed it."""
     if alert.timed or latest >= alert.first:
         return alert
     return structs.replace(alert, first=latest, last=latest)
@@ -80,7 +83,7 @@ def _joins(alert: Alert) -> bool:
 
 
 def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
-    """Something failed: errors, not only warnings, hints and what a clean end prints too."""
+    """True if something failed: an error, not only warnings, hints and what a normal end prints too."""
     return _thrown_out(group) or any(
         alert.severity in ("error", "critical")
         and alert.role != "hint"
@@ -93,12 +96,12 @@ def _worth_it(group: AlertGroup, where: RankIndex) -> bool:
 
 
 def is_precursor(alert: Alert) -> bool:
-    """Whether an alert is about something that passes as a rule, did not last, and ended no process."""
+    """True if the alert is of a kind that usually passes, did not last, and ended no process."""
     return alert.code in PRECURSORS and "lasts" not in alert.fields and alert.severity in ("info", "warning")
 
 
 def _thrown_out(group: AlertGroup) -> bool:
-    """Whether several ranks ended by an exception that a lost peer raised: no clean end does that."""
+    """True if several ranks ended by an exception about a lost peer; a normal end never does that."""
     raised = {
         alert.rank
         for alert in group.alerts
@@ -111,7 +114,7 @@ def _thrown_out(group: AlertGroup) -> bool:
 
 
 def _job(alert: Alert, where: RankIndex) -> str | None:
-    """The job that an alert is of: named, or the only one on its rank, GPU or node."""
+    """The job of an alert: the named one, or the only one on its rank, GPU or node."""
     line = _is_line(alert)
     if alert.job is not None:
         weighed = line or alert.code.startswith("rank.")  # by what the nodes list, elsewhere
@@ -133,13 +136,13 @@ def _job(alert: Alert, where: RankIndex) -> str | None:
 
 
 def _when(alert: Alert) -> float | None:
-    """When it happened last, where that is known: what goes on for long is of whoever runs there now."""
+    """When it last happened; None: unknown. Ongoing events belong to the job that runs there now."""
     event = alert.kernel or alert.proof[0].kind == "event" or alert.code == "xid"
     return (alert.first if event else alert.last) if alert.timed else None
 
 
 def _is_line(alert: Alert) -> bool:
-    """A line in a log of a job; what the kernel reports is about the node, wherever it is reported."""
+    """True for a line in a job's log; kernel reports are about the node, wherever they are printed."""
     return alert.proof[0].kind == "line" and not alert.kernel
 
 
@@ -148,7 +151,7 @@ def _reach(alert: Alert, where: RankIndex) -> Reach:
 
 
 def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str, list[float]]:
-    """Job -> when its alerts began, in order."""
+    """Job -> start times of its alerts, sorted."""
     found: dict[str, list[float]] = defaultdict(list)
     for alert in alerts:
         job = own[alert.id]
@@ -158,7 +161,7 @@ def _moments(alerts: Sequence[Alert], own: Mapping[str, str | None]) -> dict[str
 
 
 def _likely(alert: Alert, reported: Mapping[str, list[float]], where: RankIndex) -> str | None:
-    """The job of an alert that names none: the only one that failed then, if no other can have stated it."""
+    """The job of an alert that names none: the only one that failed then, if no other can have caused it."""
     jobs = list(reported)
     if len(jobs) > 1:
         began = onset(alert)
@@ -181,7 +184,7 @@ def _near(moments: Sequence[float], moment: float) -> bool:
 
 
 def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
-    """Whether an alert without a job can be of the only one that is known."""
+    """True if an alert without a job may belong to the only known job."""
     if alert.node is None or alert.rank is not None:
         return True
     at = _when(alert)
@@ -197,7 +200,7 @@ def _may_be_of(alert: Alert, job: str, where: RankIndex) -> bool:
 def _in_time(
     job: str | None, alerts: Sequence[Alert], limits: dict[str, tuple[float, float]]
 ) -> list[AlertGroup]:
-    """Split where nothing happened for `GAP_S`, and where a new attempt of the job began."""
+    """Split at gaps of `GAP_S` and where a new attempt of the job began."""
     ends = attempts_end(alerts)
     certain = [alert for alert in alerts if sure(limits[alert.id])]
     found: list[AlertGroup] = []
@@ -229,7 +232,7 @@ def _in_time(
 
 
 def _goes_on(group: AlertGroup, alert: Alert) -> bool:
-    """Whether the kernel of the same node reports the same file system once more."""
+    """True if the kernel of the same node reports the same file system again."""
     return alert.code.startswith("storage.") and any(
         (each.code, each.node) == (alert.code, alert.node) and onset(alert) - each.last < OUTAGE_S
         for each in group.alerts
@@ -237,7 +240,7 @@ def _goes_on(group: AlertGroup, alert: Alert) -> bool:
 
 
 class _Subjects:
-    """The ranks of a group's errors, and the nodes of those that the kernel reports."""
+    """The ranks of a group's errors, and the nodes of its kernel reports."""
 
     def __init__(self, alerts: Iterable[Alert]) -> None:
         self._ranks: set[int | None] = set()
@@ -254,13 +257,13 @@ class _Subjects:
             self._nodes.add(alert.node)
 
     def have(self, alert: Alert) -> bool:
-        """Whether the group has an error of the same rank, or of its node as the kernel reports it."""
+        """True if the group has an error of the same rank, or a kernel report of its node."""
         reported = alert.node is not None and alert.node in self._nodes
         return reported or (alert.rank is not None and alert.rank in self._ranks)
 
 
 def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -> list[Alert]:
-    """What happened to a node that several jobs use goes to the one that failed then; the rest comes back."""
+    """Assign events of a shared node to the job that failed then; return the remaining alerts."""
     left = [alert for alert in homeless if _is_line(alert)]
     for alert in (each for each in homeless if not _is_line(each)):
         began = onset(alert)
@@ -282,13 +285,13 @@ def _adopted(homeless: list[Alert], found: list[AlertGroup], where: RankIndex) -
 
 
 def _of_a_job(alert: Alert) -> bool:
-    """Only a job of several processes states this: what a rank prints, or its launcher about it."""
+    """True if only a multi-process job can have logged this: a rank, or its launcher about it."""
     distributed = alert.code.startswith(DISTRIBUTED)
     return not alert.kernel and (alert.rank is not None or distributed)
 
 
 def _without_job(alerts: list[Alert], limits: dict[str, tuple[float, float]]) -> list[AlertGroup]:
-    """No job known: by time where ranks report, else node by node."""
+    """Group alerts of unknown jobs: by time where ranks report, else by node."""
     if any(_of_a_job(alert) for alert in alerts):
         return _in_time(None, alerts, limits)
     by_node: dict[str | None, list[Alert]] = defaultdict(list)

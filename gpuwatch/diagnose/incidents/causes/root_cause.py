@@ -1,4 +1,11 @@
-"""Select the root cause of a group of alerts."""
+"""Select the root cause of a group of alerts.
+
+Example: rank 5's ECC error at 10:00:00, rank 2's NCCL watchdog timeout at 10:10:01, and the launcher's report
+at 10:10:03 that rank 2 ended. The timeout is a symptom by its class, and rank 2 entered the collective that
+hung, so its end is one too: `_candidates` keeps only the ECC error, and `root_cause_of` returns it without
+rivals. An equally strong error of rank 6 within `SAME_MOMENT_S` would be a rival and add a doubt, which
+lowers the confidence.
+"""
 
 from __future__ import annotations
 
@@ -29,25 +36,25 @@ from gpuwatch.diagnose.model.timing import bounds, onset, sure
 from gpuwatch.diagnose.sources.absent_ranks import absent_ranks
 
 PEERS_SOONER_S = 30.0
-"""Peers notice a dead process at once, its launcher only when it looks, and its tables come last."""
+"""Seconds by which peers report a dead process before its launcher does; failure tables come last."""
 SIGNALLED = "launch.agent_signalled"
-"""A rank reports that its launcher stopped it; the reason may stand in the log of another rank."""
+"""A rank reports that its launcher stopped it; the reason may be in another rank's log."""
 ALIVE_S = 60.0
-"""A rank that has errors of its own so long after another one survived that one."""
+"""A rank with errors of its own this long after another error survived that error (seconds)."""
 AFTERMATH_S = 5.0
-"""What comes later than this after the first timeout was printed follows from it."""
+"""Errors later than this after the first timeout was printed are consequences (seconds)."""
 
 
 @dataclass
 class RootCause:
-    """The cause, and what is doubtful about it."""
+    """The root cause and its uncertainties."""
 
     cause: Alert | None = None
     named: tuple[int, ...] = ()
-    """Culprits that the cause's own line lists."""
+    """Culprits that the cause's line lists."""
     doubts: list[str] = field(default_factory=list)
     rivals: tuple[Alert, ...] = ()
-    """What else could have been first."""
+    """Other alerts that may have been first."""
 
 
 def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
@@ -93,7 +100,7 @@ def root_cause_of(alerts: Sequence[Alert]) -> RootCause:
 
 
 def _accuser(alerts: Sequence[Alert]) -> Alert | None:
-    """The first survivor that names the ranks which it lost."""
+    """The first survivor's alert that names the ranks it lost, or None."""
     named = (alert for alert in alerts if alert.code in PEER_CONNECTION_ERRORS and absent_ranks(alert))
     return min(named, key=lambda alert: (alert.first, alert.id), default=None)
 
@@ -110,7 +117,7 @@ def listed(alert: Alert) -> tuple[int, ...]:
 
 
 def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
-    """Pairs of ranks that do different things: the one that most others name is the odd one."""
+    """Ranks that differ from their peers in pairwise mismatch reports: the one named by most others."""
     if cause.code != "c10d.collective_mismatch":
         return ()
     named = Counter(each.fields.get("peer_rank") for each in alerts if each.code == cause.code)
@@ -121,7 +128,7 @@ def _minority_ranks(cause: Alert, alerts: Sequence[Alert]) -> tuple[int, ...]:
 
 
 def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float]]) -> list[Alert]:
-    """Causes by role that are neither victims' words nor what came after everything had ended."""
+    """Possible causes: alerts that are neither symptoms of others nor later than the end of everything."""
     timeouts = [alert for alert in alerts if alert.code in TIMEOUTS]
     possible = [alert for alert in alerts if _may_be_cause(alert) and not _torn_down(alert, alerts)]
     possible = _without_signalled(possible)
@@ -144,7 +151,7 @@ def _candidates(alerts: Sequence[Alert], limits: Mapping[str, tuple[float, float
 
 
 def _may_be_cause(alert: Alert) -> bool:
-    """Whether the role, class and severity of an alert allow it to be a cause."""
+    """True if role, class and severity allow the alert to be a cause."""
     if alert.role not in ("root", "first") or alert.code in TIMEOUTS or alert.code == UNEXPLAINED:
         return False
     if is_precursor(alert) or not (alert.severity in ("error", "critical") or alert.code in NAMES_CULPRIT):
@@ -153,7 +160,7 @@ def _may_be_cause(alert: Alert) -> bool:
 
 
 def _without_signalled(possible: list[Alert]) -> list[Alert]:
-    """Leave out ranks that their launcher stopped, where another rank reports an error of its own."""
+    """Drop ranks that their launcher stopped, where another rank has an error of its own."""
     signalled = {alert.rank for alert in possible if alert.code == SIGNALLED} | {None}
     if any(a.rank not in signalled and precedence(a) < CausePrecedence.LOST_PEER for a in possible):
         return [alert for alert in possible if alert.code != SIGNALLED or alert.rank is None]
@@ -161,7 +168,7 @@ def _without_signalled(possible: list[Alert]) -> list[Alert]:
 
 
 def _entered_collectives(timeouts: Iterable[Alert]) -> dict[int, float]:
-    """Rank -> when it entered the collective that it gave up waiting for."""
+    """Rank -> when it entered the collective that timed out."""
     entered: dict[int, float] = {}
     for alert in timeouts:
         if alert.rank is not None:
@@ -170,7 +177,7 @@ def _entered_collectives(timeouts: Iterable[Alert]) -> dict[int, float]:
 
 
 def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
-    """An abort that stands below a timeout or a lost peer in its file: a watchdog ends processes so."""
+    """True for an abort below a timeout or a lost peer in its file: a watchdog ends processes that way."""
     if EXITS.get(alert.code, 0) < 2 or alert.kernel:
         return False
     proof = alert.proof[0]
@@ -184,7 +191,7 @@ def _torn_down(alert: Alert, alerts: Sequence[Alert]) -> bool:
 
 
 def _only_lost_peers(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[int | None]:
-    """Ranks that report nothing but peers out of reach: how they then ended is no cause."""
+    """Ranks that report nothing but unreachable peers; how they ended is no cause."""
     lost = {alert.rank for alert in alerts if alert.code in PEER_CONNECTION_ERRORS} - {None}
     own = {
         alert.rank
@@ -195,7 +202,7 @@ def _only_lost_peers(alerts: Sequence[Alert], possible: Sequence[Alert]) -> set[
 
 
 def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
-    """Rank -> when it last had an error of its own to report, by lines that have a time."""
+    """Rank -> time of its last own error, among lines that have a time."""
     alive: dict[int, float] = {}
     for alert in candidates:
         own = (
@@ -209,7 +216,7 @@ def _alive(candidates: Sequence[Alert]) -> dict[int, float]:
 
 
 def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, float]) -> bool:
-    """Its rank went on: it entered the collective that then hung, or had other errors long afterwards."""
+    """True if its rank went on: it entered the collective that later hung, or had other errors long after."""
     if alert.rank is None:
         return False
     waits = alert.rank in entered and alert.last < entered[alert.rank] - SAME_MOMENT_S
@@ -217,9 +224,9 @@ def _survived(alert: Alert, entered: Mapping[int, float], alive: Mapping[int, fl
 
 
 def _when(alert: Alert) -> float:
-    """When it did harm: an error that a rank reported again and again did at the last time, if at all.
+    """The time at which the alert did harm: the last repeat of a recurring error.
 
-    A loss of NaN stays: it did at the first one.
+    For a NaN loss, the first one.
     """
     passes = not alert.kernel and not alert.code.startswith("num.")
     repeated = passes and alert.rank is not None and alert.last - alert.first > ALIVE_S
@@ -227,7 +234,7 @@ def _when(alert: Alert) -> float:
 
 
 def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None:
-    """The earliest, unless a stronger one follows so closely that the order may be the other way round."""
+    """The earliest alert, unless a stronger one is so close that the order may be reversed."""
     raised = {alert.rank for alert in alerts if alert.code in GENERIC_EXCEPTIONS}
     ordered = sorted(
         candidates,
@@ -257,22 +264,25 @@ def _first(candidates: Sequence[Alert], alerts: Sequence[Alert]) -> Alert | None
 
 
 def _is_mute(alert: Alert, raised: Container[int | None]) -> bool:
-    """Whether a rank ended without an exception of its own: of the same moment one with it goes before."""
+    """True if a rank ended without an exception of its own.
+
+    A simultaneous one with an exception is preferred.
+    """
     return alert.code in EXITS and alert.rank not in raised
 
 
 def _is_listed_later(alert: Alert) -> bool:
-    """Whether torch's table lists it beside another failure that it calls the root cause."""
+    """True if torch's table lists it next to the failure that it calls the root cause."""
     return bool(alert.fields.get("table_entry"))
 
 
 def _is_mild(alert: Alert) -> bool:
-    """Whether its lines call themselves warnings: another rank may have ended of the same thing."""
+    """True if its lines are logged as warnings: another rank may have ended by the same cause."""
     return bool(alert.proof) and all(level(proof.text) == "warning" for proof in alert.proof)
 
 
 def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
-    """A list of culprits wins.
+    """Return the alert that lists culprits, unless an older error of a listed rank explains its absence.
 
     Why a rank on it did not take part is reported by that rank's own, older words.
     """
@@ -294,7 +304,7 @@ def _listed_culprit(explicit: Alert, ordered: Sequence[Alert]) -> Alert:
 
 
 def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
-    """Others wait for a rank that never came: what that rank failed of, where one of them states it."""
+    """Others wait for a rank that never came: return the failure of that rank if it logged one."""
     if waited.code not in RENDEZVOUS_TIMEOUTS:
         return waited
     came = {(alert.node, alert.rank) for alert in candidates if alert.code == waited.code}
@@ -311,7 +321,7 @@ def _absent_rank_failure(waited: Alert, candidates: Sequence[Alert]) -> Alert:
 
 
 def _slack(best: Alert, later: Alert) -> float:
-    """The delay (seconds) within which a stronger alert may be reported and still be the older event."""
+    """Seconds by which a stronger alert may be reported late and still be the older event."""
     error = best.error_s + later.error_s
     if later.code in LAUNCHER:
         return PEERS_SOONER_S + error
@@ -321,12 +331,12 @@ def _slack(best: Alert, later: Alert) -> float:
 
 
 def _is_later(alert: Alert, best: Alert, limits: Mapping[str, tuple[float, float]]) -> bool:
-    """Whether a line without a time of its own was written after a cause that has one, by its bounds."""
+    """True if a line without a time was written after a dated cause, by the bounds of its time."""
     return limits[alert.id][0] > best.first + _slack(best, alert)
 
 
 def _rivals(best: Alert, candidates: Sequence[Alert]) -> tuple[Alert, ...]:
-    """Others as strong, elsewhere, in the same moment."""
+    """Alerts as strong as the best one, at another place, at the same time."""
     return tuple(
         alert
         for alert in candidates

@@ -1,6 +1,6 @@
-"""One job as screen 6 shows it, from what its logs report, where its ranks run and what their GPUs do.
+"""Builds the facts of one job for screen 6, from its logs, its ranks' placement and their GPUs.
 
-Pure functions; the caller states how often. Values that are too old to be of now are never compared.
+Pure functions; the caller decides how often. Stale values are never compared.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ Received: TypeAlias = dict[Job, list[Writer]]
 
 PERCENTILES_OF = 500
 LATE_GAPS, LATE_S, LATE_UNKNOWN_S = 3.0, 10.0, 120.0
-"""Reported values are late after so many usual gaps, and at least so long; where no gap is known, the
-last."""
+"""Logged values are late after this many usual gaps and at least so many seconds.
+
+Without a known gap, after the third value (seconds).
+"""
 
 
 def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
-    """What all logs report, by job."""
+    """Job -> what all of its logs report."""
     received: Received = {}
     for writer in fleet.progress.writers.values():
         job, seat = seats.of(writer)
@@ -35,7 +37,7 @@ def received_from(fleet: Fleet, seats: RankPlacement) -> Received:
 
 
 def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
-    """All jobs: those that run and report steps first, the largest first; of ended ones, the last one."""
+    """All jobs: running jobs with steps first, largest first; then the last ended one."""
     stepped = {
         job: max((v.stepped_at for v, _ in writers if v.stepped_at is not None), default=None)
         for job, writers in received.items()
@@ -52,7 +54,9 @@ def jobs_of(seats: RankPlacement, received: Received) -> list[Job]:
 def overview(
     fleet: Fleet, seats: RankPlacement, received: Received, job: Job, now: float, wall: float
 ) -> Iterator[JobFacts | None]:
-    """All that is known of a job, worked out in parts: of 1,024 ranks all at once would hold up a frame.
+    """Yield None between the parts of the work and at last the facts of the job.
+
+    For 1,024 ranks, all at once would delay a frame.
 
     Args:
         fleet: What is known.
@@ -81,7 +85,7 @@ def overview(
 
 
 def _writers(reported: Iterable[Writer]) -> list[Writer]:
-    """The writers of a job, the freshest of each rank."""
+    """The writers of a job; the newest of each rank."""
     found: dict[object, Writer] = {}
     for writer, seat in reported:
         rank = writer.rank if seat is None else seat.rank
@@ -97,7 +101,10 @@ def _freshness(writer: RankProgress) -> tuple[float, float]:
 
 
 def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
-    """The writer with the most numbers among those near the furthest; of equals the lowest rank."""
+    """The writer that stands for the job: most values among those near the highest step.
+
+    Then the lowest rank.
+    """
     stepped = [writer for writer in writers if writer.stepped_at is not None]
     if not stepped:
         return max(writers, key=_freshness, default=None)
@@ -108,7 +115,7 @@ def _speaker(writers: Sequence[RankProgress]) -> RankProgress | None:
 
 
 def _gap(writer: RankProgress) -> float | None:
-    """Usual seconds between two reported steps."""
+    """Usual seconds between two logged steps."""
     return usual_gap([step.at for step in writer.steps])
 
 

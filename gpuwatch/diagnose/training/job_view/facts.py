@@ -1,4 +1,4 @@
-"""What screen 6 shows of one job, as data: numbers with their ages, ranks, and how far those lie apart."""
+"""The data that screen 6 shows for one job: values with ages, ranks, and their spread."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from gpuwatch.fleet.logs.progress import RankProgress
 from gpuwatch.wire import GpuState
 
 RECENT_STEPS = 50
-"""Reported steps that a pace, a gap and an ETA are worked out from."""
+"""Logged steps from which pace, gap and ETA are computed."""
 IMBALANCE, MEMORY_IMBALANCE = 0.10, 0.20
-"""(max - min) / mean over which ranks count as unequal."""
+"""(max - min) / mean above which ranks count as unequal; for memory, the second value."""
 Side: TypeAlias = Literal["high", "low", "both"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number and when it was true (our monotonic clock)."""
+    """A value and its time (our monotonic clock)."""
 
     value: float
     at: float
     computed: bool = False
-    """Worked out by gpuwatch, not reported by the log."""
+    """True if gpuwatch computed it instead of reading it from the log."""
 
     def age_s(self, now: float) -> float:
-        """Seconds since it was true."""
+        """Age in seconds."""
         return max(0.0, now - self.at)
 
 
 @dataclass(slots=True)
 class RankRow:
-    """One rank. None is unknown."""
+    """One rank. None: unknown."""
 
     rank: int | None
     node: str
     gpu: int | None = None
     uuid: str | None = None
     file: str | None = None
-    """Where it writes."""
+    """Its log file."""
     writer: RankProgress | None = None
     alive: bool = False
-    """Whether its process was seen when its node last listed them."""
+    """True if its process was in its node's last list."""
     inferred: bool = False
-    """Its number is a guess from the order of its siblings' starts: written `~3`."""
+    """True if its number is inferred from the start order of its siblings; shown as `~3`."""
     ended: bool = False
-    """Its process was seen, and is gone."""
+    """True if its process was seen and is gone."""
     step: int | None = None
     lag: int | None = None
-    """Steps behind the furthest rank."""
+    """Steps behind the highest rank."""
     step_s: float | None = None
     tokens_per_s: float | None = None
     reported_at: float | None = None
-    """When it reported its step."""
+    """When it logged its step."""
     wrote_at: float | None = None
     """When its log last grew."""
     memory_bytes: float | None = None
@@ -67,12 +67,12 @@ class RankRow:
     power_w: float | None = None
     temperature_c: float | None = None
     throttle_pct: float | None = None
-    """Share of the last second in a thermal or power-brake slowdown; a power cap is ordinary under load."""
+    """Share of the last second in thermal or power-brake slowdown; a power cap is normal under load."""
     busy_pct: float | None = None
     gpu_at: float | None = None
     gpu_state: GpuState | None = None
     reported_late: bool = False
-    """What it reported is too old to state anything about now."""
+    """True if what it reported is too old to be current."""
     gpu_late: bool = False
     flags: frozenset[str] = frozenset()
     """Columns in which it stands out."""
@@ -80,15 +80,15 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True)
 class RankMetric:
-    """A column of numbers that ranks are compared by."""
+    """A column in which ranks are compared."""
 
     name: str
     """The field of `RankRow`."""
     source: Literal["log", "gpu"]
     limit: float | None = None
-    """Imbalance from which it is reported; None: healthy ranks differ by more than that (heat, power)."""
+    """Imbalance from which it is reported; None: healthy ranks differ by more (heat, power)."""
     bad: Side = "high"
-    """On which side of the median a rank stands out."""
+    """The side of the median on which a rank stands out."""
 
 
 COLUMNS = (
@@ -103,23 +103,23 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far the ranks lie apart in one column."""
+    """Spread of the ranks in one column."""
 
     count: int
     mean: float
     std: float
-    """Of the whole population."""
+    """Standard deviation of the population."""
     least: float
     most: float
     middle: float
-    """The median."""
+    """Median."""
     imbalance: float | None
-    """(max - min) / mean; None where the mean is not above 0."""
+    """(max - min) / mean; None where the mean is not positive."""
     flagged: bool
 
 
 def spread(values: Sequence[float], limit: float | None) -> Spread | None:
-    """Mean, deviation and extremes of at least two values."""
+    """Mean, deviation and extremes; None for fewer than two values."""
     count = len(values)
     if count < 2:
         return None
@@ -142,7 +142,7 @@ class StepTimes:
 
 
 def step_times(times: Sequence[float]) -> StepTimes | None:
-    """Percentiles of what is known; None: nothing is."""
+    """Percentiles of the known values; None: there are none."""
     if not times:
         return None
     ordered = sorted(times)
@@ -154,14 +154,14 @@ def step_times(times: Sequence[float]) -> StepTimes | None:
 
 
 def usual_gap(reported: Sequence[float]) -> float | None:
-    """The median distance from one of the last values to the next where they grow; None: they never do."""
+    """The median difference between consecutive rising values; None: they never rise."""
     gaps = [later - before for before, later in pairwise(reported[-RECENT_STEPS:]) if later > before]
     return median(gaps) if gaps else None
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of the step that is spent waiting for something, by the log's own timers."""
+    """The part of the step that is spent waiting, by the log's own timers."""
 
     what: str
     share: float
@@ -176,41 +176,41 @@ class JobFacts:
     made_at: float
     ranks_seen: int = 0
     ranks_alive: int = 0
-    """Ranks whose process was seen when its node last listed them."""
+    """Ranks whose process was in its node's last list."""
     world: int | None = None
-    """How many ranks it has, where they state it."""
+    """World size, if the ranks report it."""
     nodes: int = 0
     gpus: int = 0
     """0: none, or not known of all ranks."""
     gpu_name: str | None = None
-    """Of all its GPUs; None: not known, or several."""
+    """Model of all its GPUs; None: unknown, or several."""
     speaker: RankProgress | None = None
-    """Whose words are the job's."""
+    """The writer whose values stand for the job."""
     speaker_rank: int | None = None
     speaking: int = 0
-    """Ranks that report steps."""
+    """Number of ranks that log steps."""
     facts: dict[str, Fact] = field(default_factory=dict)
     """Field of `wire.Progress` -> newest; `mfu` and `eta_s` may be computed."""
     scope: Scope | None = None
-    """Whose `tokens_per_s` that is."""
+    """Whether that `tokens_per_s` is per GPU or of the job."""
     job_tokens_per_s: Fact | None = None
-    """Of all ranks together."""
+    """Tokens per second of all ranks together."""
     why_no_mfu: str = ""
     times: StepTimes | None = None
     gap_s: float | None = None
-    """Usual seconds from one reported step to the next."""
+    """Usual seconds between two logged steps."""
     late_s: float = 0.0
-    """What is older than this looks stale."""
+    """Age in seconds from which a value is shown as stale."""
     shares: tuple[Share, ...] = ()
     rows: list[RankRow] = field(default_factory=list)
     spreads: dict[str, Spread] = field(default_factory=dict)
-    """Column -> spread over the ranks whose values are of now."""
+    """Column -> spread over the ranks with current values."""
 
     @property
     def stepped_at(self) -> float | None:
-        """When a step was last reported."""
+        """When a step was last logged."""
         return None if self.speaker is None else self.speaker.stepped_at
 
     def late(self, at: float | None, now: float) -> bool:
-        """Whether something reported at that time states little about now."""
+        """True if a value of that time is stale."""
         return at is None or now - at > self.late_s

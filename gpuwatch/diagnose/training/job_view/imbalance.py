@@ -1,4 +1,4 @@
-"""How far the ranks of a job lie apart, and which of them stand out."""
+"""Spread of a job's ranks, and which of them stand out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statistics import median
 from gpuwatch.diagnose.training.job_view.facts import COLUMNS, JobFacts, RankMetric, spread, usual_gap
 
 SILENT_S, SILENT_GAPS = 10.0, 5.0
-"""A rank that used to write stands out when its log is older than the median by so much."""
+"""A rank stands out if its log is older than the median by this many seconds and usual gaps."""
 THROTTLED_PCT = 10.0
 
 
 def compare(made: JobFacts, now: float) -> None:
-    """How far the ranks lie apart, and which of them stand out."""
+    """Fill in the spreads, and mark the ranks that stand out."""
     rows = made.rows
     newest = max([row.reported_at for row in rows if row.reported_at is not None], default=math.inf)
     for row in rows:
@@ -40,7 +40,7 @@ def compare(made: JobFacts, now: float) -> None:
 
 
 def _flag(made: JobFacts, stands: dict[int, set[str]]) -> None:
-    """Mark the ranks that stand out, those by their lag, slowdowns and silence, too."""
+    """Mark the ranks that stand out, also by lag, slowdowns and silence."""
     silent = _silent_from(made)
     every = _reports_every(made)
     for index, row in enumerate(made.rows):
@@ -61,13 +61,13 @@ def _stands_out(value: float, middle: float, column: RankMetric) -> bool:
 
 
 def _reports_every(made: JobFacts) -> int:
-    """Steps between two reported ones: a rank that is so far behind has only not reported its newest yet."""
+    """Steps between two logged ones; a rank this far behind has merely not logged its newest step yet."""
     steps = [] if made.speaker is None else [step.step for step in made.speaker.steps]
     return int(usual_gap(steps) or 1)
 
 
 def _silent_from(made: JobFacts) -> float | None:
-    """A log that has not grown since then is silent among others that have; None: too few to report."""
+    """The time since when a log must not have grown to be silent among others; None: too few to compare."""
     wrote = [row.wrote_at for row in made.rows if row.wrote_at is not None and row.step is not None]
     if len(wrote) < 3:
         return None

@@ -1,4 +1,4 @@
-"""Which GPUs, processes and log files are of a job, where it shares a node with others."""
+"""The GPUs, processes and log files of a job on a node that it shares with other jobs."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from gpuwatch.wire import LogFile, Process
 
 @dataclass(frozen=True)
 class JobMembers:
-    """What is of one job. A GPU that nobody uses is of every job on its node."""
+    """The members of one job. An unused GPU belongs to every job on its node."""
 
     job: Job
     nodes: frozenset[str]
-    """Where its ranks run or ran, and where its logs are written."""
+    """Nodes where its ranks run or ran, or where its logs are written."""
     foreign: frozenset[tuple[str, str]]
-    """(node, UUID) of the GPUs that only processes of other jobs use or used last."""
+    """(node, UUID) of GPUs that only other jobs use, or used last."""
     foreign_indices: frozenset[tuple[str, int]]
-    """The same GPUs by their numbers."""
+    """The same GPUs by index."""
 
     def has_gpu(self, node: str, uuid: str) -> bool:
-        """Whether a GPU of one of its nodes is of the job."""
+        """True if a GPU of one of its nodes belongs to the job."""
         return (node, uuid) not in self.foreign
 
     def has_process(self, node: str, process: Process) -> bool:
-        """Whether a process is: one that names no job is where it uses a GPU of the job."""
+        """True if a process belongs to the job; one without a job does if it uses a GPU of the job."""
         if process.job is not None:
             return process.job == self.job
         return any(self.has_gpu(node, held.uuid) for held in process.gpus)
 
     def has_file(self, node: Node, file: LogFile) -> bool:
-        """Whether a log file is: one of no job, such as the kernel's, unless others alone write it."""
+        """True if a log file belongs to the job, or to none (the kernel's) and not only to others."""
         if file.job is not None:
             return file.job == self.job
         writers = [process for process in node.processes if process.pid in file.pids]
         return not writers or any(self.has_process(node.name, process) for process in writers)
 
     def concerns(self, node: str | None, gpu: int | None) -> bool:
-        """Whether what happened at a node, or at one of its GPUs by number, can concern the job."""
+        """True if an event at a node, or at one of its GPUs by index, can affect the job."""
         return node in self.nodes and (gpu is None or (node, gpu) not in self.foreign_indices)
 
 
 def members_of(job: Job, fleet: Fleet, seats: RankPlacement) -> JobMembers:
-    """Take together what is of a job: by the ranks' places, the writers of logs and the GPUs in use."""
+    """Collect the members of a job from rank placement, log writers and GPU use."""
     own = {(seat.node, seat.uuid) for seat in seats.jobs.get(job, {}).values()}
     used = {
         (seat.node, seat.uuid)

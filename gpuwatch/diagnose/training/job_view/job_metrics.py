@@ -1,4 +1,4 @@
-"""The numbers of a whole job: its size, its throughput, how well it uses its GPUs, and when it ends."""
+"""Metrics of a whole job: size, throughput, GPU utilisation and ETA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuwatch.telemetry.training.flops import TERA, peak_flops
 
 
 def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None:
-    """How many ranks, nodes and GPUs it has, from its seats and its rows."""
+    """Set the number of ranks, nodes and GPUs, from placement and rows."""
     ranked = [seat for seat in seats if seat.rank is not None]
     made.ranks_seen = len({row.rank for row in made.rows if row.rank is not None})
     made.ranks_alive = len({row.rank for row in made.rows if row.alive and row.rank is not None})
@@ -33,7 +33,7 @@ def fill_size(made: JobFacts, fleet: Fleet, seats: Iterable[PlacedRank]) -> None
 
 
 def fill_numbers(made: JobFacts, writers: Sequence[Writer], model: Model | None, now: float) -> None:
-    """What its speaker states about it: reported ones as they are, else worked out where that is possible."""
+    """Set the metrics that the job's writer reports, and compute the others where possible."""
     writer = made.speaker
     if writer is None:
         return
@@ -49,7 +49,7 @@ def fill_numbers(made: JobFacts, writers: Sequence[Writer], model: Model | None,
 
 
 def _throughput(made: JobFacts, writer: RankProgress, model: Model | None) -> None:
-    """Tokens a second of the whole job, where it is known whose the reported ones are."""
+    """Set the tokens per second of the whole job, if the scope of the logged value is known."""
     facts = made.facts
     if "tokens_per_s" not in facts and "samples_per_s" in facts and model is not None and model.seq_len:
         samples = facts["samples_per_s"]
@@ -67,7 +67,7 @@ def _throughput(made: JobFacts, writer: RankProgress, model: Model | None) -> No
 
 
 def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> None:
-    """MFU from tokens and the model, else from the reported TFLOP/s of a GPU; or why there is none."""
+    """Set the MFU from tokens and model, else from the logged TFLOP/s of a GPU, or the reason for none."""
     if "mfu" in made.facts:
         return
     peak = None if made.gpu_name is None else peak_flops(made.gpu_name)
@@ -92,7 +92,7 @@ def _utilisation(made: JobFacts, writer: RankProgress, model: Model | None) -> N
 
 
 def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:
-    """More than the peak is a wrong size of the model, or of the peak: such a number is not shown."""
+    """Set a computed MFU. A value above the peak means a wrong model or peak size and is not shown."""
     if value <= 1.0:
         made.facts["mfu"] = Fact(value, at, computed=True)
     else:
@@ -100,9 +100,9 @@ def _work_out(made: JobFacts, value: float, at: float, by: str) -> None:
 
 
 def _eta(made: JobFacts, writer: RankProgress, now: float) -> None:
-    """Seconds to the end, from the reported steps and how long one takes.
+    """Set the seconds to the end, from the logged steps and their duration.
 
-    Nothing of a run that stands still.
+    Not set for a stalled run.
     """
     step, total = made.facts.get("step"), made.facts.get("total_steps")
     recent = writer.step_times(RECENT_STEPS)
@@ -114,7 +114,7 @@ def _eta(made: JobFacts, writer: RankProgress, now: float) -> None:
 
 
 def _shares(writer: RankProgress, whole_s: float) -> Iterator[Share]:
-    """The parts of a step that it waits for something, by its own timers."""
+    """Yield the parts of a step spent waiting, by its own timers."""
     phases = {name: value.value for name, value in writer.phases.items()}
     for what, words in (("communication", COMMUNICATION), ("loading data", LOADING)):
         part = share_of(phases, words) / whole_s if whole_s else 0.0

@@ -1,4 +1,4 @@
-"""Model FLOP utilization where the log does not report it: from tokens a second, the model and the GPUs."""
+"""Model FLOPs utilization where the log does not report it: from tokens per second, model and GPUs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from gpuwatch.hosts.plan import Model
 from gpuwatch.telemetry.training.flops import transformer_flops_per_token
 
 Scope: TypeAlias = Literal["gpu", "job"]
-"""Whose tokens a second a log reports: of one GPU, or of the whole job."""
+"""Scope of a logged tokens-per-second value: one GPU, or the whole job."""
 
 PER_GPU = frozenset((
     "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.olmo", "progress.internevo",
     "progress.verl",
 ))  # fmt: skip
 PER_JOB = frozenset(("progress.nanotron", "progress.nanochat", "progress.llm_c", "progress.fairseq"))
-"""Dialects whose sources state it; of all others the hosts file must (`tokens_per_s`)."""
+"""Dialects with a known job scope; for all others the hosts file must give it (`tokens_per_s`)."""
 TFLOPS_PER_GPU = frozenset((
     "progress.megatron", "progress.torchtitan", "progress.torchtune", "progress.maxtext", "progress.nanotron",
 ))  # fmt: skip
-"""Dialects that report the TFLOP/s of one GPU."""
+"""Dialects that log the TFLOP/s of one GPU."""
 
 
 def flops_per_token(model: Model) -> float:
-    """Floating point operations for one token; recomputed activations do not count."""
+    """Floating point operations per token; recomputed activations do not count."""
     return transformer_flops_per_token(model.params, model.layers, model.hidden, model.seq_len)
 
 
 def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> float:
-    """Share of the GPUs' peak (0 to 1) that the model's own arithmetic takes.
+    """The share of the GPUs' peak (0 to 1) that the model's arithmetic uses.
 
     Args:
         tokens_per_s: Of the whole job.
@@ -40,7 +40,7 @@ def mfu(tokens_per_s: float, gpus: int, model: Model, peak_flops: float) -> floa
 
 
 def scope_of(dialect: str, reported_by: int, model: Model | None) -> Scope | None:
-    """The ranks whose tokens a second a log reports; None: unknown.
+    """The scope of a log's tokens per second; None: unknown.
 
     Args:
         dialect: That the log is written in.

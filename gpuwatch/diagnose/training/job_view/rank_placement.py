@@ -1,4 +1,4 @@
-"""The places of every job's ranks, and the rank of each writer; remembered after the ranks have ended."""
+"""Placement of every job's ranks, and the rank of each log writer; kept after the ranks have ended."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.wire import Process
 
 Job: TypeAlias = "str | None"
-"""Its id, or its rendezvous address; None: whatever names no job."""
+"""Job id, or rendezvous address; None: everything that names no job."""
 
 MAX_JOBS = 64
-"""Of more, those that ended first are forgotten."""
+"""Jobs that are kept; the earliest ended ones are dropped first."""
 
 
 @dataclass(slots=True)
 class PlacedRank:
-    """One rank's process and GPU; a training without ranks has one seat, too."""
+    """The process and GPU of one rank; a training without ranks has one entry."""
 
     node: str
     pid: int
@@ -32,29 +32,29 @@ class PlacedRank:
     seen_at: float
     alive: bool = True
     inferred: bool = False
-    """Its rank is a guess: see `wire.Process`."""
+    """True if its rank is inferred; see `wire.Process`."""
 
 
 Writer: TypeAlias = tuple[RankProgress, PlacedRank | None]
-"""The writer, and where its rank runs."""
+"""A log writer, and the place of its rank."""
 
 
 class RankPlacement:
-    """All that are known; `refresh` looks only at nodes that listed their processes anew."""
+    """All known placements; `refresh` reads only nodes with a new process list."""
 
     def __init__(self) -> None:
         self.jobs: dict[Job, dict[int | str, PlacedRank]] = {}
-        """Job -> rank (or node and pid of a process without one) -> seat."""
+        """Job -> rank (or node and pid of a process without one) -> placement."""
         self.version = 0
-        """Moves when a seat came, went or changed."""
+        """Changes whenever a placement does."""
         self._listed: dict[str, float | None] = {}
         self._files: dict[tuple[str, str], PlacedRank | None] = {}
-        """Node and file -> whose it is; None: of several."""
+        """Node and file -> the rank that writes it; None: several do."""
         self._pids: dict[tuple[str, int], PlacedRank] = {}
         self._nodes: dict[str, set[Job]] = {}
 
     def refresh(self, fleet: Fleet) -> bool:
-        """Take in what the nodes listed since; True when anything changed."""
+        """Take in new process lists; True if anything changed."""
         moved = [node for node in fleet.nodes.values() if node.processes_at != self._listed.get(node.name)]
         changed = False
         for node in moved:
@@ -67,7 +67,7 @@ class RankPlacement:
         return changed
 
     def still(self) -> RankPlacement:
-        """A copy that stands still while this goes on."""
+        """Return a frozen copy."""
         twin = RankPlacement()
         twin.jobs = {
             job: {key: replace(seat) for key, seat in seats.items()} for job, seats in self.jobs.items()
@@ -116,7 +116,7 @@ class RankPlacement:
                     self._files[seat.node, file] = None if (seat.node, file) in self._files else seat
 
     def on_gpu(self, node: str, uuid: str) -> PlacedRank | None:
-        """The living rank on a GPU; of several the lowest."""
+        """The living rank on a GPU; the lowest of several; None: none."""
         found = [
             seat
             for seats in self.jobs.values()
@@ -126,7 +126,7 @@ class RankPlacement:
         return min(found, key=lambda seat: seat.rank or 0, default=None)
 
     def of(self, writer: RankProgress) -> tuple[Job, PlacedRank | None]:
-        """The job and seat whose words a writer's are, as far as can be reported."""
+        """The job and placement of a log writer, as far as is known."""
         seat = None
         if writer.rank is None:
             seat = self._pids.get((writer.node, writer.pid)) if writer.pid is not None else None
@@ -141,7 +141,7 @@ class RankPlacement:
 
 
 def seat_of(process: Process, node: Node) -> PlacedRank:
-    """A process as a seat. One without a rank is a job of its own unless it names one."""
+    """Return the placement of a process. One without a rank or job name is a job of its own."""
     job = process.job
     if job is None and process.rank is None:
         job = f"{node.name} pid {process.pid}"

@@ -1,4 +1,4 @@
-"""The ranks of a job, each with what it reports, what its GPU does, and when its log grew."""
+"""The ranks of a job, each with its logged values, its GPU, and when its log grew."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpuwatch.fleet.nodes.node import Node
 from gpuwatch.fleet.nodes.readings import slowdown_pct
 
 MIN_STEP_GAPS = 20
-"""Minimum number of intervals that a rank's step time is the mean of: many stamps are whole seconds."""
+"""Intervals that a rank's mean step time needs, since many timestamps are whole seconds."""
 
 
 def rank_rows(
     fleet: Fleet, seats: Iterable[PlacedRank], writers: Sequence[Writer], now: float, wall: float
 ) -> list[RankRow]:
-    """All ranks of a job that have a process or a writer, in their order.
+    """Return all ranks of a job that have a process or a writer, in order.
 
     Args:
         fleet: What is known.
@@ -52,9 +52,9 @@ def rank_rows(
 
 
 def of_ranks(writers: Sequence[Writer], rows: Iterable[RankRow] = ()) -> Sequence[Writer]:
-    """The writers of a job that are ranks of it.
+    """The writers that are ranks of the job.
 
-    Lines without a rank, as a progress bar in a launcher's log, are no further rank where ranks are known, by
+    A writer without a rank, such as a progress bar in a launcher's log, is left out where ranks are known, by
     `rows` or by other writers.
     """
     numbered = [each for each in writers if each[0].rank is not None or each[1] is not None]
@@ -62,7 +62,7 @@ def of_ranks(writers: Sequence[Writer], rows: Iterable[RankRow] = ()) -> Sequenc
 
 
 def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
-    """When (monotonic) a file last grew, by its path and by the processes that write it."""
+    """When (monotonic) files last grew, by path and by writing process."""
     found: dict[int | str, float] = {}
     for file in node.logs:
         silent_s = node.silent_s(file, wall)
@@ -76,7 +76,7 @@ def _written(node: Node, now: float, wall: float) -> dict[int | str, float]:
 
 
 def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, float], now: float) -> None:
-    """What is known of a rank from outside: its GPU, and when its log grew."""
+    """Fill in what is known of a rank from outside: its GPU, and when its log grew."""
     row.file = seat.logs[0] if seat.logs else None
     grown = [written[key] for key in (seat.pid, *seat.logs) if key in written]
     row.wrote_at = max(grown, default=None)
@@ -94,7 +94,7 @@ def _place(row: RankRow, seat: PlacedRank, node: Node, written: dict[int | str, 
 
 
 def _receive(row: RankRow, writer: RankProgress) -> None:
-    """What a rank reports about itself."""
+    """Fill in what a rank logs about itself."""
     row.writer, row.file = writer, writer.file
     if math.isfinite(writer.received_at):
         row.wrote_at = max(writer.received_at, row.wrote_at or -math.inf)
@@ -109,7 +109,7 @@ def _receive(row: RankRow, writer: RankProgress) -> None:
 
 
 def _lags(rows: Sequence[RankRow]) -> None:
-    """Steps behind the furthest; where steps begin anew with each epoch, only within the furthest's epoch."""
+    """Set the steps behind the highest rank; where steps restart each epoch, only within its epoch."""
     reported = [
         (row, row.step, (row.writer.value("epoch") or 0.0) // 1.0 if row.writer.per_epoch else 0.0)
         for row in rows
