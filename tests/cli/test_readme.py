@@ -19,8 +19,3 @@ def test_the_hosts_file_of_the_readme_loads(tmp_path: Path) -> None:
     assert (nodes["dev"].address, nodes["dev"].port) == ("10.0.0.7", 2222)
     assert nodes["pod"].link == "command"
     assert len(plan.groups["rack1"]) == 8
-
-
-def test_pages_that_the_readme_names_exist() -> None:
-    for page in re.findall(r"\]\((docs/[a-z]+\.md)\)", README):
-        assert (Path(__file__).parents[2] / page).is_file(), page
