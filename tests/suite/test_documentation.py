@@ -121,10 +121,13 @@ def harmless() -> list[tuple[str, ...]]:
     found = {
         command.words
         for command in commands()
-        if " ".join(command.words[:2]) in HARMLESS
-        or command.words[0] in HARMLESS
-        or (command.words[0] in ("once", "check") and "--demo" in command.words)
-        or command.words[-1] in ("--help", "--version")
+        if command.page != "docs/extending.md"  # which speaks of rules and metrics that are to be added
+        and (
+            " ".join(command.words[:2]) in HARMLESS
+            or command.words[0] in HARMLESS
+            or (command.words[0] in ("once", "check") and "--demo" in command.words)
+            or command.words[-1] in ("--help", "--version")
+        )
     }
     return sorted(words for words in found if not any(word.isupper() or "|" in word for word in words))
 
