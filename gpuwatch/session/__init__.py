@@ -1,4 +1,4 @@
-"""A session over a plan; see `gpuwatch.session.session`."""
+"""A session over a plan of nodes; see `gpuwatch.session.session`."""
 
 from gpuwatch.session.session import Session
 

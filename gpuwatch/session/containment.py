@@ -1,4 +1,7 @@
-"""A node whose frames cannot be processed or judged, or cost too much, loses its link; no other node does."""
+"""Isolates faulty nodes: a node whose frames fail, or cost too much CPU, loses its link.
+
+No other node does.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,29 @@ from gpuwatch.link.stream.limits import TokenBucket
 from gpuwatch.plain import plain
 
 CPU_SHARE, CPU_BURST_S = 0.25, 3.0
-"""Share of a core that processing one node's frames may use; an agent with 8 GPUs takes 0.05 %."""
+"""CPU budget for the frames of one node: share of a core, and burst in seconds.
+
+An agent with 8 GPUs takes 0.05 %.
+"""
 JUDGED_AT_S = (0.0, 3.0, 30.0)
-"""Each node is judged alone at these times from now, in seconds: some checks require a duration."""
+"""Offsets in seconds from now at which a suspected node is judged alone; some checks need a duration."""
 MAX_UPDATES = 50
 
 
 class Containment:
-    """Takes arrivals into the fleet, and judges it."""
+    """Applies arrivals to the fleet and judges it, isolating nodes that raise exceptions."""
 
     def __init__(self, fleet: Fleet, hang_up: Callable[[str, str], None]) -> None:
         """`hang_up` closes the link of a node, for a reason that is shown."""
         self._fleet = fleet
         self._hang_up = hang_up
         self.faults: deque[Exception] = deque(maxlen=100)
-        """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
+        """Exceptions that frames caused; each has closed the link of its node."""
         self._cpu_time: dict[str, TokenBucket] = {}
-        """Node -> CPU seconds that taking in its frames may take."""
+        """Node -> CPU budget for its frames, in seconds."""
 
     def apply(self, arrival: Arrival) -> None:
-        """Take one arrival into the fleet."""
+        """Apply one arrival to the fleet."""
         began = thread_time()
         try:
             self._fleet.apply(arrival)
@@ -63,7 +69,7 @@ class Containment:
     def judge(self, book: AlertBook, new_book: Callable[[], AlertBook], now: float, wall: float) -> AlertBook:
         """Update the alert book and return the one to use from now on.
 
-        A node whose facts cannot be judged is forgotten, and the others are judged by a renewed book.
+        A node whose facts raise an exception is dropped, and the others are judged by a new book.
 
         Raises:
             Exception: raised by the book, if no single node causes it.
@@ -86,7 +92,7 @@ class Containment:
 
 
 def culprits(fleet: Fleet, new_book: Callable[[], AlertBook], now: float, wall: float) -> list[str]:
-    """The nodes of which each, judged alone by a new book, raises an exception."""
+    """The nodes that raise an exception when they are judged alone by a new book."""
     return [name for name in fleet.nodes if _raises(fleet.only(name), new_book(), now, wall)]
 
 

@@ -1,4 +1,4 @@
-"""The past of a live fleet before gpuwatch was started, out of an existing Prometheus (`--history-from`)."""
+"""Metrics of GPUs from before gpuwatch started, from an existing Prometheus (`--history-from`)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from gpuwatch.link.prometheus.client import PrometheusClient, PrometheusError
 from gpuwatch.link.prometheus.gpu_past import GpuPast, gpu_past
 
 GATHER_S = 2.0
-"""After the first new GPU: nodes connect one after the other, and are asked about together."""
+"""Seconds to collect new GPUs after the first one, so that nodes that connect one by one share a query."""
 
 
 class EarlierHistory:
-    """Asks in a thread, once about each GPU. Call `update` after every poll of the session."""
+    """Queries each GPU once, on a thread. Call `update` after every poll of the session."""
 
     def __init__(self, target: PrometheusTarget, clock: Callable[[], float]) -> None:
-        """Ask nothing yet. `clock`: monotonic seconds of the session."""
+        """Prepare; nothing is queried yet. `clock`: monotonic seconds of the session."""
         self._target, self._clock = target, clock
         self._asked: set[str] = set()
         self._since: float | None = None
-        """When the first GPU came that was not asked about (monotonic seconds)."""
+        """When the first GPU appeared that was not queried yet (monotonic seconds)."""
         self._found: dict[str, GpuHistory] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._trouble: str | None = None
 
     def update(self, fleet: Fleet) -> None:
-        """Take in what was found, and ask about GPUs that are new."""
+        """Merge the received history, and query new GPUs."""
         now = self._clock()
         self._apply(fleet)
         if self._thread is not None and self._thread.is_alive():
@@ -47,7 +47,7 @@ class EarlierHistory:
             self._thread.start()
 
     def take_trouble(self) -> str | None:
-        """Why there is no past; it is told once."""
+        """Return why no history is available; once."""
         trouble, self._trouble = self._trouble, None
         return trouble
 
@@ -77,7 +77,7 @@ class EarlierHistory:
 
 
 def earlier_histories(past: Mapping[str, GpuPast]) -> dict[str, GpuHistory]:
-    """The histories of GPUs up to now."""
+    """UUID -> history of the GPU up to now."""
     histories: dict[str, GpuHistory] = {}
     for uuid, each in past.items():
         history = histories[uuid] = GpuHistory()

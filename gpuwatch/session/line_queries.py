@@ -1,4 +1,4 @@
-"""Asks nodes for the lines below errors that stand, and for the end of the file: they show what followed."""
+"""Requests the lines below unresolved errors, and the end of their file: they show what followed."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from gpuwatch.runs.files.around import BELOW_BYTES
 from gpuwatch.wire import LogFile
 
 ABOVE_LINES, BELOW_LINES, LAST_LINES = 200, 1000, 60
-"""At 80 bytes a line as much as `scan` reads."""
+"""Lines per request; at 80 bytes a line, as much as `scan` reads."""
 PER_NODE_S, BURST = 0.1, 40.0
-"""Requests a second to one node in the long run, and at once."""
+"""Requests per second to one node: average rate, and burst size."""
 MAX_OPEN = 4
-"""Requests to one node that are not answered yet."""
+"""Most unanswered requests to one node."""
 MAX_REQUEST_S = 20.0
-"""A request that is not answered by then is given up."""
+"""Seconds after which a request is given up."""
 FIRST_AGAIN_S, LAST_AGAIN_S = 15.0, 600.0
-"""Between two questions about one error, while its file grows; doubled each time."""
+"""Seconds between two requests about one error while its file grows: first and longest interval.
+
+Doubles each time.
+"""
 
 
 class LineReads(Protocol):
-    """The part of a session that reads lines of a node's files."""
+    """The requests of a session for lines of a node's files."""
 
     def read_lines(
         self,
@@ -41,16 +44,16 @@ class LineReads(Protocol):
         before: int = 0,
         after: int = 0,
     ) -> LogStream:
-        """Lines around a byte offset, a time or the end of a file."""
+        """Request lines around a byte offset, a time or the end of a file."""
         ...
 
     def drop(self, stream: LogStream) -> None:
-        """End a request."""
+        """Cancel a request."""
         ...
 
 
 class NodeFileReads(LineReads, Protocol):
-    """The same with the nodes and their log files."""
+    """`LineReads` with the fleet."""
 
     @property
     def fleet(self) -> Fleet:
@@ -60,14 +63,14 @@ class NodeFileReads(LineReads, Protocol):
 
 @dataclass
 class _Question:
-    """What is asked about one error: the lines around it and, in a long file, the last ones."""
+    """The requests about one error: lines around it and, in a long file, the last lines."""
 
     place: Place
     text: str
     around: list[LogStream]
     end: LogStream | None
     at: float
-    """When (monotonic seconds)."""
+    """Monotonic seconds."""
 
     @property
     def streams(self) -> list[LogStream]:
@@ -76,22 +79,22 @@ class _Question:
 
     @property
     def over(self) -> bool:
-        """Whether everything is answered."""
+        """True if all are answered."""
         return all(stream.done for stream in self.streams)
 
 
 @dataclass
 class _Asked:
-    """When an error may be asked about again."""
+    """When an error may be queried again."""
 
     at: float
     size: int
-    """Of its file when it was asked about."""
+    """Size of its file at the last request."""
     pause_s: float = FIRST_AGAIN_S
 
 
 class LineQueries:
-    """Call `update` after every poll of the session; it never blocks."""
+    """Call `update` after every poll of the session; non-blocking."""
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class LineQueries:
         book: Callable[[], AlertBook],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Send no request yet.
+        """Prepare; nothing is requested yet.
 
         Args:
             session: Sends the requests.
@@ -111,13 +114,13 @@ class LineQueries:
         self._clock = clock
         self._open: dict[Place, _Question] = {}
         self._asked: dict[tuple[str, str, int], _Asked] = {}
-        """Node, file and first line of an error."""
+        """Keys: node, file and offset of an error's first line."""
         self._budgets: dict[str, TokenBucket] = {}
         self.waiting = False
-        """Whether an error stands that is asked about, or will be as soon as there is room."""
+        """True while there are errors with outstanding or postponed requests."""
 
     def update(self) -> None:
-        """Take in what was answered, and ask about errors that are new or whose file has grown."""
+        """Process the answers, and request lines of errors that are new or whose file has grown."""
         now, book = self._clock(), self._book()
         for question in list(self._open.values()):
             self._take(question, book, now)
@@ -151,7 +154,7 @@ class LineQueries:
             self._asked = {name: asked for name, asked in self._asked.items() if name in names}
 
     def _sizes(self, nodes: Iterable[str]) -> dict[tuple[str, str], int]:
-        """The files that are there and read by a node that is connected, with their sizes (bytes)."""
+        """(node, path) -> size in bytes of the files that connected nodes read."""
         known = self._session.fleet.nodes
         return {
             (name, file.path): file.size or 0
@@ -168,7 +171,7 @@ class LineQueries:
         return asked is None or (size > asked.size and now >= asked.at + asked.pause_s)
 
     def _ask(self, place: Place, alert: Alert, size: int, now: float) -> bool:
-        """Ask, if the node may be asked now; False: its budget is spent."""
+        """Send the request if the node's budget allows it; False: it does not."""
         if sum(place.node == each.node for each in self._open) >= MAX_OPEN:
             return True
         node, file, first, last = place
@@ -189,5 +192,5 @@ class LineQueries:
 
 
 def is_readable(file: LogFile) -> bool:
-    """Whether the node reads a file that is there."""
+    """True if the node follows an existing file."""
     return file.state == "following" and file.source != "kernel"

@@ -1,4 +1,4 @@
-"""Single processes asked what they do, whether they are ranks or not."""
+"""Queries single processes for their stacks, whether they are ranks or not."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpuwatch.session.session import Session
 from gpuwatch.wire import ProcessStack, Stacks
 
 MAX_PIDS = 64
-"""Of a node; its agent looks at no more."""
+"""Most processes per node; its agent accepts no more."""
 
 
 def holders(node: Node) -> list[int]:
-    """Pids of a node that hold a GPU and carry no rank."""
+    """Pids of processes on a node that hold a GPU and have no rank."""
     return [process.pid for process in node.processes if process.gpus and process.rank is None]
 
 
@@ -25,7 +25,7 @@ def ask_processes(
     longest_s: float,
     poll: Callable[[], None],
 ) -> tuple[dict[tuple[str, int], ProcessStack], dict[str, str]]:
-    """Ask, and wait for the answers.
+    """Request the stacks of processes and wait for the answers.
 
     Args:
         session: Started.

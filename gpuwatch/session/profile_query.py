@@ -1,4 +1,4 @@
-"""Profiles of running ranks: their cost is estimated first, then they are sampled. It never blocks."""
+"""Profiles of running ranks: estimates the cost first, then samples. Non-blocking."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import ProcessProfile, Profiles, Stacks
 
 BEFORE_S = 300.0
-"""Steps of so long before the sampling are compared with those during it."""
+"""Steps of this many seconds before the sampling are compared with those during it."""
 ESTIMATE_S = 8.0
-"""A node that has not sent the stacks of its ranks by then: their cost is estimated for usual ranks."""
+"""Seconds to wait for the stacks of a node's ranks; without them the cost of average ranks is assumed."""
 PATIENCE_S = 30.0
-"""Beyond the seconds of sampling: a node that has not answered by then is given up."""
+"""Seconds beyond the sampling time after which a node is given up."""
 
 
 class ProfileRequests(StackRequests, Protocol):
-    """What is needed of a session."""
+    """The requests of a session that a profile needs."""
 
     def ask_profile(
         self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""
     ) -> Asked:
-        """Sample these processes of a node."""
+        """Request samples of these processes of a node."""
         ...
 
 
 @dataclass
 class PendingProfile:
-    """One rank, and what became of its profile."""
+    """A rank and the state of its profile."""
 
     place: PlacedRank
     frames: int | None = None
-    """Of all its Python threads together."""
+    """Python frames of all its threads together."""
     profile: ProcessProfile | None = None
     why: str | None = None
     """Why there is no profile."""
@@ -48,7 +48,10 @@ class PendingProfile:
 
 
 class ProfileQuery:
-    """Make it, poll the session, call `update` after every poll; `start` once it is `ready`, until `over`."""
+    """Create it, poll the session, call `update` after every poll.
+
+    `start` once it is `ready`, until `over`.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class ProfileQuery:
         seats: RankPlacement,
         clock: Callable[[], float],
     ) -> None:
-        """Look at the stacks of these ranks once, for the estimate.
+        """Request the stacks of these ranks once, for the estimate.
 
         Args:
             session: Started.
@@ -81,24 +84,24 @@ class ProfileQuery:
 
     @property
     def ready(self) -> bool:
-        """Whether the cost is estimated, and nothing is sampled yet."""
+        """True if the cost is estimated and the sampling has not started."""
         return self._began is None and not self._asked
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """True if nothing more will arrive."""
         busy = self._asked or any(not each.over for each in self._uploads.values())
         return self._began is not None and not busy
 
     @property
     def cost(self) -> str:
-        """What it will cost each rank; the largest estimate."""
+        """The largest estimated cost per rank, as text."""
         known = [each.frames for each in self.ranks if each.frames is not None]
         return cost_text(self.options, max(known, default=None))
 
     @property
     def progress(self) -> str:
-        """What is being done."""
+        """The current activity as text."""
         sending = [each for each in self._uploads.values() if not each.over]
         if sending:
             share = min(each.share for each in sending)
@@ -109,16 +112,16 @@ class ProfileQuery:
         return f"sampling: {passed:.0f} of {self.options.seconds} s"
 
     def start(self) -> None:
-        """Sample the ranks, all at the same time."""
+        """Sample all ranks at the same time."""
         for node in self._pids():
             self._sample(node)
 
     def profiles(self) -> list[ProfiledRank]:
-        """What has come, in the order of the places."""
+        """The profiles so far, in the order of the places."""
         return [self._profile(each) for each in self.ranks]
 
     def update(self) -> bool:
-        """Take in what has come; True when there was anything."""
+        """Process what has arrived; True if there was anything."""
         before = self.version
         for upload in self._uploads.values():
             if not upload.over:
@@ -210,7 +213,7 @@ class ProfileQuery:
         )
 
     def _pace(self, place: PlacedRank, since: float) -> RankPace:
-        """How a rank has run since a moment (our monotonic clock)."""
+        """How fast a rank has run since a time (our monotonic clock)."""
         fleet = self._session.fleet
         node = fleet.nodes.get(place.node)
         cpu = next((each.cpu_pct for each in node.processes if each.pid == place.pid), None) if node else None

@@ -1,4 +1,4 @@
-"""Asking all nodes at once for the settings of their ranks and of their machines."""
+"""Queries all nodes for the settings of their ranks and machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USUAL_PORT = 29500
 
 
 class SettingsRequests(Protocol):
-    """The part of a session that asks nodes for settings."""
+    """The requests of a session for settings."""
 
     @property
     def fleet(self) -> Fleet:
@@ -28,35 +28,35 @@ class SettingsRequests(Protocol):
 
     @property
     def clock(self) -> SessionClock:
-        """By which the nodes are live."""
+        """The clock that decides which nodes are live."""
         ...
 
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
-        """The settings under which a node's ranks run (`wire.NodeSettings`)."""
+        """Request the settings of a node's ranks (`wire.NodeSettings`)."""
         ...
 
 
 class SettingsQuery:
-    """Asks every live node at once; poll the session until it is `over`. It never blocks.
+    """Queries every live node; poll the session until it is `over`. Non-blocking.
 
-    A node tries to reach the rendezvous of its own ranks: other jobs may use networks that it is not in.
+    A node tests the reachability of its own ranks' rendezvous only: other jobs may use other networks.
     """
 
     def __init__(self, session: SettingsRequests, nodes: Collection[str] | None = None) -> None:
-        """`nodes`: only these; None: all. The session is started, its first reports are there."""
+        """`nodes`: only these; None: all. The session must be started and have its first reports."""
         live = _live(session)
         self.asked = [_asked(session, node) for node in live if nodes is None or node.name in nodes]
 
     @property
     def over(self) -> bool:
-        """Whether every node has answered, or cannot."""
+        """True if every node has answered or failed."""
         return _all_done(self.asked)
 
     @property
     def answers(self) -> dict[str, NodeSettings]:
-        """What has come, by node; nodes that cannot answer are left out."""
+        """Node -> answer; nodes without an answer are left out."""
         return _answers(self.asked, NodeSettings)
 
 
@@ -65,7 +65,7 @@ def ask_all(
     longest_s: float = ANSWER_S,
     report: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> dict[str, NodeSettings]:
-    """What every live node answers within a time; nodes that cannot are left out.
+    """Return the answers of all live nodes that arrive in time; other nodes are left out.
 
     Args:
         session: Started, its first reports are there.
@@ -85,7 +85,7 @@ def _asked(session: SettingsRequests, node: Node) -> Asked:
 
 
 def ask_all_systems(session: Session, longest_s: float = ANSWER_S) -> dict[str, SystemSettings]:
-    """By node, what every live node answers within a time; nodes that cannot are left out.
+    """Return node -> system settings of all live nodes that answer in time.
 
     Args:
         session: Started, its first reports are there.
@@ -111,7 +111,7 @@ def _wait(
     longest_s: float,
     report: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> None:
-    """Poll until all have answered or cannot, at most for `longest_s` seconds."""
+    """Poll until all nodes have answered or failed, at most `longest_s` seconds."""
     deadline = time.monotonic() + longest_s
     while time.monotonic() < deadline and not _all_done(asked):
         session.poll()
@@ -120,6 +120,6 @@ def _wait(
 
 
 def _answers(asked: Sequence[Asked], kind: type[Answer]) -> dict[str, Answer]:
-    """What has come, by node; nodes that cannot answer are left out."""
+    """Node -> answer; nodes without an answer are left out."""
     answers = ((one.node, one.read(kind)[0]) for one in asked)
     return {node: reported for node, reported in answers if reported is not None}

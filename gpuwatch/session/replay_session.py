@@ -1,4 +1,4 @@
-"""The session over a recording: the same fleet and the same alerts, in recorded time."""
+"""The session over a recording: the same fleet and alerts, in recorded time."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from gpuwatch.session.actions.execution import ActionRun
 
 SLICE_S = 0.05
-"""Of real time that one poll takes records in for: a screen goes on meanwhile, and the replay is late."""
+"""Seconds of real time for which one poll processes records; a slower replay lags behind."""
 
 
 class ReplaySession(Session):
-    """A session whose frames come from a file; nothing is asked of any node."""
+    """A session whose frames come from a file; it sends no requests to nodes."""
 
     book: RecordedBook
     recorded = True
 
     def __init__(self, path: Path, real: Callable[[], float] = time.monotonic) -> None:
-        """Open the recording; it stands at its beginning.
+        """Open the recording at its beginning.
 
         Raises:
             RecordingError: it cannot be read.
@@ -50,7 +50,7 @@ class ReplaySession(Session):
         self.recording = Recording(path)
         self.player = Player(self.recording, real)
         self.refused = 0
-        """Records that could not be taken in."""
+        """Number of records that could not be applied."""
         self._seeks = self.player.seeks
         self._histories = PastHistories(self.recording, self.recording.plan, lambda: self.player.position)
         super().__init__(self.recording.plan, clock=self.player.clock, links=self._replay_links)
@@ -72,18 +72,18 @@ class ReplaySession(Session):
         return RecordedBook(self.packs, self.plan.thresholds)
 
     def poll(self) -> bool:
-        """Take in what is due by now, for a slice of time at most."""
+        """Process the records that are due, for at most one time slice."""
         self.player.advance()
         moved = self._take_due(time.perf_counter() + SLICE_S)
         return self._histories.step(self.fleet) or moved
 
     def go_to(self, at: float) -> None:
-        """Stand at a moment (unix seconds of recorded time); everything known is as it was then."""
+        """Seek to a time (unix seconds of recorded time); the state is as it was then."""
         self.player.seek(round(at * MICRO))
         self._take_due(None)
 
     def act(self, action: Action, target: ActionTarget) -> ActionRun:  # noqa: ARG002 - as of the live session
-        """Refuse it.
+        """Not supported.
 
         Raises:
             RefusedActionError: always.
@@ -92,70 +92,69 @@ class ReplaySession(Session):
 
     @property
     def replay(self) -> ReplaySession:
-        """This: what the screens play."""
+        """This session, which the screens control."""
         return self
 
     @property
     def has_past(self) -> bool:
-        """Whether the plots show the time before the last jump; they do after some more polls."""
+        """True once the plots show the time before the last seek (after some polls)."""
         return self._histories.whole
 
     @property
     def position(self) -> float:
-        """The moment that is shown (recorded time, unix seconds)."""
+        """Current position in recorded time (unix seconds)."""
         return self.player.position / MICRO
 
     @property
     def extent(self) -> tuple[float, float]:
-        """The first and the last moment, as far as it is known to be written."""
+        """First and last recorded time (unix seconds), as far as written."""
         return self.recording.first / MICRO, self.player.last / MICRO
 
     @property
     def speed(self) -> float:
-        """Recorded seconds a second."""
+        """Recorded seconds per real second."""
         return self.player.speed
 
     @property
     def playing(self) -> bool:
-        """Whether time goes on."""
+        """True while the replay runs."""
         return self.player.playing
 
     @property
     def at_end(self) -> bool:
-        """Whether everything that is recorded so far was played."""
+        """True if everything recorded so far was played."""
         return self.player.at_end
 
     @property
     def damaged(self) -> int:
-        """Blocks and records that could not be read."""
+        """Number of blocks and records that could not be read."""
         return self.recording.damaged + self.refused
 
     def incident_moments(self) -> Sequence[tuple[float, str]]:
-        """When each incident was first seen, and its severity; oldest first."""
+        """(time first seen, severity) of each incident, oldest first."""
         return [(mark.at / MICRO, mark.severity) for mark in self.recording.incidents()]
 
     def density(self, columns: int) -> Sequence[int]:
-        """Findings and events in each of so many equal parts of the recording."""
+        """Number of findings and events in each of `columns` equal parts of the recording."""
         return self.recording.density(columns)
 
     def pause(self) -> None:
-        """Stand still."""
         self.player.pause()
 
     def play(self) -> None:
-        """Go on; from the beginning where the end was reached."""
+        """Resume; from the beginning if the end was reached."""
         if self.player.at_end:
             self.player.seek(self.recording.first)
         self.player.play()
 
     def change_speed(self, steps: int) -> float:
-        """So many steps faster, or slower; returns the new speed."""
+        """Change the speed by this many steps; return the new speed."""
         at = min(len(SPEEDS) - 1, max(0, SPEEDS.index(self.player.speed) + steps))
         self.player.speed = SPEEDS[at]
         return self.player.speed
 
     def step(self, seconds: float) -> None:
-        """Move on by so much recorded time, or back."""
+        """Move by this many recorded seconds (negative: back)."""
         if seconds < 0:
             self.player.seek(self.player.position + round(seconds * MICRO))
         else:
@@ -191,7 +190,7 @@ class ReplaySession(Session):
             self.refused += 1  # shown in the timeline
 
     def probe(self, *_: object) -> Conductor:
-        """Refuse it.
+        """Not supported.
 
         Raises:
             NotRecordedError: always.
@@ -210,4 +209,4 @@ class ReplaySession(Session):
 
 
 class NotRecordedError(Exception):
-    """What was asked needs a living node."""
+    """The request needs a live node."""

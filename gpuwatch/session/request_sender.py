@@ -1,4 +1,4 @@
-"""RequestSender of a session to its nodes: each is kept in the fleet until its answer has come."""
+"""Sends a session's requests to its nodes; each is kept in the fleet until it is answered."""
 
 from __future__ import annotations
 
@@ -31,18 +31,21 @@ from gpuwatch.wire import (
 
 
 class RequestSender:
-    """Numbers requests, sends them, and ends them when the link of their node is lost."""
+    """Numbers requests, sends them, and fails them when the link of their node is lost."""
 
     def __init__(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Keep answers in `fleet`; `send` takes a node and a request, and is False where it was not sent."""
+        """Keep answers in `fleet`.
+
+        `send` takes a node and a request; it returns False if it could not send.
+        """
         self.fleet = fleet
         self._report = send
         self._asked = 0
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """The last lines of a file on a node and every new one, until `drop`.
+        """Request the last lines of a file on a node and every new one, until `drop`.
 
-        It outlives a lost link: when the node is back, it goes on where it was.
+        It survives a lost link: when the node is back, it continues at its position.
         """
         stream = self._open(node, file, "tail")
         self._send(stream, Tail(id=stream.id, file=file, lines=lines))
@@ -58,14 +61,14 @@ class RequestSender:
         before: int = 0,
         after: int = 0,
     ) -> LogStream:
-        """Lines around a byte offset, a time (unix seconds of the node's clock) or the end of a file."""
+        """Request lines around a byte offset, a time (unix seconds on the node) or the end of a file."""
         stream = self._open(node, file, "read")
         around = ReadLines(id=stream.id, file=file, offset=offset, time=time, before=before, after=after)
         self._send(stream, around)
         return stream
 
     def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
-        """The same from a byte offset on, offsets and text alone, which costs the node less."""
+        """Request lines from a byte offset on, with offsets and text only, which costs the node less."""
         stream = self._open(node, file, "read")
         self._send(stream, ReadLines(id=stream.id, file=file, offset=offset, after=lines, bare=True))
         return stream
@@ -73,7 +76,7 @@ class RequestSender:
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
     ) -> LogStream:
-        """Search files of a node (none named: all that are followed), on the node."""
+        """Search the given files of a node, or all followed ones, on the node."""
         stream = self._open(node, "", "search")
         self._send(stream, Search(id=stream.id, pattern=pattern, files=list(files), ignore_case=ignore_case))
         return stream
@@ -81,12 +84,12 @@ class RequestSender:
     def ask_rank_settings(
         self, node: str, reach: Sequence[str] = (), ports: Sequence[int] = (), pids: Sequence[int] = ()
     ) -> Asked:
-        """The settings under which a node's ranks run (`wire.NodeSettings`), and which nodes it reaches."""
+        """Request the settings of a node's ranks (`wire.NodeSettings`), and which nodes it can reach."""
         request = AskRankSettings(id=self._number(), reach=list(reach), ports=list(ports), pids=list(pids))
         return self._ask(node, request)
 
     def ask_system_settings(self, node: str) -> Asked:
-        """Firmware, kernel, network and driver options of a node (`wire.SystemSettings`)."""
+        """Request firmware, kernel, network and driver settings of a node (`wire.SystemSettings`)."""
         return self._ask(node, AskSystemSettings(id=self._number()))
 
     def ask_stacks(
@@ -98,7 +101,7 @@ class RequestSender:
         *,
         sockets: bool = True,
     ) -> Asked:
-        """What these processes of a node do now (`wire.Stacks`); `session.hang.hang_query` asks all nodes."""
+        """Request the stacks of processes (`wire.Stacks`); `session.hang.hang_query` queries all nodes."""
         request = AskStacks(
             id=self._number(), pids=list(pids), py_spy=py_spy, seconds=seconds, sockets=sockets
         )
@@ -107,43 +110,43 @@ class RequestSender:
     def ask_profile(
         self, node: str, pids: Sequence[int], *, seconds: int, rate: int, blocking: bool, py_spy: str = ""
     ) -> Asked:
-        """Sample these processes of a node (`wire.Profiles`); `session.profile_query` does it for ranks."""
+        """Request samples of processes (`wire.Profiles`); `session.profile_query` does it for ranks."""
         request = AskProfile(
             id=self._number(), pids=list(pids), seconds=seconds, rate=rate, blocking=blocking, py_spy=py_spy
         )
         return self._ask(node, request)
 
     def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
-        """Hand a piece of a py-spy to a node's agent (`wire.Lent`); see `session.hang.py_spy_upload`."""
+        """Send a piece of py-spy to a node's agent (`wire.Lent`); see `session.hang.py_spy_upload`."""
         number = self._number()
         return self._ask(node, LendPySpy(id=number, piece=piece, offset=offset, size=size, digest=digest))
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
-        """What NCCL's RAS reports at the addresses that these processes use (`wire.RasAnswers`)."""
+        """Request NCCL's RAS report at the addresses of these processes (`wire.RasAnswers`)."""
         return self._ask(node, AskRas(id=self._number(), pids=list(pids)))
 
     def ask_dumps(self, node: str, pids: Sequence[int]) -> Asked:
-        """Make these processes write their flight recorders' dumps, on the node (`wire.Dumps`)."""
+        """Make these processes write their flight-recorder dumps on the node (`wire.Dumps`)."""
         return self._ask(node, AskDumps(id=self._number(), pids=list(pids)))
 
     def ask_dump_files(self, node: str, pids: Sequence[int]) -> Asked:
-        """Which dumps these processes' job has left on the node already (`wire.DumpPlaces`)."""
+        """Request the list of dumps that these processes' job left on the node (`wire.DumpPlaces`)."""
         return self._ask(node, AskDumpFiles(id=self._number(), pids=list(pids)))
 
     def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
-        """A piece of one of them (`wire.DumpPiece`); of a node one at a time."""
+        """Request a piece of a dump (`wire.DumpPiece`); one at a time per node."""
         request = AskDumpPiece(id=self._number(), pid=pid, prefix=prefix, name=name, offset=offset)
         return self._ask(node, request)
 
     def drop(self, stream: LogStream) -> None:
-        """End a tail, a read or a search that is not shown any more."""
+        """Cancel a tail, a read or a search."""
         if self.fleet.streams.pop((stream.node, stream.id), None) is not None:
             self._report(stream.node, Cancel(id=self._number(), of=stream.id))
 
     def forward(self, node: str, request: AnyRequest) -> int | None:
-        """Send a request of another process under a number of this session, which it returns.
+        """Send a request of another process under a new number of this session; return the number.
 
-        None: it was not sent. What answers it is not kept here.
+        None: it was not sent. Its answer is not kept here.
         """
         number = self._number()
         return number if self._report(node, structs.replace(request, id=number)) else None
@@ -170,7 +173,7 @@ class RequestSender:
         return self._asked
 
     def _link_changed(self, node: str, link: LinkStatus) -> None:
-        """Open requests of a lost link: tails wait for the next one, everything else has failed."""
+        """Handle a lost link: tails wait for the next connection, all other open requests fail."""
         if link.phase == "lost":
             for asked in [one for one in self.fleet.asked.values() if one.node == node]:
                 asked.error = "the link was lost: " + link.reason

@@ -1,4 +1,4 @@
-"""A session: it opens the links of a plan and moves what they bring into the fleet. It knows no screen."""
+"""A session: opens the links of a plan and moves arrivals into the fleet. It knows no screen."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 
 
 class ProbeRunsError(Exception):
-    """A probe is under way, and two at once would measure each other."""
+    """A probe is running; two at a time would disturb each other."""
 
 
 class Session(RequestSender):
-    """Start it, call `poll` at any pace, close it. Also a context manager."""
+    """Start it, call `poll` at any rate, close it. Also a context manager."""
 
     recorded = False
-    """Whether it replays a recording, in which nothing more comes to a moment."""
+    """True for a replayed recording, whose past is complete."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Session(RequestSender):
         clock: SessionClock = SYSTEM,
         links: Callable[[Inbox], Links] | None = None,
     ) -> None:
-        """Make the links; nothing is dialled before `start`.
+        """Create the links; `start` connects them.
 
         Args:
             plan: The nodes.
@@ -122,31 +122,31 @@ class Session(RequestSender):
         self._memory = IncidentMemory(state_folder()) if links is None and keeps_history(plan) else None
         self._containment = Containment(self.fleet, self._links.hang_up)
         self.faults = self._containment.faults
-        """Exceptions that frames have caused; each has closed the link of the node that sent the frame."""
+        """Exceptions that frames caused; each has closed the link of its node."""
         self.probes: list[Conductor] = []
-        """Of this session, the newest last."""
+        """Probes of this session, newest last."""
         self.tee: StreamTee | None = None
-        """What recordings are made from, once `keep_stream` was called."""
+        """Source of recordings, once `keep_stream` was called."""
 
     @property
     def damaged(self) -> int:
-        """Parts of a recording that could not be read; 0 of a live session."""
+        """Number of unreadable parts of a recording; 0 for a live session."""
         return 0
 
     def take_trouble(self) -> str | None:
-        """Why something of this session is not kept for later ones; each is told once."""
+        """Return why some state cannot be stored for later sessions; each reason once."""
         sources = (self._memory, self._earlier_history, self._state)
         return next(filter(None, (each.take_trouble() for each in sources if each is not None)), None)
 
     def keep_stream(self) -> StreamTee:
-        """Keep the recent past of the session, from now on: before `start`, it is all of it."""
+        """Keep the recent past of the session from now on; called before `start`, all of it."""
         if self.tee is None:
             names = [spec.name for spec in self.plan.nodes]
             self.tee = StreamTee(names, BookRecorder(lambda: self.book), self.clock)
         return self.tee
 
     def start(self) -> None:
-        """Start every link; returns at once."""
+        """Start every link; does not block."""
         if self._memory is not None:
             self._memory.start()
         self._state.start()
@@ -156,7 +156,7 @@ class Session(RequestSender):
         self._serving.start()
 
     def poll(self) -> bool:
-        """Move all that has arrived into the fleet; True when anything had."""
+        """Move all arrivals into the fleet; True if there were any."""
         now = self.clock.monotonic()
         arrivals = self.inbox.drain()
         if self._kube is not None:
@@ -203,7 +203,7 @@ class Session(RequestSender):
         self._state.acknowledge(self.book, id)
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Take the acknowledgement back."""
+        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
         self._state.unacknowledge(self.book, id)
 
     def silence(
@@ -215,21 +215,24 @@ class Session(RequestSender):
         rank: int | None = None,
         until: float | None = None,
     ) -> str | None:
-        """Silence such alerts, also in other cockpits and later; why those will not know it, if so."""
+        """Silence matching alerts, also in other cockpits and later sessions.
+
+        Returns the reason if those cannot know.
+        """
         return self._state.silence(self.book, Silence(code, node, gpu, rank, until))
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Take a silence back, also for the others; why those will not know it, if so."""
+        """Remove a silence everywhere. Returns why others will not learn of it, or None."""
         return self._state.unsilence(self.book, Silence(code, node, gpu, rank))
 
     def note(self, incident: str, text: str) -> str | None:
-        """Note something about an incident, by its id; why other cockpits will not know it, if so."""
+        """Add a note to an incident. Returns why other cockpits will not have it, or None."""
         return self._state.note(self.book, incident, text)
 
     def act(self, action: Action, target: ActionTarget) -> ActionRun:
-        """Run an action that a person has confirmed; returns at once. Its result goes into the notes.
+        """Run a confirmed action without blocking. Its result goes into the incident's notes.
 
         Raises:
             RefusedActionError: it must not run, or not any more.
@@ -237,7 +240,7 @@ class Session(RequestSender):
         return self._actions.begin(action, target, self.fleet)
 
     def retry(self, node: str | None = None) -> None:
-        """Dial lost nodes now instead of after their wait: one by name, or all; returns at once."""
+        """Connect lost nodes now instead of after their wait: one by name, or all. Does not block."""
         self._links.retry(node)
 
     def inquire(self) -> HangQuery:
@@ -247,18 +250,21 @@ class Session(RequestSender):
         return HangQuery(self, clock=self.clock)
 
     def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:
-        """Estimate what sampling these ranks costs; call `update` after every poll, and `start` to sample."""
+        """Estimate the cost of sampling these ranks.
+
+        Call `update` after every poll, and `start` to sample.
+        """
         from gpuwatch.diagnose.profiles.cost import ProfileOptions  # noqa: PLC0415 - loaded when it is asked for
         from gpuwatch.session.profile_query import ProfileQuery  # noqa: PLC0415
 
         return ProfileQuery(self, places, ProfileOptions(), seats, self.clock.monotonic)
 
     def hang_report(self, job: str | None) -> HangReport | None:
-        """What the ranks of a job answered to the hang query of this session; None: nothing yet."""
+        """The answer of a job's ranks to this session's hang query; None: none yet."""
         return None if self._hang_queries is None else self._hang_queries.hang_report(job)
 
     def probe(self, request: ProbeRequest, baseline: Baseline | None = None) -> Conductor:
-        """Start a probe over the ways of the links, which need not be started; it asks before it measures.
+        """Start a probe over the links' connections, which need not be started; it asks before it measures.
 
         Raises:
             ProbeRunsError: the one before has not ended.
@@ -287,7 +293,7 @@ class Session(RequestSender):
         return sent
 
     def close(self) -> None:
-        """End every probe and close every link; nothing of ours runs on any node afterwards."""
+        """Stop every probe and close every link; nothing of gpuwatch keeps running on any node."""
         for conductor in self.probes:
             conductor.cancel()  # they end while the links do
         self._links.close()

@@ -1,4 +1,4 @@
-"""The recording of a running session: started and ended by a key, or for as long as a command runs."""
+"""Recording of a running session, started and ended by a key, or for the duration of a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.session.session import Session
 
 
 class SessionRecording:
-    """One recording at a time. What the session's ring still holds stands at its beginning."""
+    """One recording at a time; it begins with what the session's ring still holds."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -22,7 +22,7 @@ class SessionRecording:
         self._detach: Callable[[], None] = lambda: None
 
     def start(self, path: Path, retention: Retention | None = None, heartbeat: Path | None = None) -> None:
-        """Record into a file from now on; the time of each commit goes into `heartbeat`.
+        """Record into a file from now on; the time of each commit is written to `heartbeat`.
 
         Raises:
             RecordingError: it cannot be written.
@@ -32,7 +32,7 @@ class SessionRecording:
         self._detach = tee.attach(self.writer)
 
     def close(self) -> None:
-        """End it, everything written."""
+        """Write everything and end the recording."""
         if self.writer is not None:
             self._detach()
             self.writer.close()
@@ -40,12 +40,12 @@ class SessionRecording:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be written at present; empty: all is well."""
+        """Why nothing can be written now; empty: no problem."""
         return "" if self.writer is None else self.writer.state.trouble
 
     @property
     def status(self) -> str:
-        """`recording: 3.4 MB`, or what is wrong; empty: nothing is recorded."""
+        """`recording: 3.4 MB`, or the problem; empty: no recording."""
         if self.writer is None:
             return ""
         state = self.writer.state
@@ -54,7 +54,7 @@ class SessionRecording:
         )
 
     def toggle(self) -> str:
-        """Start or end it; returns a sentence with the file."""
+        """Start or end the recording; returns a sentence with the file."""
         if self.writer is not None:
             path = self.writer.state.path
             self.close()

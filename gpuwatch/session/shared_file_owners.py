@@ -1,4 +1,4 @@
-"""Files of a shared file system: several nodes see them, one agent follows each."""
+"""Ownership of files on a shared file system: several nodes see them, one agent follows each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpuwatch.fleet.logs.twins import TWIN
 from gpuwatch.wire import AnyRequest, LeaveFiles, LogFile, SearchFolders
 
 SHARING = 0
-"""The id of these requests, whose answers are not waited for."""
+"""Request id of these messages, which have no answers."""
 
 
 def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) -> dict[str, str]:
-    """The node that follows each file that several nodes see: the file's identity -> the node's name.
+    """Return for each shared file (by identity) the node that follows it.
 
-    The node that writes it wins, else the one that followed it before, else the first in the plan's order.
+    The node that writes it is preferred, then the one that followed it before, then the first in plan order.
 
     Args:
         seen: The log files of every node that is connected now, in the plan's order.
@@ -38,9 +38,9 @@ def followers(seen: Mapping[str, Iterable[LogFile]], before: Mapping[str, str]) 
 
 
 def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str]) -> list[str]:
-    """The paths that this node's agent leaves to another node's: of files that its own ranks do not write.
+    """The paths that this node's agent leaves to another node's, without files that its own ranks write.
 
-    No other node's agent is believed to read the log of a rank as a whole.
+    The log of a rank is never left to another node's agent.
     """
     return sorted(
         file.path
@@ -50,20 +50,20 @@ def left_to_others(node: str, files: Iterable[LogFile], chosen: Mapping[str, str
 
 
 def _is_own(file: LogFile) -> bool:
-    """Whether processes of the node write the file, or its ranks wrote it last."""
+    """True if processes of the node write the file, or its ranks last wrote it."""
     return bool(file.pids) or file.rank_from == "process"
 
 
 class SharedSearches:
-    """Reports one agent of those that see a network file system to look through it for ended jobs."""
+    """Assigns each network file system to one agent, which searches it for ended jobs."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
-        """Identity of a folder -> the node that looks through it."""
+        """Folder identity -> node that searches it."""
         self._reported: dict[str, tuple[float, list[str]]] = {}
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Choose for the folders that have no node, or none that is connected; the first that lists it."""
+        """Assign folders whose node is missing or disconnected to the first node that lists them."""
         live = {name: node for name, node in fleet.nodes.items() if node.link.phase == "live"}
         seen = {
             name: {each.path: fleet.identities.identity(name, each.identity) for each in node.shared_folders}
@@ -85,17 +85,17 @@ class SharedSearches:
 
 
 class SharedFileOwners:
-    """Reports the agents which files another one follows, whenever that changes."""
+    """Tells each agent which files another agent follows, whenever that changes."""
 
     def __init__(self) -> None:
         self._chosen: dict[str, str] = {}
         self._reported: dict[str, tuple[float, list[str]]] = {}
-        """Node -> which life of its agent was reported, and what."""
+        """Node -> the agent instance that was informed, and the paths."""
         self._version = -1
         self._searches = SharedSearches()
 
     def update(self, fleet: Fleet, send: Callable[[str, AnyRequest], bool]) -> None:
-        """Look at what the nodes state about their files; nothing to do when none stated anything new."""
+        """Recompute from the nodes' file lists; does nothing if no list changed."""
         if fleet.logs_version == self._version:
             return
         self._version = fleet.logs_version

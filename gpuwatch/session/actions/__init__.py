@@ -1,1 +1,1 @@
-"""Actions that a person has confirmed: each runs once, and its result goes into the notes of the incident."""
+"""Runs the actions that the operator confirmed, and writes their results into the incident's notes."""

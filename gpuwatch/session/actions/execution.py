@@ -1,4 +1,4 @@
-"""Run one confirmed command to its end: here or over a node's link, within a time and a size."""
+"""Run one confirmed command to its end, here or over a node's link, with limits on time and output size."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpuwatch.plain import plain, plain_lines
 from gpuwatch.shell_command import command_line
 
 RUNS_S = 120.0
-"""A command that takes longer is given up; a drain, a kill and a reset take seconds."""
+"""Seconds after which a command is given up; a drain, a kill and a reset take seconds."""
 STATUS_S = 2.0
-"""So long the exit status is waited for after the end of the output."""
+"""Seconds to wait for the exit status after the end of the output."""
 MAX_OUTPUT_BYTES, MAX_LINES = 64 << 10, 200
 
 
 class ActionRun:
-    """One command, running on a thread of its own from `start` on."""
+    """One command; `start` runs it on a thread of its own."""
 
     def __init__(self, action: Action, opened: Callable[[], Carrier], limit_s: float = RUNS_S) -> None:
-        """Run nothing yet.
+        """Prepare the run; `start` begins it.
 
         Args:
             action: What was confirmed.
@@ -34,16 +34,16 @@ class ActionRun:
         """
         self.action = action
         self.outcome: ActionOutcome | None = None
-        """None: it runs."""
+        """None while it runs."""
         self._opened, self._limit_s = opened, limit_s
         self._thread = threading.Thread(target=self._run, name=f"action {action.kind}", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the command; does not block."""
         self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it ended within so many seconds."""
+        """Wait up to `timeout_s` seconds; True if the command has ended."""
         self._thread.join(timeout_s)
         return self.outcome is not None
 
@@ -89,7 +89,7 @@ class ActionRun:
 
 
 def run_of(action: Action, spec: NodeSpec | None, dialer: Dialer | None) -> ActionRun:
-    """The run of an action.
+    """Return the run of an action, not started.
 
     Args:
         action: What was confirmed.

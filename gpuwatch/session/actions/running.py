@@ -1,4 +1,4 @@
-"""The actions of a session: what keeps one from running, those under way, and the notes about them."""
+"""Running actions of a session: checks before the start, state, and notes on the results."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gpuwatch.link.stream.carrier import CarrierError, Dialer
 from gpuwatch.session.actions.execution import ActionRun, run_of
 
 MAX_NOTED_CHARS = 600
-"""Of the output, in a note."""
+"""Characters of output in a note."""
 Note = Callable[[str, str], str | None]
-"""Writes a text into the notes of an incident; why others will not know it, if so."""
+"""(text, incident id) -> None, or why other cockpits cannot see the note."""
 
 
 class RefusedActionError(Exception):
-    """The action does not run; the message is one sentence."""
+    """The action was refused; the message is one sentence."""
 
 
 class RunningActions:
-    """Call `begin` for what was confirmed, `update` after every poll, `close` at the end."""
+    """Call `begin` for a confirmed action, `update` after every poll, and `close` at the end."""
 
     def __init__(self, note: Note, dialer: Callable[[str], Dialer | None]) -> None:
-        """Begin with none.
+        """Start without actions.
 
         Args:
             note: Writes the result.
@@ -34,7 +34,7 @@ class RunningActions:
         self._under_way: list[tuple[ActionRun, str | None]] = []
 
     def begin(self, action: Action, target: ActionTarget, fleet: Fleet) -> ActionRun:
-        """Run a confirmed action; returns at once.
+        """Run a confirmed action; does not block.
 
         Raises:
             RefusedActionError: it must not run (any more), or cannot be started.
@@ -50,7 +50,7 @@ class RunningActions:
         return run
 
     def update(self) -> bool:
-        """Note what has ended; True when anything had."""
+        """Write notes for actions that ended; True if any did."""
         ended = [each for each in self._under_way if each[0].outcome is not None]
         self._under_way = [each for each in self._under_way if each not in ended]
         for run, incident in ended:
@@ -59,7 +59,7 @@ class RunningActions:
         return bool(ended)
 
     def close(self) -> None:
-        """Note what still runs: its result is not known then."""
+        """Write notes for actions that still run: their result is unknown."""
         self.update()
         for run, incident in self._under_way:
             if incident is not None:
@@ -70,7 +70,7 @@ class RunningActions:
 
 
 def refuse_unless_possible(action: Action, target: ActionTarget, fleet: Fleet) -> None:
-    """Look once more, now that it was confirmed: ranks come and go, and process numbers are used again.
+    """Check again after the confirmation: ranks come and go, and pids are reused.
 
     Raises:
         RefusedActionError: with the reason.
@@ -103,7 +103,7 @@ def _refuse_another_process(process: SignalledProcess, fleet: Fleet) -> None:
 
 
 def noted(action: Action, outcome: ActionOutcome) -> str:
-    """The text of a note: the command, how it ended, and the end of its output."""
+    """The text of a note: command, result, and the end of the output."""
     output = outcome.output.replace("\n", " | ")
     if len(output) > MAX_NOTED_CHARS:
         output = "... " + output[-MAX_NOTED_CHARS:]

@@ -1,1 +1,1 @@
-"""What the people who watch a cluster share: acknowledgements, silences and notes, with who and when."""
+"""State that all operators of a cluster share: acknowledgements, silences and notes, with author and time."""

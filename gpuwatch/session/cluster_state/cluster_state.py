@@ -1,4 +1,4 @@
-"""Keeps the marks of a cluster for all of its cockpits: written at once, read when another has written."""
+"""Shares the marks of a cluster between its cockpits: changes are written at once and others' are read."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from gpuwatch.session.cluster_state.marks import (
 from gpuwatch.session.cluster_state.marks_file import Change, MarksError, MarksFile, Stamp, file_name
 
 LOOK_EVERY_S = 1.0
-"""A second cockpit shows a change within two of these."""
+"""Seconds between checks of the file; a second cockpit shows a change within two of them."""
 ANSWER_S = 2.0
-"""A file system that does not answer is waited for so long, once a key."""
+"""Seconds to wait for the file system, per key press."""
 Result = TypeVar("Result")
 
 
 def marks_file(plan: Plan) -> MarksFile | None:
-    """Where the marks of a plan are kept; None: nowhere, as of the demo."""
+    """Return the marks file of a plan; None: marks are not stored (the demo)."""
     if any(spec.link in ("demo", "logs") for spec in plan.nodes):
         return None
     if plan.state is not None:
@@ -42,7 +42,7 @@ def marks_file(plan: Plan) -> MarksFile | None:
 
 
 def person() -> str:
-    """`alice@login-1`."""
+    """The user and host that marks are attributed to: `alice@login-1`."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -56,7 +56,7 @@ class ClusterState:
     def __init__(
         self, file: MarksFile | None, earlier: Callable[[], Iterable[Silence]], wall: Callable[[], float]
     ) -> None:
-        """Read nothing yet.
+        """Prepare; nothing is read yet.
 
         Args:
             file: None: the marks hold for this session alone.
@@ -76,7 +76,7 @@ class ClusterState:
         self._thread: threading.Thread | None = None
 
     def restore(self, book: AlertBook) -> None:
-        """Read the file and give the book what it holds."""
+        """Read the file and apply its marks to the book."""
         found = None if self._file is None else self._bounded(self._file.read)
         if found is not None:
             self.marks, self._stamp = found
@@ -86,19 +86,19 @@ class ClusterState:
         self._show(book)
 
     def start(self) -> None:
-        """Look for changes of other cockpits from now on."""
+        """Start to watch the file for changes by other cockpits."""
         if self._file is not None and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="cluster state", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         with self._changed:
             self._closing = True
             self._changed.notify()
 
     def take_trouble(self) -> str | None:
-        """Why the file cannot be read or written; each reason is told once."""
+        """Return why the file cannot be read or written; each reason once."""
         with self._changed:
             trouble, self._trouble = self._trouble, None
         if trouble is None or trouble in self._was_told:
@@ -107,7 +107,7 @@ class ClusterState:
         return trouble
 
     def update(self, book: AlertBook) -> None:
-        """Show what other cockpits have changed, and take out what came again after it was acknowledged."""
+        """Apply the changes of other cockpits to the book, and drop lapsed acknowledgements from the file."""
         with self._changed:
             new, self._new = self._new, None
         if new is not None:
@@ -127,21 +127,21 @@ class ClusterState:
         self._change(lambda marks: change.acknowledge(marks, kept))
 
     def unacknowledge(self, book: AlertBook, ident: str) -> None:
-        """Take the acknowledgement back."""
+        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
         gone = book.unacknowledge(ident)
         self._change(lambda marks: change.unacknowledge(marks, gone))
 
     def silence(self, book: AlertBook, silence: Silence) -> str | None:
-        """Silence such alerts; why other cockpits and later sessions will not know it, if so."""
+        """Add a silence. Returns why other cockpits and later sessions will not have it, or None."""
         kept = KeptSilence(*_place(silence), until=silence.until, at=self._wall(), by=self._by)
         return self._changed_silences(book, lambda marks: change.silence(marks, kept))
 
     def unsilence(self, book: AlertBook, silence: Silence) -> str | None:
-        """Take a silence back; why the others will not know it, if so."""
+        """Remove a silence. Returns why the others will not learn of it, or None."""
         return self._changed_silences(book, lambda marks: change.unsilence(marks, silence))
 
     def note(self, book: AlertBook, ident: str, text: str) -> str | None:
-        """Note something about an incident; why the others will not know it, if so."""
+        """Add a note to an incident. Returns why other cockpits will not have it, or None."""
         incident = next((each for each in book.incidents if each.id == ident), None)
         cause = "" if incident is None or incident.cause is None else incident.cause.id
         note = KeptNote(ident, plain(text)[:MAX_NOTE_CHARS], self._wall(), self._by, cause)
@@ -160,7 +160,7 @@ class ClusterState:
         book.keep_notes(self.marks.notes_by_id())
 
     def _change(self, how: Change) -> str | None:
-        """Bring a change into the file; without it the change holds here. Why it is not in the file."""
+        """Apply a change to the file, or only to this session. Returns why it is not in the file, or None."""
         self.marks = how(self.marks)
         file = self._file
         if file is None:
@@ -184,7 +184,7 @@ class ClusterState:
         return None
 
     def _bounded(self, work: Callable[[], Result]) -> Result | None:
-        """The result, unless it cannot be had or does not come in time: then there is trouble to tell."""
+        """Return the result of `work`; None with a pending trouble message if it fails or takes too long."""
         done: list[Result] = []
         failed: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Acknowledgements, silences and notes as the file of a cluster holds them. Pure."""
+"""Acknowledgements, silences and notes as stored in a cluster's file. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuwatch.wire.limits import GpuIndex, Moment, Name, Rank
 VERSION = 1
 MAX_NOTE_CHARS = 2000
 MAX_MARKS = 5000
-"""Of each kind; the oldest go first."""
+"""Most entries of each kind; the oldest are dropped."""
 KEPT_ACKNOWLEDGED_S, KEPT_NOTES_S = 14 * 86_400.0, 180 * 86_400.0
 NoteText = Annotated[str, Meta(max_length=MAX_NOTE_CHARS)]
 Who = Annotated[str, Meta(max_length=200)]
@@ -24,17 +24,17 @@ AlertId = Annotated[str, Meta(max_length=20_000)]
 
 
 class KeptAcknowledgement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An alert that somebody looks after. Times in unix seconds."""
+    """A stored acknowledgement. Times in unix seconds."""
 
     alert: AlertId
     at: Moment
     by: Who = ""
     first: Moment = 0.0
-    """Of the alert."""
+    """Start of the alert."""
 
 
 class KeptSilence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A silence, and whose."""
+    """A stored silence with its author."""
 
     code: Name
     node: Name | None = None
@@ -46,12 +46,12 @@ class KeptSilence(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def silence(self) -> Silence:
-        """As the alerts are judged by it."""
+        """The silence in the form that the alert book uses."""
         return Silence(self.code, self.node, self.gpu, self.rank, self.until)
 
 
 class KeptNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A note about an incident, which another cockpit may know by its cause alone."""
+    """A stored note on an incident; other cockpits may know the incident only by its cause."""
 
     incident: AlertId
     text: NoteText
@@ -61,7 +61,7 @@ class KeptNote(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClusterMarks(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All of them, each kind in the order of its making."""
+    """All marks of a cluster, each kind in order of creation."""
 
     version: int = VERSION
     acknowledged: tuple[KeptAcknowledgement, ...] = ()
@@ -70,13 +70,13 @@ class ClusterMarks(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def acknowledgements(self) -> list[Acknowledgement]:
-        """As the book takes them."""
+        """The acknowledgements in the form that the alert book uses."""
         return [
             Acknowledgement(each.alert, each.at, each.by or None, each.first) for each in self.acknowledged
         ]
 
     def notes_by_id(self) -> dict[str, tuple[IncidentNote, ...]]:
-        """By the ids of incidents and of causes."""
+        """Incident id and cause id -> notes."""
         found: dict[str, list[IncidentNote]] = {}
         for each in self.notes:
             note = IncidentNote(each.at, each.by, each.text)
@@ -86,14 +86,14 @@ class ClusterMarks(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def acknowledge(marks: ClusterMarks, new: Iterable[KeptAcknowledgement]) -> ClusterMarks:
-    """With these, which replace those of the same alerts."""
+    """Return the marks with these acknowledgements, which replace those of the same alerts."""
     added = {each.alert: each for each in new}
     kept = [each for each in marks.acknowledged if each.alert not in added]
     return structs.replace(marks, acknowledged=(*kept, *added.values()))
 
 
 def unacknowledge(marks: ClusterMarks, alerts: Iterable[str]) -> ClusterMarks:
-    """Without those of these alerts."""
+    """Return the marks without the acknowledgements of these alerts."""
     gone = set(alerts)
     return structs.replace(
         marks, acknowledged=tuple(each for each in marks.acknowledged if each.alert not in gone)
@@ -101,25 +101,25 @@ def unacknowledge(marks: ClusterMarks, alerts: Iterable[str]) -> ClusterMarks:
 
 
 def silence(marks: ClusterMarks, new: KeptSilence) -> ClusterMarks:
-    """With this one, which replaces that of the same alerts."""
+    """Return the marks with this silence, which replaces one with the same match."""
     kept = unsilence(marks, new.silence).silences
     return structs.replace(marks, silences=(*kept, new))
 
 
 def unsilence(marks: ClusterMarks, gone: Silence) -> ClusterMarks:
-    """Without the one of the same alerts, whenever it ends."""
+    """Return the marks without the silence with the same match, whatever its end."""
     place = (gone.code, gone.node, gone.gpu, gone.rank)
     kept = (each for each in marks.silences if (each.code, each.node, each.gpu, each.rank) != place)
     return structs.replace(marks, silences=tuple(kept))
 
 
 def with_note(marks: ClusterMarks, note: KeptNote) -> ClusterMarks:
-    """With one more note."""
+    """Return the marks with one more note."""
     return structs.replace(marks, notes=(*marks.notes, note))
 
 
 def lasting(marks: ClusterMarks, wall: float) -> ClusterMarks:
-    """Without what has ended or is old. `wall`: unix seconds."""
+    """Return the marks without ended and old entries. `wall`: unix seconds."""
     return ClusterMarks(
         marks.version,
         tuple(one for one in marks.acknowledged if one.at > wall - KEPT_ACKNOWLEDGED_S)[-MAX_MARKS:],

@@ -1,4 +1,7 @@
-"""The file of a cluster's marks: of one person in the state folder, or of a group on a shared file system."""
+"""The file with a cluster's marks.
+
+The operator's own in the state folder, or a group's on a shared file system.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +24,35 @@ from gpuwatch.wire.codec import decode_strictly
 MAX_FILE_BYTES = 32 << 20
 Change: TypeAlias = Callable[[ClusterMarks], ClusterMarks]
 Stamp: TypeAlias = tuple[int, int, int]
-"""Of the file's content: it is replaced whole, never changed."""
+"""Identity of the file's content; the file is replaced as a whole, never modified."""
 _decoder = msgspec.json.Decoder(ClusterMarks)
 
 
 class MarksError(Exception):
-    """The file cannot be read or written; one sentence with the remedy."""
+    """The file cannot be read or written; the message is one sentence with the remedy."""
 
 
 class DamagedMarksError(ValueError):
-    """The file holds no marks."""
+    """The file does not contain marks."""
 
 
 def file_name(source: str) -> str:
-    """The name of a cluster's file in the state folder, by what is watched (a path, a range of nodes)."""
+    """The name of a cluster's file in the state folder, derived from its source (a path, a node range)."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(source).name)[:60].strip("-.") or "nodes"
     whole = str(Path(source).absolute()) if Path(source).exists() else source
     return f"{stem}-{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.json"
 
 
 class MarksFile:
-    """Read it whole, change it under a lock."""
+    """Reads the file as a whole and changes it under a lock."""
 
     def __init__(self, path: Path, *, shared: bool = False) -> None:
-        """`shared`: other users of the folder's group may write it; else it is the person's own."""
+        """`shared`: users of the folder's group may write it; otherwise only its owner."""
         self.path = path
         self.shared = shared
 
     def stamp(self) -> Stamp | None:
-        """Changes whenever the content does; None: there is no file.
+        """Changes with the content; None: the file does not exist.
 
         Raises:
             OSError: it cannot be looked at.
@@ -65,7 +68,7 @@ class MarksFile:
             os.close(number)
 
     def read(self) -> tuple[ClusterMarks, Stamp | None]:
-        """What it holds now; nothing where there is no file.
+        """Return the marks in the file; empty marks if there is no file.
 
         Raises:
             MarksError: it cannot be read, is damaged, or a newer version has written it.
@@ -84,7 +87,7 @@ class MarksFile:
         return marks, stamp
 
     def change(self, change: Change, wall: float) -> tuple[ClusterMarks, Stamp | None]:
-        """Bring a change into the file, beside those that others have made; what it holds then.
+        """Apply a change on top of those by other cockpits; return the new content.
 
         Raises:
             MarksError: it cannot be read or written; it is left as it was.
@@ -103,7 +106,7 @@ class MarksFile:
             raise MarksError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def _mode(self, folder: Path) -> int:
-        """The rights of the file: the group's, too, where the group may write the folder.
+        """The mode of the file: group-writable if the folder is.
 
         Raises:
             PermissionError: everybody may write the folder.

@@ -1,1 +1,1 @@
-"""Log text and settings of an incident or a job, fetched from the nodes for a bundle."""
+"""Log text and settings of an incident or job, fetched from the nodes for an evidence bundle."""

@@ -1,4 +1,4 @@
-"""Which files of a job's folders are artifacts: traces, event files, telemetry, configuration. Pure."""
+"""Finds the artifacts in a job's folders: traces, event files, telemetry, configuration. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDERS: dict[str, ArtifactKind] = {
     "nsys": "profiler",
     "telemetry": "telemetry",
 }
-"""Name of a folder -> what lies in it."""
+"""Folder name -> kind of its files."""
 _TRACES = (".pt.trace.json", ".pt.trace.json.gz", ".nsys-rep", ".qdrep", ".ncu-rep")
 _CONFIGS = (".yaml", ".yml", ".toml", ".cfg", ".ini", ".json", ".sbatch", ".slurm")
 _WEIGHTS = (
@@ -37,7 +37,7 @@ _WEIGHTS = (
     ".onnx",
     ".gguf",
 )
-"""Endings of checkpoints and data, which are never handed over."""
+"""Suffixes of checkpoints and data, which are never collected."""
 _CONFIG_FOLDERS = frozenset(("config", "configs", "conf", ".hydra", "hparams"))
 
 
@@ -45,21 +45,21 @@ _TEXTS = (".jsonl", ".csv", ".tsv", ".txt", ".log", ".md", *_CONFIGS)
 
 
 class Artifact(NamedTuple):
-    """One file."""
+    """An artifact file."""
 
     path: str
-    """Below the job's folder."""
+    """Path below the job's folder."""
     size: int
     kind: ArtifactKind
 
     @property
     def is_text(self) -> bool:
-        """Whether secrets in it can be masked; a trace is left as its viewer needs it."""
+        """True if it is text in which secrets can be masked; traces stay as their viewers need them."""
         return self.kind in ("configuration", "telemetry") and self.path.lower().endswith(_TEXTS)
 
 
 def artifact_kind(path: str, size: int) -> ArtifactKind | None:
-    """What a file is; None: no artifact, such as a log or a checkpoint.
+    """Return the kind of a file; None: not an artifact, such as a log or a checkpoint.
 
     Args:
         path: Below the job's folder.
@@ -84,7 +84,7 @@ def artifact_kind(path: str, size: int) -> ArtifactKind | None:
 
 
 def chosen_artifacts(files: Iterable[tuple[str, int]]) -> tuple[list[Artifact], list[tuple[str, str]]]:
-    """The artifacts among the files of a folder, and those that are too large, with the reason.
+    """Return the artifacts in a folder, and those that are too large, with the reason.
 
     Args:
         files: Path below the folder, and size (bytes).

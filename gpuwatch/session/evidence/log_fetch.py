@@ -1,4 +1,4 @@
-"""Fetches log text from the nodes by pages, into a spool. It never blocks."""
+"""Fetches log text from the nodes page by page, into a spool. Non-blocking."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from gpuwatch.session.line_queries import LineReads
 from gpuwatch.wire import LogLine
 
 ABOVE_LINES, BELOW_LINES = 100, 200
-"""Around a line of evidence."""
+"""Lines around a line of evidence."""
 AT_LINES = 120
-"""Around a moment, above and below."""
+"""Lines above and below a point in time."""
 PAGE_LINES = 20_000
-"""Asked for at once of a whole log; the agent sends 256 KiB at most."""
+"""Lines per request for a whole log; the agent sends at most 256 KiB."""
 MAX_OPEN = 4
-"""Requests to one node that are not answered yet."""
+"""Most unanswered requests to one node."""
 MAX_ANSWER_S = 30.0
-"""A page that has not come by then is asked for once more, then its log is given up."""
+"""Seconds after which a page is requested once more, and then its log is given up."""
 MAX_ATTEMPTS = 3
 
 
 class TextReads(LineReads, Protocol):
-    """The part of a session that reads files of nodes."""
+    """The reading of node files by a session, with `read_text`."""
 
     def read_text(self, node: str, file: str, offset: int, lines: int) -> LogStream:
-        """Lines from a byte offset on, without their times, ranks and levels."""
+        """Request lines from a byte offset on, without times, ranks and levels."""
         ...
 
 
 @dataclass
 class LogFetched:
-    """One log and what has come of it."""
+    """One log and the state of its fetch."""
 
     part: LogPart
     spooled: SpooledLog
     over: bool = False
     trouble: str | None = None
-    """Why not all of it is here."""
+    """Why it is incomplete."""
     _wanted: list[tuple[int | None, float | None]] = field(default_factory=list)
     _rows: dict[int, LogLine] = field(default_factory=dict)
     _stream: LogStream | None = None
@@ -58,16 +58,16 @@ class LogFetched:
 
     @property
     def is_open(self) -> bool:
-        """Whether a page is on its way."""
+        """True while a page is outstanding."""
         return self._stream is not None
 
     @property
     def fetched_bytes(self) -> int:
-        """Of a whole log."""
+        """Bytes fetched so far of a whole log."""
         return min(self.spooled.next, self.part.size) if self.part.whole else 0
 
     def ask(self, session: TextReads, now: float) -> None:
-        """Send the next request."""
+        """Request the next page."""
         node, file = self.part.node, self.part.file
         self._asked_at = now
         if self.part.whole:
@@ -78,7 +78,7 @@ class LogFetched:
         self._stream = session.read_lines(node, file, offset=offset, time=at, before=above, after=below)
 
     def take(self, session: LineReads, spool: Spool, now: float) -> None:
-        """Take in the page that was asked for, if it is here.
+        """Store the requested page, if it has arrived.
 
         Raises:
             OSError: the spool cannot be written.
@@ -125,7 +125,7 @@ class LogFetched:
 
 
 class LogFetch:
-    """Call `update` after every poll of the session until it is `over`."""
+    """Fetches a set of logs. Call `update` after every poll of the session until it is `over`."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class LogFetch:
         spool: Spool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Send nothing yet.
+        """Prepare; nothing is requested yet.
 
         Raises:
             OSError: the spool cannot be written.
@@ -144,25 +144,25 @@ class LogFetch:
         self._clock = clock
         self.logs = [LogFetched(part, spool.begin(part)) for part in parts]
         self.bytes = sum(part.size for part in parts if part.whole)
-        """Of the whole logs; 0: only blocks are fetched."""
+        """Size of the whole logs in bytes; 0: only blocks are fetched."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """True if nothing more will arrive."""
         return all(log.over for log in self.logs)
 
     @property
     def done(self) -> int:
-        """Logs that are here, or given up."""
+        """Number of logs that are complete or given up."""
         return sum(log.over for log in self.logs)
 
     @property
     def fetched_bytes(self) -> int:
-        """Of the whole logs, bytes that are here."""
+        """Bytes fetched so far of the whole logs."""
         return sum(log.fetched_bytes for log in self.logs)
 
     def update(self) -> None:
-        """Take in what has come, and ask for more.
+        """Store what has arrived, and request more.
 
         Raises:
             OSError: the spool cannot be written, as on a full disk.
@@ -180,7 +180,7 @@ class LogFetch:
 
 
 def blocks_text(part: LogPart, rows: dict[int, LogLine]) -> str:
-    """Lines by their place, `>` before those of evidence; behind a gap the byte of the next."""
+    """Lines in file order, `>` before lines of evidence; after a gap, the byte offset of the next line."""
     lines: list[str] = []
     end: int | None = None
     for offset in sorted(rows):

@@ -1,4 +1,4 @@
-"""Which parts of which log files belong into a bundle. Pure."""
+"""Selects the parts of log files for a bundle. Pure."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from gpuwatch.session.line_queries import is_readable
 from gpuwatch.wire import KERNEL_LOG, LogFile
 
 MAX_PLACES = 24
-"""Blocks of one file."""
+"""Most blocks per file."""
 MAX_PARTS = 2048
-"""Files of one bundle."""
+"""Most files per bundle."""
 
 
 @dataclass(frozen=True)
 class LogPart:
-    """A log file on a node, and what is wanted of it."""
+    """A log file on a node, and which of its lines to fetch."""
 
     node: str
     file: str
     size: int
-    """Bytes; of the kernel log records. Of a file that grows: when the bundle was begun."""
+    """Bytes (records for the kernel log); of a growing file, its size when the bundle was started."""
     identity: str | None = None
-    """Of the file where the node states it: another one is another file under the same name."""
+    """Identity of the file, if the node reports it; a changed identity means another file of that name."""
     whole: bool = False
     places: tuple[int, ...] = ()
-    """Offsets of lines of evidence, around which lines are wanted."""
+    """Offsets of lines of evidence whose surroundings are fetched."""
     at: float | None = None
-    """Unix seconds of the node's clock, around which lines are wanted; None: not by time."""
+    """Time whose surroundings are fetched (unix seconds, node's clock); None: none."""
     ranks: tuple[int, ...] = ()
     rank_log: bool = False
-    """Whether it is a log of the job itself rather than of the node."""
+    """True for a log of the job, False for one of the node."""
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is the kernel log, whose offsets count records."""
+        """True for the kernel log, whose offsets count records."""
         return self.file == KERNEL_LOG
 
 
 @dataclass(frozen=True)
 class LogSelection:
-    """What is fetched, and what is not."""
+    """The parts to fetch, and the files that are left out."""
 
     parts: tuple[LogPart, ...]
     left_out: tuple[tuple[str, str, str], ...] = ()
-    """Node, file and why it is not fetched."""
+    """Node, file and reason of each file that is not fetched."""
 
     @property
     def bytes(self) -> int:
-        """Of the whole files."""
+        """Total size of the whole files in bytes."""
         return sum(part.size for part in self.parts if part.whole and not part.is_kernel)
 
 
@@ -105,13 +105,13 @@ def _part(
 
 
 def _is_of(file: LogFile, subject: EvidenceSubject) -> bool:
-    """Whether it is a log of the subject's job; without a job one that the person named and no job has."""
+    """True if it is a log of the subject's job; without a job, a log that the user named and no job has."""
     named = file.source in ("option", "glob") and subject.job is None
     return file.job == subject.job and (file.job is not None or named)
 
 
 def _places(subject: EvidenceSubject) -> dict[tuple[str, str], tuple[int, ...]]:
-    """(node, file) -> offsets of the evidence in it, the first of each alert; the cause's come first."""
+    """(node, file) -> offsets of the evidence in it: the first of each alert, the cause first."""
     found: dict[tuple[str, str], dict[int, None]] = {}
     for incident in subject.incidents:
         for alert in incident.alerts:

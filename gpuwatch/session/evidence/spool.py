@@ -1,4 +1,4 @@
-"""Fetched log text on disk until the bundle is written, so that a fetch that was ended goes on later."""
+"""Fetched log text on disk until the bundle is written, so that an interrupted fetch can resume."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_JOURNAL_BYTES = 256 << 20
 
 
 class SpoolEntry(msgspec.Struct, frozen=True):
-    """How far one log has been fetched; a line of the journal, the newest of a log counts."""
+    """Progress of one log's fetch, a line of the journal; the newest one of a log counts."""
 
     log: str
     identity: str | None
     next: int
-    """Offset in the log from which to go on."""
+    """Offset in the log at which to resume."""
     written: int
-    """Bytes of text that are here."""
+    """Bytes of text stored."""
     done: bool = False
 
 
@@ -34,7 +34,7 @@ _decoder = msgspec.json.Decoder(SpoolEntry)
 
 @dataclass
 class SpooledLog:
-    """One log on its way."""
+    """One log that is being fetched."""
 
     path: Path
     next: int = 0
@@ -43,10 +43,10 @@ class SpooledLog:
 
 
 class Spool:
-    """A folder beside the bundle, `FILE.part`, for the person alone. `remove` it when the bundle stands."""
+    """A private folder next to the bundle, `FILE.part`. Call `remove` once the bundle is written."""
 
     def __init__(self, folder: Path, source: str) -> None:
-        """Open it, with what an earlier fetch of the same source left there.
+        """Open the folder, with the content of an interrupted fetch of the same source.
 
         Args:
             folder: Made where it is missing.
@@ -65,10 +65,10 @@ class Spool:
             _write(known, about, os.O_TRUNC)
         self._known = self._read()
         self.resumed_bytes = sum(entry.written for entry in self._known.values())
-        """Of text that an earlier fetch left."""
+        """Bytes of text that an interrupted fetch left."""
 
     def begin(self, part: LogPart) -> SpooledLog:
-        """Where to go on with a log: at its beginning, or where an earlier fetch ended."""
+        """Return the state at which to continue a log: its beginning, or where an earlier fetch stopped."""
         name = hashlib.sha256(f"{part.node}\0{part.file}\0{part.whole}".encode("utf-8", "surrogatepass"))
         log = SpooledLog(self.folder / f"{name.hexdigest()[:24]}.txt")
         entry = self._known.get(log.path.name)
@@ -81,7 +81,7 @@ class Spool:
         return log
 
     def append(self, part: LogPart, log: SpooledLog, text: str, following: int, *, done: bool) -> None:
-        """Take text in, and note how far it reaches.
+        """Store text, and record how far it reaches.
 
         Raises:
             OSError: the disk is full, or cannot be written.
@@ -93,7 +93,7 @@ class Spool:
         _write(self.folder / JOURNAL, msgspec.json.encode(entry) + b"\n", os.O_APPEND)
 
     def remove(self) -> None:
-        """Delete it with all that it holds."""
+        """Delete the folder and its content."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _read(self) -> dict[str, SpoolEntry]:

@@ -1,4 +1,4 @@
-"""What a bundle is about: an incident or a job, with its nodes and its ranks. Pure."""
+"""The subject of a bundle: an incident or a job, with its nodes and ranks. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuwatch.fleet.fleet import Fleet
 
 
 class UnknownSubjectError(LookupError):
-    """No such incident or job; the text names those that are known."""
+    """Unknown incident or job; the message lists the known ones."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class EvidenceSubject:
     job: str | None
     incidents: tuple[Incident, ...]
     nodes: tuple[str, ...]
-    """Nodes of the job's ranks and of the alerts, in the order of the plan."""
+    """Nodes of the job's ranks and of the alerts, in plan order."""
     at: float
-    """The moment that the bundle is about: unix seconds on our clock."""
+    """The time that the bundle is about, unix seconds on our clock."""
 
     @property
     def incident(self) -> Incident | None:
-        """The first one."""
+        """The first incident, or None."""
         return self.incidents[0] if self.incidents else None
 
     @property
@@ -40,7 +40,7 @@ class EvidenceSubject:
 
 
 def chosen_incident(incidents: Sequence[Incident], asked: str | None) -> Incident | None:
-    """The incident with a number or an id; nothing asked: the newest that is active, else the newest.
+    """Return the incident with a number or id; without one, the newest active, else the newest.
 
     Args:
         incidents: The newest first.
@@ -59,7 +59,7 @@ def chosen_incident(incidents: Sequence[Incident], asked: str | None) -> Inciden
 
 
 def of_incident(incident: Incident, fleet: Fleet) -> EvidenceSubject:
-    """The bundle about one incident."""
+    """The subject for one incident."""
     nodes = _job_nodes(fleet, incident.job) if incident.job is not None else set()
     return EvidenceSubject(
         incident.job, (incident,), _in_order(fleet, nodes | _named((incident,))), incident.first
@@ -67,7 +67,7 @@ def of_incident(incident: Incident, fleet: Fleet) -> EvidenceSubject:
 
 
 def of_job(job: str, incidents: Iterable[Incident], fleet: Fleet, wall: float) -> EvidenceSubject:
-    """The bundle about a job. `wall`: unix seconds now, which is its moment where it has no incident.
+    """The subject for a job. `wall`: unix seconds now, used as its time if it has no incident.
 
     Raises:
         UnknownSubjectError: no process, log or incident is of this job.
@@ -82,7 +82,7 @@ def of_job(job: str, incidents: Iterable[Incident], fleet: Fleet, wall: float) -
 
 
 def jobs_of(fleet: Fleet) -> set[str]:
-    """The jobs that processes and log files are of."""
+    """The jobs of all processes and log files."""
     found = {process.job for node in fleet.nodes.values() for process in node.processes}
     found |= {file.job for node in fleet.nodes.values() for file in node.logs}
     return {job for job in found if job is not None}
@@ -98,7 +98,7 @@ def _job_nodes(fleet: Fleet, job: str | None) -> set[str]:
 
 
 def _named(incidents: Iterable[Incident]) -> set[str]:
-    """The nodes that alerts name, and those whose agents read the evidence."""
+    """The nodes that the alerts name, and those whose agents read the evidence."""
     alerts = [alert for incident in incidents for alert in incident.alerts]
     return {alert.node for alert in alerts if alert.node} | {
         proof.node for alert in alerts for proof in alert.proof if proof.node

@@ -1,7 +1,7 @@
-"""The dumps of flight recorders, brought from all nodes at once and judged here. It never blocks.
+"""Collects flight-recorder dumps from all nodes and judges them here. Non-blocking.
 
-Dumps that are there are only read. Fresh ones are written by the ranks, into the job's own place: that
-happens when `write` is called, never by itself.
+Existing dumps are only read. The ranks write fresh ones, at the location their job configured, only when
+`write` is called.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ NOT_WRITTEN = f"none was written within {WRITE_S:.0f} s of being asked"
 
 
 class DumpCollection:
-    """Make it, poll the session, call `update` after every poll until it is `over`; then it may `write`."""
+    """Create it, poll the session, call `update` after every poll until it is `over`.
+
+    Then `write` is possible.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class DumpCollection:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Ask which dumps there are.
+        """Request the lists of existing dumps.
 
         Args:
             session: Started.
@@ -59,19 +62,19 @@ class DumpCollection:
         """
         self.phase: Phase = "listing"
         self.hang_check: FlightEvidence | None = None
-        """What the dumps stated last; None: nothing yet."""
+        """The latest verdicts of the dumps; None: none yet."""
         self._session, self._seats, self._whole = session, dict(seats), whole
         self._clock, self._wall = clock, wall
         self._longest_s = longest_s
         self._deadline = clock() + longest_s
         self._places: dict[str, DumpPlaces] = {}
         self._silent: dict[str, str] = {}
-        """Node -> why it listed nothing."""
+        """Node -> why it listed no dumps."""
         self._writing: Writing | None = None
         self._couriers: list[DumpTransfer] = []
         self._cases: list[DumpTargets] = []
         self._judges: list[IsolatedAnalysis | None] = []
-        """One a case."""
+        """One analysis per job."""
         self._spool: tempfile.TemporaryDirectory[str] | None = None
         by_node: dict[str, list[int]] = {}
         for node, pid in sorted(self._seats):
@@ -82,18 +85,18 @@ class DumpCollection:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """True if nothing more will arrive."""
         return self.phase == "over"
 
     @property
     def waiting(self) -> list[str]:
-        """Nodes from which something is still to come."""
+        """Nodes with outstanding answers or transfers."""
         nodes = {each.node for each in self._asked} | {each.node for each in self._couriers if not each.over}
         return sorted(nodes.union(self._writing.waiting if self.phase == "writing" and self._writing else ()))
 
     @property
     def progress(self) -> str:
-        """What is being done; empty when all is."""
+        """The current activity as text; empty when all is done."""
         if self.phase == "fetching":
             parcels = [each for case in self._cases for each in case.parcels.values()]
             taken, total = sum(each.taken for each in parcels), sum(each.size for each in parcels)
@@ -106,7 +109,7 @@ class DumpCollection:
         return words.get(self.phase, "")
 
     def update(self) -> bool:
-        """Take in what has come; True when there is more to report."""
+        """Process what has arrived; True if the report changed."""
         before = self.phase
         if self.phase == "listing":
             self._take_lists()
@@ -119,7 +122,10 @@ class DumpCollection:
         return self.phase != before
 
     def write(self) -> bool:
-        """Have the ranks that can write fresh dumps, over the older ones; False: none can, or not now."""
+        """Trigger fresh dumps in all ranks with a dump pipe (they overwrite older ones); False.
+
+        Not possible now.
+        """
         pids = self._writers()
         if not self.over or not pids:
             return False
@@ -129,7 +135,7 @@ class DumpCollection:
         return True
 
     def close(self) -> None:
-        """End what runs here, and leave nothing."""
+        """Stop the analysis processes and delete all temporary files."""
         for judge in self._judges:
             if judge is not None:
                 judge.close()
@@ -171,7 +177,7 @@ class DumpCollection:
         self._begin(reported)
 
     def _begin(self, listed: Listed) -> None:
-        """Fetch what was chosen."""
+        """Start the transfer of the selected dumps."""
         self.close()
         self._cases = chosen(listed)
         self._judges = [None] * len(self._cases)
@@ -188,7 +194,7 @@ class DumpCollection:
         self.phase = "fetching"
 
     def _folders(self) -> dict[str | None, Path]:
-        """The folders that keep the dumps of each job until they are judged."""
+        """Job -> folder with its dumps until they are judged."""
         folders = {}
         try:
             self._spool = tempfile.TemporaryDirectory(prefix="gpuwatch-dumps-")
@@ -261,7 +267,7 @@ class DumpCollection:
         return replace(job, testimony=with_age(judged.testimony, job))
 
     def _writers(self) -> dict[str, list[int]]:
-        """Node -> the processes that can be asked for a fresh dump."""
+        """Node -> pids of the processes with a dump pipe."""
         found = {
             node: [pipe.pid for pipe in reported.pipes if pipe.there and (node, pipe.pid) in self._seats]
             for node, reported in self._places.items()

@@ -1,4 +1,4 @@
-"""Which dump is which rank's: of what the nodes list, the one to fetch, and why there is none. Pure."""
+"""Selects for each rank the dump to fetch from the nodes' lists, or the reason why there is none. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_ASKED = "it runs on no node that was asked"
 
 @dataclass(frozen=True)
 class RankTarget:
-    """A rank's process."""
+    """A rank and its process."""
 
     rank: int
     job: str | None
@@ -31,41 +31,41 @@ class RankTarget:
 
 @dataclass
 class DumpTargets:
-    """One job: the ranks whose dumps are to be fetched, and those that left none."""
+    """The ranks of one job whose dumps are fetched, and those without a dump."""
 
     job: str | None
     world: int
-    """Ranks of the job; 0: not known."""
+    """World size; 0: unknown."""
     parcels: dict[int, DumpFileTransfer] = field(default_factory=dict)
     none: dict[int, str] = field(default_factory=dict)
-    """Ranks that have left no dump: that may be a fault of theirs."""
+    """Rank -> why it left no dump; that may be the rank's fault."""
     unread: dict[int, str] = field(default_factory=dict)
-    """Ranks that may have left one, and why it does not come here."""
+    """Rank -> why its dump, which may exist, cannot be fetched."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What all nodes have reported."""
+    """The dump lists of all nodes."""
 
     seats: Mapping[Key, RankTarget]
     places: Mapping[str, DumpPlaces]
-    """By node."""
+    """Node -> its list."""
     silent: Mapping[str, str]
-    """Node -> why it reported nothing."""
+    """Node -> why it sent no list."""
     whole: bool
-    """Every node of the session was asked, and its processes are known."""
+    """True if every node of the session was queried and its processes are known."""
     at: float
-    """When they reported, unix seconds on our clock."""
+    """Time of the lists, unix seconds on our clock."""
     only: Collection[File] | None = None
-    """Dumps that count; None: all."""
+    """Dumps to consider; None: all."""
     refused: Mapping[Key, str] = field(default_factory=dict)
-    """Processes that could not be asked for a fresh dump."""
+    """Process -> why no fresh dump could be requested from it."""
     late: str = ""
-    """Why a rank that was asked for one has none."""
+    """Why a rank without the requested fresh dump has none."""
 
 
 def chosen(listed: Listed) -> list[DumpTargets]:
-    """The jobs, the largest first, with the youngest dump of each rank, of its own node if there is one."""
+    """Return the jobs, largest first, with the newest dump of each rank (from its own node if possible)."""
     jobs: dict[str | None, dict[int, Key]] = {}
     for key, seat in sorted(listed.seats.items()):
         jobs.setdefault(seat.job, {}).setdefault(seat.rank, key)
@@ -114,7 +114,7 @@ def _parcel(job: str | None, node: str, place: DumpPlace, file: DumpFile, at: fl
 
 
 def _explain(case: DumpTargets, rank: int, key: Key | None, listed: Listed) -> None:
-    """Why there is no dump of this rank: whether it left none, or the node could not be searched."""
+    """Record why there is no dump of this rank: it left none, or the node could not be searched."""
     if key is None:
         if listed.whole and not listed.silent:
             case.none[rank] = NOWHERE
@@ -152,7 +152,7 @@ def _jobs(node: str, place: DumpPlace, listed: Listed) -> set[str | None]:
 
 
 def _before(places: list[DumpPlace]) -> str:
-    """Older dumps are reported and not used."""
+    """A remark that older dumps exist and were not used."""
     older = sum(place.older for place in places)
     if not older:
         return ""

@@ -1,4 +1,4 @@
-"""Dumps on their way from one node to the cockpit: a piece at a time, bounded, and never waited for."""
+"""Transfers dumps from one node to the cockpit piece by piece, bounded and without blocking."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from gpuwatch.plain import plain
 from gpuwatch.wire import DumpPiece
 
 MAX_DUMP_BYTES = 64_000_000
-"""Of one dump. A full ring of 2,000 entries is about 2 MB; what is larger is read where it lies."""
+"""Largest dump in bytes. A full ring of 2,000 entries is about 2 MB; larger files are not fetched."""
 PACE_S = 0.1
-"""Between two pieces of a node: with the agent's bound of a piece at most 4 MB a second over its link."""
+"""Seconds between two pieces of a node; with the agent's piece size, at most 4 MB/s per link."""
 SILENCE_S = 20.0
-"""A node that has sent no piece for so long is given up."""
+"""Seconds without a piece after which a node is given up."""
 
 
 class Pieces(Protocol):
-    """What is needed of a session."""
+    """The requests of a session that a transfer needs."""
 
     def ask_dump_piece(self, node: str, pid: int, prefix: str, name: str, offset: int) -> Asked:
-        """A piece of a dump (`wire.DumpPiece`)."""
+        """Request a piece of a dump (`wire.DumpPiece`)."""
         ...
 
 
 @dataclass
 class DumpFileTransfer:
-    """One dump on a node."""
+    """The transfer of one dump."""
 
     job: str | None
     rank: int
     node: str
     pid: int
-    """Through whose environment it was found."""
+    """The process whose environment led to the dump."""
     prefix: str
     name: str
     size: int
     mtime: float
     at: float
-    """When it was written, unix seconds on our clock."""
+    """Time of writing, unix seconds on our clock."""
     taken: int = 0
-    """Bytes of it that are here."""
+    """Bytes received."""
     why: str | None = None
-    """Why it did not come."""
+    """Why it could not be fetched."""
     attempts: int = field(default=0, repr=False)
 
     @property
@@ -57,7 +57,7 @@ class DumpFileTransfer:
 
 
 class DumpTransfer:
-    """Brings the dumps of one node into a folder, as `rank_N.gz`."""
+    """Fetches the dumps of one node into folders, as `rank_N.gz`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class DumpTransfer:
         folder: Callable[[DumpFileTransfer], Path],
         clock: Callable[[], float],
     ) -> None:
-        """Begin with the next `update`.
+        """Prepare; the next `update` starts the transfer.
 
         Args:
             session: Asks the node.
@@ -86,11 +86,11 @@ class DumpTransfer:
 
     @property
     def over(self) -> bool:
-        """Whether all have come, or will not."""
+        """True if every dump has arrived or failed."""
         return not self._left
 
     def update(self) -> None:
-        """Take in a piece that came, and ask for the next one."""
+        """Store a piece that arrived, and request the next one."""
         now = self._clock()
         if self._asked is not None:
             if not self._asked.done:
@@ -110,7 +110,7 @@ class DumpTransfer:
             )
 
     def give_up(self, why: str) -> None:
-        """None of the others will come."""
+        """Fail all remaining dumps."""
         for parcel in list(self._left):
             self._end(parcel, why)
         self._asked = None
@@ -144,7 +144,7 @@ class DumpTransfer:
             self._end(parcel, None if parcel.taken == parcel.size else "it got shorter while it was read")
 
     def _again(self, parcel: DumpFileTransfer, piece: DumpPiece) -> None:
-        """Read a dump that was written anew meanwhile from the beginning, once."""
+        """Restart a dump that was rewritten during the transfer; once."""
         if parcel.attempts:
             self._end(parcel, "it was being written while it was read")
             return
@@ -161,7 +161,7 @@ class DumpTransfer:
 
 
 def too_big(size: int) -> str:
-    """Why a dump is left where it lies."""
+    """The reason why a dump is not fetched: its size."""
     return (
         f"{scaled_text(size, 1000)}B, more than the {scaled_text(MAX_DUMP_BYTES, 1000)}B that are fetched: "
         "read it there with gpuwatch flight"

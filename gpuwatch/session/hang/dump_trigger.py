@@ -1,4 +1,4 @@
-"""Fresh dumps: asked of the ranks over the pipes that their job made, and waited for until they are whole."""
+"""Triggers fresh dumps through the pipes of the ranks' job, and waits until they are complete."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from gpuwatch.session.hang.dump_selection import File, Key, RankTarget
 from gpuwatch.wire import DumpPlaces, DumpResults
 
 WRITE_S = 30.0
-"""torch looks at its pipe once a second, and then names all frames before it writes."""
+"""Seconds for a dump: torch polls its pipe once a second and then resolves all frames before it writes."""
 LOOK_S = 1.0
 
 
 class Asks(Protocol):
-    """What is needed of a session."""
+    """The requests of a session that a trigger needs."""
 
     def ask_dumps(self, node: str, pids: list[int]) -> Asked:
         """Make these processes write their dumps (`wire.Dumps`)."""
         ...
 
     def ask_dump_files(self, node: str, pids: list[int]) -> Asked:
-        """Which dumps are there (`wire.DumpPlaces`)."""
+        """Request the list of existing dumps (`wire.DumpPlaces`)."""
         ...
 
 
 class Writing:
-    """One time that the ranks are asked. `update` it until it is `over`."""
+    """One trigger of the ranks. Call `update` until it is `over`."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Writing:
         before: Mapping[str, DumpPlaces],
         clock: Callable[[], float],
     ) -> None:
-        """Ask.
+        """Trigger the ranks.
 
         Args:
             session: Asks the nodes.
@@ -50,7 +50,7 @@ class Writing:
         self.places: dict[str, DumpPlaces] = dict(before)
         self.refused: dict[Key, str] = {}
         self.written: set[File] = set()
-        """Dumps that are new, and did not change between two looks."""
+        """New dumps that did not change between two checks."""
         self._session, self._seats, self._clock = session, seats, clock
         self._pids = {node: sorted(pid for name, pid in seats if name == node) for node in pids}
         self._ranks = {
@@ -71,16 +71,16 @@ class Writing:
 
     @property
     def over(self) -> bool:
-        """Whether all have written, or had the time to."""
+        """True if all ranks have written, or had time to."""
         return not self._triggers and not self._to_write
 
     @property
     def waiting(self) -> list[str]:
-        """Nodes whose ranks have not."""
+        """Nodes with ranks that have not written yet."""
         return sorted({asked.node for asked in self._triggers} | {node for node, _ in self._to_write})
 
     def update(self) -> None:
-        """Take in what came, and look again."""
+        """Process what arrived, and check the dumps again."""
         now = self._clock()
         for asked in [each for each in self._triggers if each.done or now >= self._deadline]:
             self._triggers.remove(asked)
@@ -129,9 +129,9 @@ class Writing:
                     self._to_write.discard((node, pid))
 
     def _known(self, node: str, reported: DumpPlaces) -> dict[File, tuple[float, int]]:
-        """The dumps of a node's own ranks by path, and by what a change of one is seen.
+        """(node, path) -> (time, size) of the dumps of a node's own ranks; a change shows a rewrite.
 
-        On a shared file system every node lists those of all others as well.
+        On a shared file system every node also lists those of the others.
         """
         return {
             (node, place.prefix + file.name): (file.mtime, file.size_bytes)

@@ -1,7 +1,7 @@
-"""The ranks of a job that hangs are asked without a key: RAS, /proc, py-spy --nonblocking.
+"""Queries the ranks of a suspected hang automatically: RAS, /proc, py-spy --nonblocking.
 
-A hang is asked about once. Only where that answer does not settle it are the ranks read a second time: lines
-that stay the same show that a rank does not move, and one reading cannot.
+A hang is queried once. Only if the answer does not settle it are the ranks read a second time: unchanged
+lines show that a rank does not move, which one reading cannot.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from gpuwatch.session.hang.node_requests import NodeRequests
 
 MAX_READING_S = 10.0
-"""A node that has not answered a reading by then is given up."""
+"""Seconds after which a node without an answer is given up."""
 AGAIN_S = 20.0
-"""Between the two readings: a rank that works moves in that time."""
+"""Seconds between the two readings; a working rank moves in that time."""
 MAX_READINGS = 2
-"""Of one silence."""
+"""Most readings of one silence."""
 
 
 @dataclass
 class AutomaticQuery:
-    """One, of one silence of a job."""
+    """The automatic query about one silence of a job."""
 
     query: HangQuery
     at: float
-    """When the ranks were asked (unix seconds)."""
+    """When the ranks were queried (unix seconds)."""
     answer: HangAnswer | None = None
     over: bool = False
     kept: bool = False
-    """Whether an incident holds the answer."""
+    """True if an incident stores the answer."""
     readings: int = 1
 
     @property
     def settled(self) -> bool:
-        """Whether asking again would report no more."""
+        """True if a further query would add nothing."""
         return self.readings >= MAX_READINGS or (
             self.answer is not None and (self.answer.settles or self.answer.repeated)
         )
 
 
 class HangQueries:
-    """Call `update` after every poll of the session; it never blocks."""
+    """Call `update` after every poll of the session; non-blocking."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class HangQueries:
         book: Callable[[], AlertBook],
         clock: SessionClock = SYSTEM,
     ) -> None:
-        """Send no request yet.
+        """Prepare; nothing is requested yet.
 
         Args:
             session: Sends the requests.
@@ -69,10 +69,10 @@ class HangQueries:
         self._book = book
         self._clock = clock
         self._queries: dict[str, AutomaticQuery] = {}
-        """Job -> the query of its present silence."""
+        """Job -> query about its current silence."""
 
     def update(self) -> None:
-        """Ask the ranks of jobs that newly seem to hang, and take in what came of earlier questions."""
+        """Query the ranks of newly suspected jobs, and process the answers to earlier queries."""
         suspected = self._book().suspected_hangs
         if not suspected and not self._queries:
             return
@@ -90,7 +90,7 @@ class HangQueries:
                 query.kept = self._keep(job, query.answer)
 
     def hang_report(self, job: str | None) -> HangReport | None:
-        """What the ranks of a job answered in its present silence; None: they were not asked, or wait."""
+        """The answer of a job's ranks in its current silence; None: not queried, or still waiting."""
         query = self._queries.get(job or "")
         return query.query.hang_report(self._session.fleet) if query is not None and query.over else None
 
@@ -111,7 +111,7 @@ class HangQueries:
             self._book().answer_hang(job, query.answer)
 
     def _keep(self, job: str, answer: HangAnswer) -> bool:
-        """Keep it with the incident of this hang; False: there is none yet."""
+        """Store the answer in the incident of this hang; False: there is none yet."""
         name = f"{CODE}@{job}"
         for incident in self._book().incidents:
             if any(alert.id == name and alert.state == "firing" for alert in incident.alerts):

@@ -1,4 +1,4 @@
-"""Queries all nodes for evidence of a hang (stacks, RAS, dumps) and merges the answers. It never blocks."""
+"""Queries all nodes for evidence of a hang (stacks, RAS, dumps) and merges the answers. Non-blocking."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from gpuwatch.session.hang.py_spy_upload import PySpyUpload
 from gpuwatch.wire import RasAnswer, RasAnswers, Stacks
 
 MAX_QUERY_S = 20.0
-"""A node has 12 s for its py-spy runs; more is a node that is sick."""
+"""Seconds after which a node is given up; it has 12 s for its py-spy runs."""
 PY_SPY_SHARE = 0.6
-"""Of the time that a node has: the rest is for its kernel's words and the way back."""
+"""Share of a node's time for py-spy; the rest is for kernel stacks and the transfer."""
 MAX_QUERIED_PROCESSES = 64
-"""Of a node; its agent looks at no more."""
+"""Most processes per node; its agent accepts no more."""
 TOO_MANY = f"only {MAX_QUERIED_PROCESSES} processes of a node are looked at"
 RAS_NODES = 2
-"""Of a job: one answer reports all of it, and the first node may be the sick one."""
+"""Nodes per job whose RAS is queried: one answer covers the job, but the first node may be faulty."""
 
 
 class HangQuery:
-    """Make it, poll the session, call `update` after every poll until it is `over`."""
+    """Create it, poll the session, call `update` after every poll until it is `over`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class HangQuery:
         longest_s: float = MAX_QUERY_S,
         clock: SessionClock = SYSTEM,
     ) -> None:
-        """Ask.
+        """Send the requests.
 
         Args:
             session: Started, its processes are known.
@@ -68,10 +68,10 @@ class HangQuery:
         self._deadline = self._clock() + longest_s
         self._longest_s = longest_s
         self.stacks: dict[tuple[str, int], RankStack] = {}
-        """By node and pid; `missing` states why one has no stack (yet)."""
+        """(node, pid) -> stack; `missing` gives the reason while there is none."""
         self.ras: list[Ras] = []
         self.ras_trouble: dict[str, str] = {}
-        """Node -> why its NCCL did not answer."""
+        """Node -> why RAS gave no answer there."""
         self.version = 0
         self._stacks: list[Asked] = []
         self._ras: list[Asked] = []
@@ -79,7 +79,7 @@ class HangQuery:
         self._silent_job = silent_job
         self._session = session
         self._loans: dict[str, PySpyUpload] = {}
-        """Node -> the py-spy on its way there."""
+        """Node -> upload of py-spy to it."""
         chosen = [n for n in session.fleet.nodes.values() if nodes is None or n.name in nodes]
         self._whole = len(chosen) == len(session.fleet.nodes)
         for node in chosen:
@@ -102,38 +102,38 @@ class HangQuery:
 
     @property
     def asked(self) -> int:
-        """How many ranks were asked."""
+        """Number of queried ranks."""
         return len(self.stacks)
 
     @property
     def waiting(self) -> list[str]:
-        """Nodes that have not answered."""
+        """Nodes with outstanding answers."""
         hunted = self.dumps.waiting if self.dumps is not None else ()
         return sorted({*(asked.node for asked in (*self._stacks, *self._ras)), *self._lending, *hunted})
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """True if nothing more will arrive."""
         asked = self._stacks or self._ras or self._lending
         return not asked and (self.dumps is None or self.dumps.over)
 
     @property
     def progress(self) -> str:
-        """What else is being done; empty when nothing is."""
+        """Other current activity as text; empty when there is none."""
         if self._lending:
             least = min(self._loans[node].share for node in self._lending)
             return f"lending py-spy to {plural(len(self._lending), 'node')}, {100 * least:.0f} %"
         return self.dumps.progress if self.dumps is not None else ""
 
     def write_dumps(self) -> bool:
-        """Have the ranks write fresh dumps where their job put a pipe for it; False: none can, or not now."""
+        """Trigger fresh dumps in ranks whose job has a dump pipe; False: not possible now."""
         if self.dumps is None or not self.dumps.write():
             return False
         self.version += 1
         return True
 
     def update(self) -> bool:
-        """Take in what has come; True when anything has."""
+        """Process what has arrived; True if anything has."""
         late = self._clock() >= self._deadline
         before = self.version
         for node in self._lending:
@@ -151,7 +151,7 @@ class HangQuery:
         return self.version != before
 
     def hang_report(self, fleet: Fleet) -> HangReport:
-        """What has come so far, judged."""
+        """Judge what has arrived so far."""
         addresses = places_of(fleet.nodes.values()).addresses
         ranks = {key: each.rank for key, each in self.stacks.items()}
 
@@ -171,7 +171,7 @@ class HangQuery:
         return [node for node, loan in self._loans.items() if not loan.over]
 
     def _lend(self, loan: PySpyUpload) -> None:
-        """Go on; when the node has it, its ranks are asked once more."""
+        """Continue an upload; when it is complete, query the node's ranks again."""
         loan.update()
         if loan.ready:
             self._deadline = self._clock() + self._longest_s
@@ -212,7 +212,7 @@ class HangQuery:
         return pids
 
     def _stepped(self, fleet: Fleet) -> dict[str | None, float]:
-        """Job -> when its log reported a step last (unix seconds), where that moment is sure."""
+        """Job -> time of its last logged step (unix seconds), where that is known precisely."""
         by_node: dict[str, list[RankStack]] = {}
         for each in self.stacks.values():
             by_node.setdefault(each.node, []).append(each)
@@ -229,7 +229,7 @@ class HangQuery:
         return found
 
     def _seats(self, chosen: Collection[Node]) -> dict[Key, RankTarget]:
-        """The ranks whose dumps are looked for."""
+        """The ranks whose dumps are collected."""
         return {
             (node.name, each.pid): RankTarget(each.rank, each.job or each.master, each.world_size)
             for node in chosen
@@ -238,7 +238,7 @@ class HangQuery:
         }
 
     def _ras_targets(self) -> dict[str, list[int]]:
-        """Node -> pids, of the first and the last rank of each job."""
+        """Node -> pids of the first and the last rank of each job."""
         jobs: dict[str | None, list[RankStack]] = {}
         for each in self.stacks.values():
             jobs.setdefault(each.job, []).append(each)

@@ -1,4 +1,4 @@
-"""The part of a session that asks nodes, as the hang queries use it."""
+"""The requests of a session that hang queries use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuwatch.session.hang.py_spy_upload import Program, UploadRequests
 
 
 class StackRequests(UploadRequests, Protocol):
-    """Asks what processes do now, by py-spy where there is one."""
+    """Requests for stacks, by py-spy where available."""
 
     @property
     def fleet(self) -> Fleet:
@@ -22,7 +22,7 @@ class StackRequests(UploadRequests, Protocol):
 
     @property
     def py_spy(self) -> Program | None:
-        """The program for nodes that have none."""
+        """The py-spy to upload to nodes that have none."""
         ...
 
     def ask_stacks(
@@ -34,13 +34,13 @@ class StackRequests(UploadRequests, Protocol):
         *,
         sockets: bool = True,
     ) -> Asked:
-        """What these processes do now (`wire.Stacks`)."""
+        """Request the stacks of these processes (`wire.Stacks`)."""
         ...
 
 
 class NodeRequests(Pieces, Asks, StackRequests, Protocol):
-    """Every request returns at once; the answer is in the `Asked` after a later poll."""
+    """All requests of a hang query. Each returns at once; a later poll puts the answer into the `Asked`."""
 
     def ask_ras(self, node: str, pids: Sequence[int]) -> Asked:
-        """What NCCL's RAS reports on the addresses of these processes (`wire.RasAnswers`)."""
+        """Request NCCL's RAS report at the addresses of these processes (`wire.RasAnswers`)."""
         ...

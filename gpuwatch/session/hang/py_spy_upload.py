@@ -1,4 +1,4 @@
-"""A py-spy of this machine, lent to a node that has none: piece by piece into its agent's memory."""
+"""Uploads this machine's py-spy to a node that has none: piece by piece, into its agent's memory."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from gpuwatch.whole_file import read_bounded
 from gpuwatch.wire import UploadResult
 
 PIECE_BYTES = 44_000
-"""In base64 and with its keys a request stays under the agent's 64 KiB."""
+"""Bytes per piece; in base64 and with its keys a request stays below the agent's limit of 64 KiB."""
 MAX_PY_SPY_BYTES = 32 << 20
-"""An agent holds no larger program; py-spy has 8 MB."""
+"""Largest program that an agent accepts; py-spy has 8 MB."""
 SILENCE_S = 20.0
-"""A node that has not taken a piece for so long is given up."""
+"""Seconds after which a node that accepts no piece is given up."""
 
 
 class UploadError(Exception):
-    """This program cannot be lent."""
+    """The program cannot be uploaded."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is lent."""
+    """The program to upload."""
 
     packed: bytes
     digest: str
 
 
 def load(path: Path) -> Program:
-    """Read a program.
+    """Read a program for the upload.
 
     Raises:
         UploadError: why it cannot be lent.
@@ -52,10 +52,10 @@ def load(path: Path) -> Program:
 
 
 class UploadRequests(Protocol):
-    """What is needed of a session."""
+    """The requests of a session that an upload needs."""
 
     def lend_py_spy(self, node: str, piece: str, offset: int, size: int, digest: str) -> Asked:
-        """Hand a piece to a node's agent."""
+        """Send a piece of the program to a node's agent."""
         ...
 
 
@@ -65,12 +65,12 @@ class PySpyUpload:
     def __init__(
         self, session: UploadRequests, node: str, program: Program, clock: Callable[[], float]
     ) -> None:
-        """Begin with the next `update`."""
+        """Prepare; the next `update` starts the upload."""
         self.node = node
         self.ready = False
-        """The node has it."""
+        """True if the node has the program."""
         self.why: str | None = None
-        """Why it has not."""
+        """Why the upload failed."""
         self._session = session
         self._program = program
         self._clock = clock
@@ -80,16 +80,16 @@ class PySpyUpload:
 
     @property
     def over(self) -> bool:
-        """Whether the node has it, or will not."""
+        """True if the upload has ended."""
         return self.ready or self.why is not None
 
     @property
     def share(self) -> float:
-        """How much of it is there, 0 to 1."""
+        """Share of the program that is uploaded, 0 to 1."""
         return self._sent / len(self._program.packed)
 
     def update(self) -> None:
-        """Take in that a piece came, and send the next one."""
+        """Process an accepted piece, and send the next one."""
         if self._asked is not None and not self._asked.done:
             if self._clock() - self._asked_at > SILENCE_S:
                 self.why = f"no answer in {SILENCE_S:.0f} s"

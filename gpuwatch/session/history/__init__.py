@@ -1,1 +1,1 @@
-"""The incidents of earlier sessions, remembered per node and GPU."""
+"""Incidents of earlier sessions, by node and GPU."""

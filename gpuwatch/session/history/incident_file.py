@@ -1,4 +1,4 @@
-"""The history on disk: a bounded SQLite file of the person's own, which several cockpits write at once."""
+"""The incident history on disk: a private, bounded SQLite file that several cockpits may write at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = 1
 MAX_ROWS = 20_000
 KEPT_S = 400 * 86_400.0
 BUSY_S = 5.0
-"""Waited for another cockpit, which writes for milliseconds."""
+"""Seconds to wait for another cockpit, which holds the lock for milliseconds."""
 _COLUMNS = SeenIncident.__struct_fields__
 _TYPES = {"gpu": "INTEGER", "first": "REAL", "last": "REAL", "timed": "INTEGER"}
 _TABLE = ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in _COLUMNS)
@@ -27,17 +27,17 @@ _MARKS = ", ".join("?" * len(_COLUMNS))
 
 
 class HistoryError(Exception):
-    """The history cannot be read or written; one sentence with the remedy."""
+    """The history cannot be read or written; the message is one sentence with the remedy."""
 
 
 class IncidentFile:
-    """Every call opens and closes the file: a cockpit holds no lock while it waits."""
+    """The history file. Every call opens and closes it, so that no lock is held in between."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, since: float = 0.0) -> list[SeenIncident]:
-        """Those that were seen after a moment (unix seconds), the newest first; none where there is no file.
+        """Return the incidents seen after a time (unix seconds), newest first; empty if there is no file.
 
         Raises:
             HistoryError: it cannot be read.
@@ -51,7 +51,7 @@ class IncidentFile:
             raise self._error("read", error) from error
 
     def keep(self, incidents: Iterable[SeenIncident], now: float) -> None:
-        """Add incidents, or bring those that are there up to date. `now`: unix seconds.
+        """Add or update incidents. `now`: unix seconds.
 
         Raises:
             HistoryError: it cannot be written.
@@ -68,7 +68,7 @@ class IncidentFile:
             raise self._error("written", error) from error
 
     def _make(self) -> None:
-        """The file with its rights, before SQLite makes one by the umask."""
+        """Create the file with mode 0600, before SQLite would create one by the umask."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(self.path, flags, 0o600))
 

@@ -1,6 +1,6 @@
-"""Keeps the incidents of a session in the history, and tells how often each was seen before.
+"""Stores the session's incidents in the history, and counts how often each was seen before.
 
-A thread of its own reads and writes the file: no screen waits for a disk.
+A thread reads and writes the file, so that no screen waits for a disk.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from gpuwatch.session.history.incident_file import NAME, HistoryError, IncidentF
 from gpuwatch.session.history.seen_incident import SAME_S, SeenIncident, is_same, is_same_place, seen
 
 VARIABLE = "GPUWATCH_INCIDENT_HISTORY"
-"""`off`: nothing is kept, nothing is read; the tests do so."""
+"""`off`: the history is neither read nor written (used by the tests)."""
 WRITE_EVERY_S = 5.0
 CLOSE_S = 3.0
-"""At the end of a session the file is waited for so long."""
+"""Seconds to wait for the file at the end of a session."""
 
 
 def keeps_history(plan: Plan) -> bool:
-    """Whether the incidents of a plan are kept: never those of the demo."""
+    """True if the incidents of a plan are stored; never those of the demo."""
     return os.environ.get(VARIABLE) != "off" and not any(spec.link == "demo" for spec in plan.nodes)
 
 
 class IncidentMemory:
-    """Call `update` after every judgement; it never blocks. `close` writes what is left."""
+    """Call `update` after every judgement (non-blocking), and `close` to write the rest."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: where the history lies or will."""
+        """`folder`: the folder of the history file, which need not exist."""
         self._file = IncidentFile(folder / NAME)
         self._known: dict[str, list[SeenIncident]] | None = None
-        """Class -> what earlier sessions have seen, as of the start; None: not read yet."""
+        """Class -> incidents of earlier sessions, as of the start; None: not read yet."""
         self._kept: dict[str, SeenIncident] = {}
-        """Incident -> what was handed over for it last."""
+        """Incident -> its newest record handed to the writer."""
         self._told: dict[str, Recurrence] = {}
         self._waiting: list[SeenIncident] = []
         self._changed = threading.Condition()
@@ -58,12 +58,12 @@ class IncidentMemory:
         self._version = -1
 
     def start(self) -> None:
-        """Begin to read; returns at once."""
+        """Start to read; does not block."""
         self._thread = threading.Thread(target=self._run, name="incident history", daemon=True)
         self._thread.start()
 
     def take_trouble(self) -> str | None:
-        """Why the history cannot be read or written; told once."""
+        """Return why the history cannot be read or written; once."""
         with self._changed:
             if self._trouble is None or self._was_told:
                 return None
@@ -71,7 +71,7 @@ class IncidentMemory:
             return self._trouble
 
     def update(self, book: AlertBook, fleet: Fleet, wall: float) -> None:
-        """Take in the incidents as they are now. `wall`: unix seconds."""
+        """Store the current incidents. `wall`: unix seconds."""
         known = self._known
         if known is None or book.version == self._version:
             return
@@ -94,7 +94,7 @@ class IncidentMemory:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Write what is left; a disk that hangs is given up."""
+        """Write the rest; give up if the disk does not respond."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -141,7 +141,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 
 
 def recurrence_text(incident: Incident, count: int) -> str:
-    """The sentence for the `count`th incident of its class at its place; empty for the first one."""
+    """The sentence for the `count`th incident of its class at its place; empty for the first."""
     if count < 2:
         return ""
     ordinal = _ORDINALS[count - 1] if count <= len(_ORDINALS) else f"{count}th"
@@ -152,7 +152,7 @@ def recurrence_text(incident: Incident, count: int) -> str:
 
 
 def recurrence(incident: Incident, one: SeenIncident, before: Iterable[SeenIncident]) -> Recurrence:
-    """How often the class of an incident was seen at its place, in the days before it and with it."""
+    """How often this class of incident was seen at its place in the last days, this one included."""
     since, earlier = one.first - RECURRENCE_DAYS * DAY_S, list[SeenIncident]()
     for other in before:
         if not since <= other.first < one.first - SAME_S or other.code != one.code:

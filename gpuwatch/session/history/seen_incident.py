@@ -1,4 +1,4 @@
-"""One incident as the history keeps it, and which of two are the same one. Pure."""
+"""An incident as stored in the history, and whether two records are the same incident. Pure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from gpuwatch.fleet.fleet import Fleet
 from gpuwatch.plain import plain
 
 SAME_S = 5.0
-"""Two readings of one dated line may differ by this: clocks of nodes are compared within a second or so."""
+"""Seconds by which two readings of one dated line may differ; clock offsets are known to about a second."""
 SLACK_S = 3600.0
-"""A value that is over its limit again within this is the incident of before, as in `alert_book`."""
+"""Seconds within which a value that crosses its limit again is the same incident, as in `alert_book`."""
 MAX_HEADLINE_CHARS = 500
 
 
 class SeenIncident(msgspec.Struct, frozen=True):
-    """A row of the history. Times in unix seconds."""
+    """A record of the history. Times in unix seconds."""
 
     node: str | None
     gpu: int | None
     uuid: str | None
-    """Of the GPU, where it is known: it may be moved to another node."""
+    """UUID of the GPU, if known; it may be moved to another node."""
     code: str
     severity: str
     job: str | None
@@ -29,15 +29,15 @@ class SeenIncident(msgspec.Struct, frozen=True):
     first: float
     last: float
     timed: bool
-    """Whether the line of the cause carries its time; else `first` is when it was first seen."""
+    """True if the line of the cause has a time; False: `first` is when it was first seen."""
     cause: str
-    """The id of the cause's alert; of a line the same in every session: rule, file and place."""
+    """Id of the cause's alert; for a log line the same in every session (rule, file and offset)."""
     source: str
-    """What was watched, as the person named it."""
+    """The source that was watched, as the user gave it."""
 
 
 def seen(incident: Incident, fleet: Fleet) -> SeenIncident:
-    """An incident as it is now."""
+    """Return the record of an incident."""
     cause, uuid = incident.cause, None
     if incident.node in fleet.nodes and incident.gpu is not None:
         known = fleet.nodes[incident.node].gpu_list()
@@ -62,7 +62,7 @@ def seen(incident: Incident, fleet: Fleet) -> SeenIncident:
 
 
 def is_same(one: SeenIncident, other: SeenIncident) -> bool:
-    """Whether two rows are one incident, seen by two sessions, or by one session at two moments."""
+    """True if two records are one incident, seen by two sessions or at two times."""
     if one.code != other.code or not is_same_place(one, other):
         return False
     if one.cause and one.cause == other.cause:
@@ -73,7 +73,7 @@ def is_same(one: SeenIncident, other: SeenIncident) -> bool:
 
 
 def is_same_place(one: SeenIncident, other: SeenIncident) -> bool:
-    """Whether both are of one GPU, else of one node; of one GPU wherever it is built in."""
+    """True if both are at one GPU (by UUID, on whichever node), else at one node."""
     if one.uuid is not None and other.uuid is not None:
         return one.uuid == other.uuid
     return one.node is not None and (one.node, one.gpu) == (other.node, other.gpu)

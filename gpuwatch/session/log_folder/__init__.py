@@ -1,1 +1,1 @@
-"""The session over the logs of an ended job: files on disk, judged as `gpuwatch scan` judges them."""
+"""The session over the logs of an ended job: files on disk, judged like `gpuwatch scan`."""

@@ -1,4 +1,4 @@
-"""The alerts and incidents of a folder: what its judgement states, with the marks of the person."""
+"""The alerts and incidents of a folder: those of its judgement, with the operator's marks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gpuwatch.session.log_folder.report import FolderReport
 
 
 class FolderBook:
-    """Judges nothing. `version` moves when a report came, or the person marked something."""
+    """Book without own judgement. `version` changes with each report and each mark."""
 
     def __init__(self, job: str, wall: Callable[[], float] = time.time) -> None:
-        """Know nothing yet.
+        """Start empty.
 
         Args:
             job: What the job is called.
@@ -39,7 +39,7 @@ class FolderBook:
         self._checks: dict[str, HangCheck] = {}
 
     def take(self, report: FolderReport) -> None:
-        """Show a report in the place of the one before it."""
+        """Show a report instead of the previous one."""
         self._report = report
         self._show()
 
@@ -49,22 +49,22 @@ class FolderBook:
         self._show()
 
     def unacknowledge(self, ident: str) -> None:
-        """Take the acknowledgement back."""
+        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
         self._marks.unacknowledge(self._meant(ident))
         self._show()
 
     def silence(self, silence: Silence) -> None:
-        """Report such alerts no more."""
+        """Silence matching alerts."""
         self._marks.silence(silence)
         self._show()
 
     def unsilence(self, silence: Silence) -> None:
-        """Report them again."""
+        """Remove a silence."""
         self._marks.unsilence(silence)
         self._show()
 
     def keep_hang_check(self, ident: str, hang_check: HangCheck) -> None:
-        """Keep which ranks an incident's ranks wait for."""
+        """Attach a hang check (which ranks the others wait for) to an incident."""
         self._checks[ident] = hang_check
         self._show()
 

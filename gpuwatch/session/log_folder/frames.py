@@ -1,4 +1,4 @@
-"""From a scan to the frames that agents would send: the files and ranks of each node that the logs name."""
+"""Converts a scan into the frames that agents would send: files and ranks of each node in the logs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from gpuwatch.wire import (
 )
 
 MAX_FILES = 20_000
-"""Of one node; `wire` takes no longer lists."""
+"""Most files of one node; longer lists are refused by `wire`."""
 MAX_FINDINGS = 20_000
-"""That are marked in the logs; as many as a fleet keeps."""
+"""Most findings marked in the logs; a fleet keeps as many."""
 
 
 def node_frames(scan: Scan, job: str, ended_at: float) -> dict[str, list[AnyFrame]]:
-    """Node -> hello, ranks, log files and findings; nodes by name, the unknown one last.
+    """Return node -> hello, ranks, log files and findings; nodes by name, the unknown one last.
 
     Args:
         scan: The files, as far as they are read.
@@ -74,7 +74,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def harmless(frame: AnyFrame) -> Iterator[AnyFrame]:
-    """The frame as it would arrive from a node, within bounds and without control characters; else none."""
+    """Yield the frame as received from a node (bounded, without control characters); nothing if invalid."""
     try:
         yield decode(encode(frame))
     except FrameError:
@@ -82,7 +82,7 @@ def harmless(frame: AnyFrame) -> Iterator[AnyFrame]:
 
 
 def findings_by_node(located: Iterable[ScanFinding]) -> Mapping[str, Sequence[Finding]]:
-    """The findings of each node."""
+    """Node -> its findings."""
     found: dict[str, list[Finding]] = defaultdict(list)
     for each in located:
         found[each.node or UNNAMED_NODE].append(each.finding)
@@ -90,7 +90,7 @@ def findings_by_node(located: Iterable[ScanFinding]) -> Mapping[str, Sequence[Fi
 
 
 def ranks_by_file(scan: Scan) -> dict[str, list[int]]:
-    """File -> the ranks whose words it holds."""
+    """File -> the ranks that write it."""
     held: dict[str, set[int]] = defaultdict(set)
     for place in scan.places.ranks:
         for name in place.logs:
@@ -116,7 +116,7 @@ def log_file(file: LogScan, ranks: Iterable[int], job: str) -> LogFile:
 
 
 def process(place: RankPlace, job: str) -> Process:
-    """A rank as an agent would list its process; without a known pid a number below 0 stands for it."""
+    """A rank as an agent would list its process; without a known pid a negative number stands for it."""
     return Process(
         pid=-1 - place.rank if place.pid is None else place.pid,
         name=f"rank {place.rank}",

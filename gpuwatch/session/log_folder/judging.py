@@ -1,4 +1,7 @@
-"""Reads and judges the files of a folder, in a process of its own: reports so far, the whole, and again."""
+"""Reads and judges the files of a folder in a separate process.
+
+Partial reports, the complete one, and updates.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +24,30 @@ from gpuwatch.session.log_folder.shown_judgement import shown_judgement
 from gpuwatch.session.log_folder.writers import writers_of
 
 FIRST_REPORT_S = 2.0
-"""After which a judgement of what is read so far is made, where not all is."""
+"""Seconds of reading after which a partial judgement is made."""
 REPORT_SHARE = 4.0
-"""The next one waits for this many times the seconds that the last one took: it costs a fifth at most."""
+"""Pause between partial judgements, as a multiple of the last one's duration: a fifth of the time at most."""
 LOOK_S, AGAIN_SHARE = 3.0, 4.0
-"""Pause between two looks whether files have grown; and how many times the seconds of the last reading lie
-between two readings."""
+"""Seconds between two checks for grown files.
+
+And the pause between two readings, as a multiple of the last one's duration.
+"""
 
 
 @dataclass(frozen=True)
 class FolderTask:
-    """What is to be judged."""
+    """The input of the judging process."""
 
     paths: tuple[Path, ...]
     packs: Packs
     job: str
-    """What the job is called: its folder."""
+    """Name of the job: its folder."""
 
 
 def report_of(
     found: Gathered, scan: Scan, job: str, judgement: Judgement | None = None, *, share: float = 1.0
 ) -> FolderReport:
-    """All that is known: without a judgement what the paths state. `share` of the files is read, 0 to 1."""
+    """Return everything known so far; without a judgement, what the paths show. `share` read: 0 to 1."""
     ended_at = end_of(scan)
     return FolderReport(
         tuple(found.files),
@@ -57,7 +62,7 @@ def report_of(
 
 
 def end_of(scan: Scan) -> float:
-    """When the logs end: the last time of a line, else of a file (unix seconds)."""
+    """The end of the logs: the last time in a line, else the last change of a file (unix seconds)."""
     lines = [file.last_time for file in scan.files if file.last_time is not None and not file.kernel]
     return max(lines or [file.mtime for file in scan.files], default=0.0)
 
@@ -105,7 +110,7 @@ def _read_once(pipe: Connection, task: FolderTask, found: Gathered, begin: Begin
 
 
 def _grown(task: FolderTask, found: Gathered, pause_s: float) -> Gathered:
-    """The files, as soon as one of them has grown or others are there."""
+    """Wait until a file has grown or the set of files changed; return the files."""
     due = time.monotonic() + pause_s
     before = _sizes(found)
     while True:

@@ -1,4 +1,4 @@
-"""Answers requests for lines of the files of a folder, as an agent does for those of its node."""
+"""Answers requests for lines of a folder's files, as an agent does for those of its node."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gpuwatch.runs.files.random_access import PieceCache, PlainText, UnpackedTex
 from gpuwatch.wire import ReadLines, Tail
 
 Send = Callable[[bytes], None]
-"""Takes one encoded frame."""
+"""Sends one encoded frame."""
 MAX_CANCELLED = 1000
 MAX_GROWTH_BYTES = 1 << 20
-"""Of a growing file that are read at once; the next look goes on."""
+"""Bytes of a growing file that one check reads; the next check continues."""
 
 
 class _FrameOutbox:
-    """Stands in for the agent's outbox: frames leave at once."""
+    """Replaces the agent's outbox: frames are sent at once."""
 
     waiting = 0
 
@@ -37,7 +37,7 @@ class _FrameOutbox:
 
 
 class _OpenFile:
-    """A file that is looked at; one thread at a time reads it."""
+    """An open file; one thread at a time reads it."""
 
     def __init__(self, log: LogPath, cache: PieceCache) -> None:
         self.log = log
@@ -46,7 +46,7 @@ class _OpenFile:
 
 
 class _RunningTail:
-    """A tail, and how far its file has been read."""
+    """A tail and its position in the file."""
 
     def __init__(self, file: _OpenFile, tail: FollowedTail, offset: int) -> None:
         self.file = file
@@ -55,21 +55,21 @@ class _RunningTail:
 
 
 class LineServer:
-    """Pages and tails. Any thread may ask; `follow` reads what was appended."""
+    """Serves pages and tails. Any thread may send requests; `follow` reads appended lines."""
 
     def __init__(self, send: Send) -> None:
-        """`send`: takes encoded frames, from any thread."""
+        """`send` takes encoded frames, from any thread."""
         self._send = send
         self._outbox = _FrameOutbox(send)
         self._cache = PieceCache()
         self._files: dict[str, _OpenFile] = {}
         self._tails: dict[int, _RunningTail] = {}
         self._cancelled: deque[int] = deque(maxlen=MAX_CANCELLED)
-        """Requests that were cancelled before they were answered, or after."""
+        """Requests that were cancelled (before or after the answer)."""
         self._lock = threading.Lock()
 
     def take_files(self, logs: Iterable[LogPath]) -> None:
-        """Replace the list of files; those that are there already stay open."""
+        """Replace the list of files; files that are in both lists stay open."""
         with self._lock:
             before = self._files
             self._files = {}
@@ -80,7 +80,7 @@ class LineServer:
                 self._files[log.name].log = log
 
     def answer(self, request: Tail | ReadLines) -> None:
-        """Answer a request; a file that cannot be read is answered with the reason."""
+        """Answer a request; for an unreadable file, with the reason."""
         file = self._files.get(request.file)
         try:
             if file is None:
@@ -94,7 +94,7 @@ class LineServer:
             self._end(request.id, request.file, f"internal error, please report it: {error!r}")
 
     def cancel(self, number: int) -> None:
-        """End a tail."""
+        """Cancel a tail."""
         with self._lock:
             if self._tails.pop(number, None) is None:
                 self._cancelled.append(number)
@@ -108,7 +108,7 @@ class LineServer:
                 self._end(number, running.file.log.name, why)
 
     def _trouble(self, running: _RunningTail, now: float, wall: float) -> str | None:
-        """Follow one file; why that fails."""
+        """Follow one file; return the reason if that fails."""
         try:
             with running.file.lock:
                 self._follow(running, now, wall)

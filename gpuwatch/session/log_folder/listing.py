@@ -1,4 +1,4 @@
-"""Files that are not read yet, as their paths describe them."""
+"""A listing of files before they are read, from their paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuwatch.runs.scan.scan_file import owner_of
 
 
 def listing(found: Gathered) -> Scan:
-    """The files as their paths describe them, none of them read."""
+    """Return the files as their paths describe them, unread."""
     owners = [owner_of(log) for log in found.files]
     known = rank_map(owners, [])
     ranks = {log: place.rank for place in known.places.ranks for log in place.logs}
@@ -36,7 +36,7 @@ def listing(found: Gathered) -> Scan:
 
 
 def with_unread(scan: Scan, found: Gathered) -> Scan:
-    """A scan of some files, with those that it has not read beside them; what lines state goes first."""
+    """Return a scan plus the files that it has not read; facts from lines take precedence."""
     listed = listing(found)
     read = {file.name: file for file in scan.files}
     known = {place.rank for place in scan.places.ranks}

@@ -21,19 +21,19 @@ from gpuwatch.session.log_folder.search_server import SearchServer
 from gpuwatch.wire import Cancel, ReadLines, Search, Tail
 
 READERS = 4
-"""Pages that are read at once: one of a large packed file holds up no other file."""
+"""Concurrent page reads, so that a large compressed file does not block the others."""
 FOLLOW_S = 0.5
-"""How often files with a tail are looked at."""
+"""Seconds between two checks of files with a tail."""
 STEP_S = 0.25
 END_S = 1.0
-"""Given to a process to end by itself."""
+"""Seconds for a process to exit by itself."""
 
 
 class FolderProcess:
-    """A child process with a pipe. It must be started before any thread is."""
+    """A child process with a pipe. Create it before any thread is started."""
 
     def __init__(self, serve: Callable[..., None], *arguments: object) -> None:
-        """Start it: `serve` receives the pipe, the pid of this process and the arguments."""
+        """Start it; `serve` receives the pipe, the pid of this process and the arguments."""
         context: Any = multiprocessing.get_context(HOW)
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=serve, args=(theirs, os.getpid(), *arguments))
@@ -42,11 +42,11 @@ class FolderProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended."""
+        """True while it runs."""
         return bool(self._process.is_alive())
 
     def send(self, message: object) -> bool:
-        """Hand a message to it; False: it is gone."""
+        """Send a message to it; False: it has ended."""
         try:
             self.pipe.send(message)
         except (OSError, ValueError):
@@ -54,7 +54,7 @@ class FolderProcess:
         return True
 
     def close(self) -> None:
-        """End it, with all processes that it has started."""
+        """Stop it and all processes that it started."""
         self.pipe.close()
         self._process.terminate()
         self._process.join(END_S)
@@ -64,7 +64,7 @@ class FolderProcess:
 
 
 def become_child(parent: int) -> None:
-    """Ignore Ctrl-C, which the parent handles, end on TERM, and die with the parent."""
+    """Ignore Ctrl-C (the parent handles it), exit on SIGTERM, and exit with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""What is known of a folder of logs at one moment: its files, nodes and ranks, and the judgement so far."""
+"""The current knowledge of a log folder: files, nodes, ranks, and the judgement so far."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuwatch.runs.files.log_path import LogPath
 from gpuwatch.wire import AnyFrame, Logs, Ranks
 
 UNNAMED_NODE = "unknown node"
-"""Where files and ranks are listed of which no line and no path names the node."""
+"""Node name for files and ranks whose node is unknown."""
 
 
 @dataclass(frozen=True)
 class ReadSoFar:
-    """How far the files are read."""
+    """Progress of reading."""
 
     bytes: int
     files: int
@@ -24,27 +24,27 @@ class ReadSoFar:
 
 @dataclass(frozen=True)
 class FolderReport:
-    """Replaces the report before it."""
+    """A report; replaces the previous one."""
 
     files: tuple[LogPath, ...]
     skipped: tuple[Skipped, ...]
     nodes: dict[str, list[AnyFrame]]
     """Node -> its frames, as an agent would send them."""
     writers: tuple[RankProgress, ...] = ()
-    """What ranks report of the training; times are unix seconds."""
+    """Logged training steps and metrics by rank; times are unix seconds."""
     judgement: Judgement = field(default_factory=Judgement)
     ended_at: float = 0.0
-    """The last time that a line carries, else when the last file was written (unix seconds)."""
+    """The last time in a line, else the last change of a file (unix seconds)."""
     judged: bool = False
-    """Whether `judgement` is one at all, of all files or of those that are read."""
+    """True if `judgement` is set, for all files or those read so far."""
     whole: bool = False
-    """Whether all files are read and judged."""
+    """True if all files are read and judged."""
     trouble: str = ""
     """Why the files cannot be judged."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """All that the logs name."""
+        """All ranks in the logs."""
         listed = (each for frames in self.nodes.values() for each in frames if isinstance(each, Ranks))
         return tuple(sorted({each.rank for one in listed for each in one.processes if each.rank is not None}))
 
@@ -61,5 +61,5 @@ class FolderReport:
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Total size of the files."""
         return sum(log.size for log in self.files)

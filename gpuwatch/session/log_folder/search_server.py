@@ -1,4 +1,4 @@
-"""Searches in the files of a folder, each in a process of its own, as the agent's searches are."""
+"""Searches the files of a folder, each search in its own process, as in the agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Frame = dict[str, Any]
 
 
 def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame], object]) -> None:
-    """Look through files and send `wire.Lines` frames, the last one done."""
+    """Search the files and send `wire.Lines` frames, the last one marked done."""
     logs = list(logs)
     total = float(sum(log.size for log in logs)) or 1.0
     reporter = SearchReporter(plan, total, lambda frame: send({**frame, "seq": 0}))
@@ -40,7 +40,7 @@ def search_logs(plan: SearchPlan, logs: Iterable[LogPath], send: Callable[[Frame
 
 
 def _pieces(log: LogPath) -> Iterator[tuple[bytes, int]]:
-    """The text of a file, each piece with the bytes of the file that were read for it."""
+    """The text of a file in pieces, each with the number of file bytes that it took."""
     if log.packing is None:
         with open_file(log.path) as file:
             while data := file.read(BLOCK_BYTES):
@@ -53,17 +53,17 @@ def _pieces(log: LogPath) -> Iterator[tuple[bytes, int]]:
 
 
 class SearchServer:
-    """The searches that run. It must live in a process with one thread, which it forks."""
+    """Running searches. It forks, so it must live in a single-threaded process."""
 
     def __init__(self, send: Callable[[Frame | str], None]) -> None:
-        """`send`: takes a frame, or one as JSON text."""
+        """`send` takes a frame, or one as JSON text."""
         self._send = send
         self._files: dict[str, LogPath] = {}
         self._running: dict[int, RunningSearch] = {}
 
     @property
     def descriptors(self) -> list[int]:
-        """What is readable when a search has found something."""
+        """File descriptors that become readable when a search has results."""
         return [each.descriptor for each in self._running.values()]
 
     def take_files(self, logs: Iterable[LogPath]) -> None:
@@ -71,7 +71,7 @@ class SearchServer:
         self._files = {log.name: log for log in logs}
 
     def begin(self, request: Search) -> None:
-        """Start a search; one that cannot be started is answered with the reason."""
+        """Start a search; if that fails, answer with the reason."""
         if len(self._running) >= MAX_SEARCHES:
             self._end(request.id, f"{MAX_SEARCHES} searches are already going on")
             return
@@ -90,13 +90,13 @@ class SearchServer:
             self._end(request.id, str(error))
 
     def cancel(self, number: int) -> None:
-        """End a search."""
+        """Cancel a search."""
         if number in self._running:
             self._running.pop(number).end()
             self._end(number, None)
 
     def step(self) -> None:
-        """Pass on what searches have found, and give up those that hang."""
+        """Forward the results of searches, and cancel those that hang."""
         for number, search in list(self._running.items()):
             try:
                 for text in search.read():
@@ -112,7 +112,7 @@ class SearchServer:
                 del self._running[number]
 
     def close(self) -> None:
-        """End all of them."""
+        """Cancel all searches."""
         for search in self._running.values():
             search.end()
 

@@ -1,4 +1,4 @@
-"""The session over a folder of logs: the same fleet, alerts and requests as over nodes, nothing connected."""
+"""The session over a log folder: the same fleet, alerts and requests as for nodes, without connections."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 NOT_KEPT = "these logs alone: silences of logs are not kept"
 BUNDLE = "evidence.zip"
 ORDER_S = 1e-3
-"""Between the moments of two reports: what is listed anew is seen by its time."""
+"""Seconds between the times of two reports, so that new entries are recognised by their time."""
 
 
 class NotInLogsError(Exception):
-    """What was asked needs a living node."""
+    """The request needs a live node."""
 
 
 class FolderSession:
-    """Its clock stands at the end of the logs. Make it before any thread is started: it forks."""
+    """Its clock stands at the end of the logs. It forks, so create it before any thread is started."""
 
     def __init__(self, paths: Sequence[Path], found: Gathered, packs: Packs) -> None:
         """Start the processes that read, search and judge.
@@ -73,17 +73,17 @@ class FolderSession:
         self._take(self.report)
 
     def now(self) -> float:
-        """The end of the logs (unix seconds): the session's monotonic clock, and its wall clock."""
+        """The end of the logs (unix seconds), used as monotonic and as wall clock."""
         return max(1.0, self.report.ended_at) + ORDER_S * self._reports
 
     def start(self) -> None:
-        """Nothing: the processes run."""
+        """No-op: the processes run already."""
 
     def take_trouble(self) -> str | None:
-        """None: nothing is kept for later sessions."""
+        """None: nothing is stored for later sessions."""
 
     def poll(self) -> bool:
-        """Take in what the processes have sent; True when there was anything."""
+        """Process what the processes have sent; True if there was anything."""
         moved = False
         for message in received(self._judge):
             moved = True
@@ -99,7 +99,7 @@ class FolderSession:
 
     @property
     def unnamed_node(self) -> str:
-        """Where files, ranks and alerts are listed whose node is not known."""
+        """Node name for files, ranks and alerts whose node is unknown."""
         return UNNAMED_NODE
 
     @property
@@ -111,14 +111,14 @@ class FolderSession:
 
     @property
     def read_share(self) -> float:
-        """How much of the files is read and judged, 0 to 1."""
+        """Share of the files that is read and judged, 0 to 1."""
         if self.report.whole:
             return 1.0
         return min(0.99, self.progress.bytes / max(1, self.report.bytes))
 
     @property
     def outcome(self) -> str:
-        """How the job ended; empty: nothing is judged."""
+        """How the job ended; empty: nothing is judged yet."""
         if not self.report.judged:
             return ""
         text = self.report.judgement.end.text
@@ -126,7 +126,7 @@ class FolderSession:
 
     @property
     def trouble(self) -> str:
-        """Why the logs are not judged; empty: they are, or will be."""
+        """Why the logs cannot be judged; empty: no problem."""
         if self._judge.alive or self.report.whole:
             return ""
         return "the process that judges the logs has ended; open them again, or use gpuwatch scan"
@@ -161,7 +161,7 @@ class FolderSession:
     # ---- lines
 
     def tail(self, node: str, file: str, lines: int = 200) -> LogStream:
-        """The last lines of a file and every new one, until `drop`."""
+        """Request the last lines of a file and every new one, until `drop`."""
         stream = self._open(node, file, "tail")
         self._send(self._lines, Tail(id=stream.id, file=file, lines=lines), stream)
         return stream
@@ -176,7 +176,7 @@ class FolderSession:
         before: int = 0,
         after: int = 0,
     ) -> LogStream:
-        """Lines around a byte offset, a time (unix seconds) or the end of a file."""
+        """Request lines around a byte offset, a time (unix seconds) or the end of a file."""
         stream = self._open(node, file, "read")
         request = ReadLines(id=stream.id, file=file, offset=offset, time=time, before=before, after=after)
         self._send(self._lines, request, stream)
@@ -185,7 +185,7 @@ class FolderSession:
     def search(
         self, node: str, pattern: str, files: Sequence[str] = (), *, ignore_case: bool = False
     ) -> LogStream:
-        """Search files (none named: all that are listed under the node)."""
+        """Search the given files, or all files of the node."""
         stream = self._open(node, "", "search")
         known = self.fleet.nodes.get(node)
         named = list(files) or [file.path for file in (known.logs if known is not None else ())]
@@ -194,7 +194,7 @@ class FolderSession:
         return stream
 
     def drop(self, stream: LogStream) -> None:
-        """End a tail, a read or a search that is not shown any more."""
+        """Cancel a tail, a read or a search."""
         if self._streams.pop(stream.id, None) is not None:
             process = self._searches if stream.kind == "search" else self._lines
             process.send(Cancel(id=stream.id, of=stream.id))
@@ -213,7 +213,7 @@ class FolderSession:
     # ---- what the person marks
 
     def note(self, _incident: str, _text: str) -> str | None:
-        """Nothing is kept of a folder."""
+        """Notes on a folder are not stored; returns the reason."""
         return "notes about the logs of a folder are not kept"
 
     def acknowledge(self, ident: str) -> None:
@@ -221,30 +221,30 @@ class FolderSession:
         self.book.acknowledge(ident)
 
     def unacknowledge(self, ident: str) -> None:
-        """Take the acknowledgement back."""
+        """Remove the acknowledgement of an alert, or of all alerts of an incident."""
         self.book.unacknowledge(ident)
 
     def silence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Report such alerts no more while this session lasts."""
+        """Silence matching alerts for this session. Returns the reason why it is not stored."""
         self.book.silence(Silence(code, node, gpu, rank))
         return NOT_KEPT
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Report them again."""
+        """Remove a silence."""
         self.book.unsilence(Silence(code, node, gpu, rank))
         return None
 
     # ---- what needs a living node
 
     def retry(self, node: str | None = None) -> None:
-        """Nothing: no node is connected."""
+        """No-op: no node is connected."""
 
     def inquire(self) -> HangQuery:
-        """Refuse it.
+        """Not supported.
 
         Raises:
             NotInLogsError: always.
@@ -252,7 +252,7 @@ class FolderSession:
         raise NotInLogsError("not in these logs: the ranks have ended")
 
     def profile(self, places: Sequence[PlacedRank], seats: RankPlacement) -> ProfileQuery:  # noqa: ARG002 - as above
-        """Refuse it.
+        """Not supported.
 
         Raises:
             NotInLogsError: always.
@@ -260,7 +260,7 @@ class FolderSession:
         raise NotInLogsError("not in these logs: the ranks have ended")
 
     def act(self, action: Action, target: ActionTarget) -> ActionRun:  # noqa: ARG002 - as of the live session
-        """Refuse it.
+        """Not supported.
 
         Raises:
             NotInLogsError: always.
@@ -268,7 +268,7 @@ class FolderSession:
         raise NotInLogsError("not in these logs: an action needs the nodes")
 
     def probe(self, request: ProbeRequest) -> Conductor:  # noqa: ARG002 - as of the live session
-        """Refuse it.
+        """Not supported.
 
         Raises:
             NotInLogsError: always.
@@ -276,7 +276,7 @@ class FolderSession:
         raise NotInLogsError("not in these logs: a probe needs the nodes")
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         for process in (self._judge, self._searches, self._lines):
             process.close()
 
@@ -295,7 +295,7 @@ def job_name(paths: Sequence[Path]) -> str:
 
 
 def follow(fleet: Fleet, earlier: Fleet) -> None:
-    """Let the versions of a fleet go on from those of the one whose place it takes."""
+    """Continue the version counters of the fleet that this one replaces."""
     fleet.version, fleet.progress.version = earlier.version + 1, earlier.progress.version + 1
     fleet.findings_version = earlier.findings_version + 1
     fleet.logs_version = earlier.logs_version + 1
@@ -305,7 +305,7 @@ def follow(fleet: Fleet, earlier: Fleet) -> None:
 
 
 def received(process: FolderProcess) -> Iterator[object]:
-    """The messages that have come."""
+    """Yield the messages that have arrived."""
     try:
         while process.pipe.poll():
             yield process.pipe.recv()
@@ -314,7 +314,7 @@ def received(process: FolderProcess) -> Iterator[object]:
 
 
 def received_bytes(process: FolderProcess) -> Iterator[bytes]:
-    """The encoded frames that have come."""
+    """Yield the encoded frames that have arrived."""
     try:
         while process.pipe.poll():
             yield process.pipe.recv_bytes()

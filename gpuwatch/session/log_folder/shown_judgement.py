@@ -1,4 +1,7 @@
-"""The judgement of a scan as the screens take it: harmless texts, one job, and lines that can be opened."""
+"""The judgement of a scan in the form for the screens.
+
+Sanitized texts, one job, and lines that can be opened.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from gpuwatch.wire.codec import harmless_value
 
 
 def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) -> Judgement:
-    """Class, rank and node of every incident are those of the judgement.
+    """Return the judgement for the screens; class, rank and node of every incident stay the same.
 
     Args:
         judgement: Of the files that are read.
@@ -43,7 +46,7 @@ def shown_judgement(judgement: Judgement, scan: Scan, job: str, share: float) ->
 
 
 def _shown(alert: Alert, job: str, homes: Mapping[str, str]) -> Alert:
-    """The alert of the job; its lines stand in files of the nodes that list them."""
+    """The alert with the job's name, its lines in files of the nodes that list them."""
     proofs = tuple(_placed(proof, homes) for proof in alert.proof)
     return structs.replace(alert, job=alert.job or job, proof=proofs)
 

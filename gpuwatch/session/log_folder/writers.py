@@ -1,4 +1,4 @@
-"""The steps that ranks logged, as a fleet keeps those of running jobs: what screen 6 draws."""
+"""Converts logged steps of an ended job into the fleet's form (`RankProgress`), which screen 6 draws."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuwatch.runs.scan.result import LogScan
 from gpuwatch.session.log_folder.report import UNNAMED_NODE
 
 MAX_STEPS = 200_000
-"""That are kept of all ranks together; at 200 bytes each they take 40 MB."""
+"""Most steps kept over all ranks; at 200 bytes each they take 40 MB."""
 MIN_STEPS = 64
 
 
 def writers_of(files: Sequence[LogScan], job: str, ended_at: float) -> tuple[RankProgress, ...]:
-    """One writer for each series of steps; `ended_at` stands for the times that lines do not carry."""
+    """Return one `RankProgress` per series of steps; `ended_at` replaces missing times."""
     found = [(file, series) for file in files for series in file.series]
     most = min(KEPT_STEPS, max(MIN_STEPS, MAX_STEPS // max(1, len(found))))
     return tuple(_writer(file, series, job, ended_at, most) for file, series in found)
@@ -42,7 +42,7 @@ def _writer(file: LogScan, series: StepSeries, job: str, ended_at: float, most: 
 
 
 def _thinned(steps: Sequence[LoggedStep], most: int) -> Iterator[LoggedStep]:
-    """The last half of `most` steps, and as many of the ones before, evenly."""
+    """The last `most` / 2 steps, and as many of the earlier ones, evenly spaced."""
     recent = most // 2
     earlier, last = steps[:-recent], steps[-recent:]
     stride = max(1, -(-len(earlier) // recent))

@@ -1,1 +1,1 @@
-"""The alerts and incidents in a recording."""
+"""Alerts and incidents in a recording."""

@@ -1,4 +1,4 @@
-"""The alerts and incidents as records of a recording: what changed since the last record, or all of it."""
+"""Alerts and incidents as records of a recording: the changes since the last record, or everything."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuwatch.link.recording.tee import IncidentMark
 from gpuwatch.wire.codec import decode_strictly
 
 MAX_MOMENT = 1.0e11
-"""Unix seconds up to the year 5138, as in frames."""
+"""Largest time in unix seconds (year 5138), as in frames."""
 
 
 class RecordedIncident(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An incident whose alerts are named; those that differ from the book's alert of that id are given."""
+    """An incident that refers to alerts by id; alerts that differ from the book's are included."""
 
     incident: Incident
     alerts: tuple[str, ...] = ()
@@ -28,23 +28,23 @@ class RecordedIncident(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BookChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What changed since the record before; `whole`: everything, the book was empty before it."""
+    """The changes since the previous record; `whole`: everything, to be applied to an empty book."""
 
     whole: bool = False
     alerts: tuple[Alert, ...] = ()
-    """New ones and those that changed."""
+    """New and changed alerts."""
     gone: tuple[str, ...] = ()
     incidents: tuple[RecordedIncident, ...] = ()
     order: tuple[str, ...] = ()
-    """The ids of all incidents, in their order."""
+    """Ids of all incidents, in order."""
     alert_order: tuple[str, ...] | None = None
-    """The ids of all alerts, where their order is another than that of their coming."""
+    """Ids of all alerts, if their order is not that of their arrival."""
     checkpoints: tuple[tuple[str | None, Checkpoint], ...] | None = None
     ended: tuple[EndedJob, ...] | None = None
 
 
 class BookRecorder:
-    """Notes what changes in the book that is in force."""
+    """Records the changes of the current book."""
 
     def __init__(self, book: Callable[[], AlertBook]) -> None:
         self._book = book
@@ -56,7 +56,7 @@ class BookRecorder:
         self._marked: dict[str, tuple[str, str]] = {}
 
     def change(self) -> bytes | None:
-        """What changed since the last call; None: nothing."""
+        """Return the changes since the last call, encoded; None: there are none."""
         book = self._book()
         version = book.version
         if version == self._version and tuple(book.ended_jobs) == self._ended:
@@ -86,7 +86,7 @@ class BookRecorder:
         return msgspec.json.encode(made)
 
     def whole(self) -> bytes:
-        """All of it, as of the last `change`."""
+        """Return everything as of the last `change`, encoded."""
         made = BookChange(
             whole=True,
             alerts=tuple(self._alerts.values()),
@@ -98,7 +98,7 @@ class BookRecorder:
         return msgspec.json.encode(made)
 
     def new_incidents(self, at: int) -> Iterable[IncidentMark]:
-        """Incidents that are new, or whose headline or severity changed; the first moment stays."""
+        """New incidents, and those whose headline or severity changed; they keep their first time."""
         for one in self._incidents.values():
             state = one.headline, one.severity
             if self._marked.get(one.id) != state:
@@ -107,19 +107,19 @@ class BookRecorder:
 
 
 def recorded(incident: Incident, alerts: dict[str, Alert]) -> RecordedIncident:
-    """An incident with its alerts by name."""
+    """Return the record of an incident, with alerts by id."""
     own = {one.id: one for one in incident.alerts if alerts.get(one.id) != one}
     names = tuple(one.id for one in incident.alerts)
     return RecordedIncident(structs.replace(incident, alerts=()), names, own)
 
 
 MAX_CHANGE_BYTES = 16 << 20
-"""Of one record; the book of a session with 1,000 incidents has about 5 MB."""
+"""Largest record in bytes; the book of a session with 1,000 incidents has about 5 MB."""
 _decoder: msgspec.json.Decoder[BookChange] = msgspec.json.Decoder(BookChange)
 
 
 def read_change(body: bytes) -> BookChange:
-    """Decode a record; its strings come out harmless.
+    """Decode a record and sanitize its strings.
 
     Raises:
         ValueError: it is none, or states a time that no clock shows.

@@ -1,4 +1,4 @@
-"""Lines of a log file that a recording holds although nobody asked for them: those around findings."""
+"""Log lines that a recording holds without a request: those around findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_LINES = 2_000
 
 
 def finding_lines(findings: Iterable[NodeFinding], node: str, request: AnyRequest) -> Lines | None:
-    """What answers a request for lines of a file; None: there are none of it."""
+    """Answer a request for lines of a file from findings; None: there are none in that file."""
     if not isinstance(request, Tail | ReadLines):
         return None
     rows: dict[int, LogLine] = {}
@@ -32,7 +32,7 @@ def finding_lines(findings: Iterable[NodeFinding], node: str, request: AnyReques
 
 
 def block_lines(finding: Finding) -> list[LogLine]:
-    """The lines of a finding; the offsets of those beside the key line follow from their lengths."""
+    """The lines of a finding; offsets of lines next to the key line follow from their lengths."""
     texts, key = finding.lines, finding.key
     if not key < len(texts):
         return []

@@ -1,4 +1,4 @@
-"""What the plots show of the time before a jump, read from the recording a few blocks at a time."""
+"""History for plots before a seek target, read from the recording a few blocks at a time."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gpuwatch.link.stream.inbox import Arrival
 from gpuwatch.wire import FrameError
 
 PAST_S = 900
-"""How far a history reaches back second by second."""
+"""Seconds of history in one-second resolution."""
 NODES_PER_S, MAX_APART_S = 6, 10
-"""Of more nodes the blocks that are read lie further apart: a block of 64 nodes takes about 10 ms."""
+"""With more nodes, only every n-th block is read; reading a block of 64 nodes takes about 10 ms."""
 SLICE_S = 0.02
-"""CPU seconds that one poll reads."""
+"""CPU seconds that one poll may read."""
 BLOCK_SLACK_S = 2.0
-"""A block may be longer than a second, and the next one begins so much later."""
+"""A block may be longer than a second, and the next one then begins this much later."""
 STATES = frozenset(("hello", "clock", "link", "sample"))
 """Kinds of records that histories need."""
 
 
 class PastHistories:
-    """Call `begin` at each jump and `step` with each poll."""
+    """Call `begin` at each seek and `step` with each poll."""
 
     def __init__(self, recording: Recording, plan: Plan, position: Callable[[], int]) -> None:
-        """Read nothing yet.
+        """Prepare; nothing is read yet.
 
         Args:
             recording: What is played.
@@ -46,16 +46,16 @@ class PastHistories:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left to read."""
+        """True if nothing is left to read."""
         return self._reading is None
 
     def begin(self) -> None:
-        """The moment that is shown was changed: read what came before it."""
+        """Start reading the history before the new position."""
         self._past = Fleet(self._plan)
         self._reading = self._read(max(self._recording.first, self._position() - PAST_S * MICRO))
 
     def step(self, fleet: Fleet) -> bool:
-        """Read on; True once all is read and the fleet's histories reach back."""
+        """Continue reading; True once all is read and merged into the fleet's histories."""
         if self._reading is None:
             return False
         until = time.thread_time() + SLICE_S
@@ -67,7 +67,7 @@ class PastHistories:
         return True
 
     def _read(self, start: int) -> Iterator[None]:
-        """Take in samples from `start` to the moment that is shown by then; yields after each block."""
+        """Read samples from `start` up to the current position; yields after each block."""
         _, number, records = self._recording.key_frame(start)
         for one in records:
             if one.kind in STATES:

@@ -1,4 +1,4 @@
-"""The alerts and incidents of a recording, as they were judged when it was made."""
+"""Alerts and incidents of a recording, as they were judged when it was made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from gpuwatch.session.recording.book_records import BookChange, RecordedIncident
 
 
 class RecordedBook(AlertBook):
-    """Judges nothing: it takes the records. What a person acknowledges or silences holds for this replay."""
+    """Book without own judgement: it applies records.
+
+    Acknowledgements and silences are valid for this replay only.
+    """
 
     _known: dict[str, Alert]
     _recorded: dict[str, RecordedIncident]
@@ -24,14 +27,14 @@ class RecordedBook(AlertBook):
     _checks: dict[str, HangCheck]
 
     def clear(self) -> None:
-        """Know nothing, as before a key frame."""
+        """Empty the book, as before a key frame."""
         self._known, self._recorded, self._order, self._jobs = {}, {}, (), ()
         self._checks = getattr(self, "_checks", {})
         self.checkpoints = {}
         self._show()
 
     def take(self, change: BookChange) -> None:
-        """Take a record in."""
+        """Apply a record."""
         if change.whole:
             self._known, self._recorded, self._jobs, self.checkpoints = {}, {}, (), {}
         for name in change.gone:
@@ -50,33 +53,33 @@ class RecordedBook(AlertBook):
 
     @property
     def ended_jobs(self) -> tuple[EndedJob, ...]:
-        """Jobs that had ended before their nodes were connected, the last one first."""
+        """Jobs that had ended before their nodes were connected, newest first."""
         return self._jobs
 
     def lasts_s(self, job: str | None) -> float:
-        """How long (seconds) a line or event of a job counts after it was reported."""
+        """Seconds for which a line or event of a job counts after it was reported."""
         return ENDED_S if job in {each.name for each in self._jobs} else super().lasts_s(None)
 
     @property
     def unsettled(self) -> tuple[Alert, ...]:
-        """None: nothing more can be asked."""
+        """Empty: no lines can be requested."""
         return ()
 
     @property
     def behind(self) -> bool:
-        """Whether a record was taken in that is not shown yet."""
+        """True if a record was applied that is not shown yet."""
         return self._dirty
 
     def judge_now(self) -> None:
-        """Nothing: what was judged stands in the recording."""
+        """No-op: the judgements are in the recording."""
 
     def keep_hang_check(self, id: str, hang_check: HangCheck) -> None:  # noqa: A002 - as in the book
-        """Keep the answer to a question that was asked of the recording."""
+        """Store a hang check that was made on the recording."""
         self._checks[id] = hang_check
         self._dirty = True
 
     def update(self, fleet: Fleet, now: float, wall: float) -> bool:  # noqa: ARG002 - as in the book
-        """Show what the records state, with the marks of the person."""
+        """Show the state of the records, with the operator's marks."""
         self._wall = wall
         self._dirty |= self._marks.expire(wall)
         if self._dirty:

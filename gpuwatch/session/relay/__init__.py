@@ -1,1 +1,1 @@
-"""One session for several viewers: the relay in the process that holds the links, and a viewer's session."""
+"""One session for several viewers: the relay in the process with the links, and the viewers' sessions."""

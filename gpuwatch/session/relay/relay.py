@@ -1,4 +1,4 @@
-"""The relay: it hands the stream of one session to several viewers, and their requests to the nodes."""
+"""The relay: distributes the stream of one session to several viewers, and forwards their requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuwatch.session.session import Session
 from gpuwatch.wire import AnyRequest, Cancel, encode
 
 FLUSH_S = 0.25
-"""A viewer sees what nodes report so much later at most."""
+"""Longest delay in seconds until a viewer receives a node's report."""
 READ_ONLY = "this view is read-only"
 TOO_MANY = "too many requests of this view; wait a second"
 NOT_CONNECTED = "the node is not connected, or has no agent that answers this"
@@ -29,24 +29,24 @@ class ViewerRelay:
     """Call `exchange` after every poll of the session, from the same thread."""
 
     def __init__(self, session: Session, *, changes: bool = False) -> None:
-        """`changes`: whether viewers may acknowledge, silence, note and reconnect. Before `session.start`."""
+        """Create before `session.start`. `changes`: viewers may acknowledge, silence, note and reconnect."""
         self._session = session
         self._changes = changes
         self._tee = session.keep_stream()
         self._viewers: dict[ViewerChannel, Callable[[], None]] = {}
-        """With what ends its part of the stream."""
+        """Viewer -> function that ends its part of the stream."""
         self._streaming: set[tuple[ViewerChannel, str, int]] = set()
-        """Viewer, node and the session's number of a tail or search."""
+        """Viewer, node and session request number of each tail or search."""
         self._flushed_at = 0.0
         self._compressor = zstandard.ZstdCompressor()
 
     @property
     def viewers(self) -> int:
-        """How many there are."""
+        """Number of viewers."""
         return len(self._viewers)
 
     def add_viewer(self) -> socket.socket:
-        """The socket of a new viewer, for `RelayConnection` in its process."""
+        """Return the socket of a new viewer, for `RelayConnection` in its process."""
         ours, theirs = socket.socketpair()
         nodes = {number: name for name, number in self._tee.nodes.items()}
         plan = msgspec.json.encode(shared_plan(self._session.plan))
@@ -56,12 +56,12 @@ class ViewerRelay:
         return theirs
 
     def _attach(self, channel: ViewerChannel) -> None:
-        """Begin a viewer's stream with the newest past."""
+        """Start a viewer's stream with the most recent past."""
         self._viewers[channel] = self._tee.attach(channel)
         channel.begin(self._tee.ring())
 
     def exchange(self) -> None:
-        """Send what there is to send, and do what viewers ask for."""
+        """Send pending data, and handle the viewers' requests."""
         now = self._session.clock.monotonic()
         if self._viewers and now - self._flushed_at >= FLUSH_S:
             self._flushed_at = now
@@ -76,7 +76,7 @@ class ViewerRelay:
                 self._attach(channel)
 
     def close(self) -> None:
-        """End all viewers: their sockets close."""
+        """Disconnect all viewers."""
         for channel in list(self._viewers):
             channel.close()
             self._remove(channel)
@@ -147,5 +147,5 @@ class ViewerRelay:
 
 
 def shared_plan(plan: Plan) -> Plan:
-    """The plan without the ways to the nodes; the person's own rules explain the findings."""
+    """The plan without connection settings; the user's own rules stay, for explanations."""
     return replace(recorded_plan(plan), rules=plan.rules)

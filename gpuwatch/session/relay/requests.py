@@ -1,4 +1,4 @@
-"""Requests of viewers to nodes: which are handed on, under which number, and what answers the others."""
+"""Requests of viewers to nodes: which are forwarded, and the answers to refused ones."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ READING = (
     Tail, ReadLines, Search, Cancel, AskStacks, AskRas, AskDumpFiles, AskDumpPiece, AskRankSettings,
     AskSystemSettings,
 )  # fmt: skip
-"""They change nothing on a node."""
+"""Requests that change nothing on a node."""
 CHANGING = (AskDumps,)
-"""A viewer that may change things may make these, too; any other is the session's own business."""
+"""Requests allowed to viewers with `changes`; all others are reserved to the session."""
 STREAMING = (Tail, Search)
-"""Answered until they are cancelled."""
+"""Requests that are answered until they are cancelled."""
 
 _decoder: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
 
 
 def read_request(body: bytes) -> AnyRequest | None:
-    """The request of a viewer; None: it is none."""
+    """Decode a viewer's request; None: invalid."""
     try:
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -44,12 +44,12 @@ def read_request(body: bytes) -> AnyRequest | None:
 
 
 def is_allowed(request: AnyRequest, *, changes: bool) -> bool:
-    """Whether a viewer may make such a request."""
+    """True if a viewer may make such a request."""
     return isinstance(request, READING) or (changes and isinstance(request, CHANGING))
 
 
 def refusal(request: AnyRequest, reason: str) -> AnyFrame:
-    """What answers a request that is not handed on."""
+    """The answer to a refused request."""
     if isinstance(request, Tail | ReadLines | Search):
         return Lines(t=0.0, seq=0, id=request.id, done=True, error=reason)
     return Reply(t=0.0, seq=0, id=getattr(request, "id", 0), error=reason)

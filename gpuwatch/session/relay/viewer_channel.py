@@ -1,4 +1,4 @@
-"""One viewer as the relay sees it: what is sent to it, within a bound, and what it asks."""
+"""The relay's side of one viewer: bounded output, and its requests."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from gpuwatch.link.relay.messages import (
 from gpuwatch.link.stream.limits import TokenBucket
 
 MAX_PENDING_BYTES = 64 << 20
-"""What waits for a viewer that does not read; then it gets a key frame once it reads again."""
+"""Most bytes that wait for a viewer that does not read; after that it restarts from a key frame."""
 MAX_OPEN_REQUESTS = 2_000
-"""Of one viewer; the oldest is forgotten."""
+"""Most open requests of one viewer; the oldest is dropped."""
 REQUESTS_PER_S, REQUESTS_AT_ONCE = 50.0, 500.0
 PAST_BYTES = 2 << 20
-"""Of the past that a viewer begins with, compressed: a quarter of an hour of 8 nodes, a minute of 100."""
+"""Compressed bytes of past that a viewer starts with: a quarter of an hour of 8 nodes, a minute of 100."""
 READ_BYTES = 1 << 16
 MAX_READS = 16
-"""In one turn."""
+"""Most reads per call."""
 SOCKET_BYTES = 4 << 20
 
 
 class ViewerChannel:
-    """A sink of the session's tee. `exchange` moves bytes both ways and never blocks."""
+    """A sink of the session's tee. `exchange` moves bytes in both directions and never blocks."""
 
     def __init__(self, end: socket.socket, opening: Opening) -> None:
         end.setblocking(False)
@@ -47,19 +47,19 @@ class ViewerChannel:
         self._pending_bytes = 0
         self._nodes = opening.nodes
         self._is_open = False
-        """Whether `begin` was called."""
+        """True after `begin`."""
         self._begun = False
-        """Whether it has a key frame: blocks before it are of no use."""
+        """True once it has a key frame; earlier blocks are useless."""
         self.is_behind = False
-        """Whether it did not read for so long that parts of the stream were left out."""
+        """True if it did not read for so long that parts of the stream were dropped."""
         self.closed = False
         self.budget = TokenBucket(REQUESTS_PER_S, REQUESTS_AT_ONCE)
         self.numbers: OrderedDict[tuple[str, int], int] = OrderedDict()
-        """Node and the session's number of a request -> the viewer's number."""
+        """(node, session request number) -> viewer's request number."""
         self._send(packet(opening))
 
     def begin(self, items: Iterable[Item]) -> None:
-        """Send the stream from a key frame on; `items` are what the session's tee still holds."""
+        """Start the stream at a key frame; `items` are those still held by the session's tee."""
         known, size, start = list(items), 0, None
         for index in reversed(range(len(known))):
             size += size_of(known[index])
@@ -73,7 +73,7 @@ class ViewerChannel:
                 self.put(item)
 
     def put(self, item: Item) -> None:
-        """Send an item of the stream, where it is of use to this viewer."""
+        """Send an item of the stream, if the viewer can use it."""
         if self.is_behind or not self._is_open:
             return
         match item:
@@ -93,27 +93,27 @@ class ViewerChannel:
                 pass
 
     def answer(self, node: str, number: int, data: bytes) -> None:
-        """Send a frame (compressed) that answers the viewer's request of this number."""
+        """Send a (compressed) frame that answers the viewer's request of this number."""
         self._send(packet(Answer(node, number, data)))
 
     def note_request(self, node: str, number: int, own: int) -> None:
-        """Remember that the session's request `number` is the viewer's `own`."""
+        """Record that the session's request `number` is the viewer's `own`."""
         self.numbers[node, number] = own
         if len(self.numbers) > MAX_OPEN_REQUESTS:
             self.numbers.popitem(last=False)
 
     def number_of(self, node: str, own: int) -> int | None:
-        """The session's number of a viewer's request; None: it is not known any more."""
+        """The session's number of a viewer's request; None: no longer known."""
         found = (number for (at, number), each in reversed(self.numbers.items()) if (at, each) == (node, own))
         return next(found, None)
 
     @property
     def is_drained(self) -> bool:
-        """Whether everything was sent."""
+        """True if everything was sent."""
         return not self._pending
 
     def exchange(self) -> list[FromViewer]:
-        """Send what can be sent now; what the viewer wrote since the last call."""
+        """Send what can be sent now; return what the viewer sent since the last call."""
         try:
             self._flush()
             return self._received()
@@ -122,7 +122,7 @@ class ViewerChannel:
             return []
 
     def close(self) -> None:
-        """Close the socket: the viewer ends itself then."""
+        """Close the socket, on which the viewer exits."""
         self.closed = True
         self._pending.clear()
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The session of a viewer: the same fleet and alerts as in the process that holds the links."""
+"""A viewer's session: the same fleet and alerts as in the process that holds the links."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from gpuwatch.session.session import Session
 from gpuwatch.wire import FrameError, Lines, Reply, decode
 
 SLICE_S, FIRST_SLICE_S = 0.05, 1.0
-"""Of time that one poll takes messages in for; the first one takes in the past."""
+"""Seconds for which one poll processes messages; the first one processes the past."""
 MALFORMED = (FrameError, TooManyError, ValueError, LookupError, ArithmeticError, TypeError)
 _plan: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan)
 
 
 class NotHereError(Exception):
-    """What was asked needs the process that holds the links."""
+    """The request needs the process that holds the links."""
 
 
 class ViewerSession(Session):
-    """A session whose stream comes from a relay. Its changes are made there, or nowhere."""
+    """A session whose stream comes from a relay, which also makes its changes."""
 
     book: RecordedBook
 
     def __init__(self, connection: RelayConnection) -> None:
-        """Begin with what the relay's opening states.
+        """Start with the plan from the relay's opening message.
 
         Raises:
             RelayError: it states no plan.
@@ -58,7 +58,7 @@ class ViewerSession(Session):
         self._inflater = Inflater(self._dictionaries.get)
         self._caught_up = False
         self.refused = 0
-        """Records that could not be taken in."""
+        """Number of records that could not be applied."""
         shift = opening.shift_s
         clock = SessionClock(lambda: time.monotonic() + shift, time.time)
         super().__init__(plan, clock=clock, links=self._relay_links)
@@ -73,11 +73,11 @@ class ViewerSession(Session):
         return RecordedBook(self.packs, self.plan.thresholds)
 
     def start(self) -> None:
-        """Take in the past that the relay has sent already."""
+        """Process the past that the relay has already sent."""
         self.poll()
 
     def poll(self) -> bool:
-        """Take in what has come, for a slice of time at most."""
+        """Process what has arrived, for at most one time slice."""
         until = time.perf_counter() + (SLICE_S if self._caught_up else FIRST_SLICE_S)
         moved = False
         while time.perf_counter() < until:
@@ -106,7 +106,7 @@ class ViewerSession(Session):
             self._take_record(one, is_new=part.what == "block")
 
     def _begin_again(self) -> None:
-        """Forget what nodes reported: a key frame states all of it. What this viewer asked for stays."""
+        """Reset the state before a key frame; this viewer's own requests stay."""
         before = self.fleet
         self.fleet = Fleet(self.plan).after(before)
         self.fleet.streams, self.fleet.asked = before.streams, before.asked
@@ -134,39 +134,39 @@ class ViewerSession(Session):
             self.refused += 1
 
     def acknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Have an alert acknowledged, or all alerts of an incident."""
+        """Request the acknowledgement of an alert, or of all alerts of an incident."""
         self.connection.send(ViewerChange("acknowledge", id))
 
     def unacknowledge(self, id: str) -> None:  # noqa: A002 - the word that alerts and incidents use
-        """Have the acknowledgement taken back."""
+        """Request the removal of an acknowledgement."""
         self.connection.send(ViewerChange("unacknowledge", id))
 
     def silence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None,
         until: float | None = None,  # noqa: ARG002 - for ever, as by a key
     ) -> str | None:  # fmt: skip
-        """Have such alerts silenced for all viewers."""
+        """Request a silence for all viewers."""
         self.connection.send(ViewerChange("silence", code, node=node, gpu=gpu, rank=rank))
         return None
 
     def unsilence(
         self, code: str, *, node: str | None = None, gpu: int | None = None, rank: int | None = None
     ) -> str | None:
-        """Have the silence ended."""
+        """Request the removal of a silence."""
         self.connection.send(ViewerChange("unsilence", code, node=node, gpu=gpu, rank=rank))
         return None
 
     def note(self, incident: str, text: str) -> str | None:
-        """Have a note put on an incident."""
+        """Request a note on an incident."""
         self.connection.send(ViewerChange("note", incident, text))
         return None
 
     def take_trouble(self) -> str | None:
-        """Nothing: what cannot be kept is reported where the links are held."""
+        """None: storage problems are reported by the process that holds the links."""
         return None
 
     def act(self, *_: object) -> ActionRun:
-        """Refuse it.
+        """Not supported.
 
         Raises:
             NotHereError: always.
@@ -174,7 +174,7 @@ class ViewerSession(Session):
         raise NotHereError("nodes and ranks are acted on from a terminal")
 
     def probe(self, *_: object) -> Conductor:
-        """Refuse it.
+        """Not supported.
 
         Raises:
             NotHereError: always.

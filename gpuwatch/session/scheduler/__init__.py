@@ -1,1 +1,1 @@
-"""The scheduler of a live session, asked again and again: states of nodes, what jobs have left."""
+"""Periodic queries to the scheduler of a live session: node states, and what jobs left behind."""

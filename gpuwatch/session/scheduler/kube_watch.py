@@ -1,4 +1,4 @@
-"""Ask Kubernetes again and again what failed, and turn it into findings of the pods that are watched."""
+"""Queries Kubernetes periodically for failure events, and turns them into findings of the watched pods."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpuwatch.session.scheduler.repeated_look import RepeatedLook
 from gpuwatch.wire import Finding, Role
 
 EVERY_S = 15.0
-"""Between two looks (seconds); Kubernetes itself keeps its events for an hour."""
+"""Seconds between two queries; Kubernetes keeps its events for an hour."""
 FILE = "Kubernetes events"
-"""What `file` is for them; offsets count events."""
+"""Used as `file` of these findings; their offsets count events."""
 FIRST_ID = 1 << 40
-"""Ids of findings from here on are no agent's."""
+"""First finding id of this source; agents use lower ones."""
 SOURCE = "--kube "
 
 
@@ -35,7 +35,7 @@ class KubeWatch:
         run: RunCommand = run_external,
         every_s: float = EVERY_S,
     ) -> None:
-        """Ask nothing yet.
+        """Prepare; nothing is queried yet.
 
         Args:
             plan: Of `--kube`.
@@ -52,13 +52,13 @@ class KubeWatch:
         self._spaces = sorted({spec.labels.get("kube_namespace", "") for spec in plan.nodes} - {""})
         self._selector = label_selector(plan.source.removeprefix(SOURCE))
         self._known: dict[tuple[str, str], tuple[int, int]] = {}
-        """(Event, pod) -> the id of its finding and the count that was reported."""
+        """(event, pod) -> id of its finding and the reported count."""
         self._looking = RepeatedLook(self._look, every_s, "kubernetes events")
         self.start = self._looking.start
         self.close = self._looking.close
 
     def update(self, now: float, wall: float) -> list[Arrival]:
-        """The findings that are new, or happened again.
+        """Return the findings that are new or happened again.
 
         Args:
             now: Monotonic seconds.
@@ -102,7 +102,7 @@ class KubeWatch:
         return found
 
     def _text(self, argv: Sequence[str]) -> str:
-        """What kubectl prints; nothing where it fails: a role may forbid to list these."""
+        """The output of kubectl; empty if it fails (a role may forbid the list)."""
         try:
             return self._run(argv)
         except HostsError:
@@ -110,5 +110,5 @@ class KubeWatch:
 
 
 def watch_of(fleet: Fleet, role_of: Callable[[str], Role], started: float) -> KubeWatch | None:
-    """The watch of a plan of `--kube`; None: the nodes come from elsewhere."""
+    """The watch of a `--kube` plan; None for other plans."""
     return KubeWatch(fleet.plan, role_of, started) if fleet.plan.source.startswith(SOURCE) else None

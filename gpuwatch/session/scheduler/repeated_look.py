@@ -1,4 +1,4 @@
-"""Something slow that is read again and again on a thread of its own; the session takes the newest result."""
+"""Repeats a slow read on a thread; the session takes the newest result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RepeatedLook(Generic[Result]):
     """Call `start` once there is something to read, `take` after every poll, and `close` at the end."""
 
     def __init__(self, look: Callable[[], Result], every_s: float, name: str) -> None:
-        """Read nothing yet.
+        """Prepare; nothing is read yet.
 
         Args:
             look: Reads; called on the thread. It raises nothing.
@@ -27,25 +27,25 @@ class RepeatedLook(Generic[Result]):
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Read from now on; again: nothing."""
+        """Start the thread; further calls do nothing."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
 
     def take(self) -> Result | None:
-        """The result that came since the last call, if any."""
+        """Return the result that arrived since the last call, or None."""
         with self._changed:
             result, self._result = self._result, None
         return result
 
     def hurry(self) -> None:
-        """Read at once, and not only when it is time."""
+        """Read now instead of at the next interval."""
         with self._changed:
             self._hurry = True
             self._changed.notify()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         with self._changed:
             self._closing = True
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""Ask Slurm on this machine every half minute for its view of the nodes and jobs that are watched."""
+"""Queries Slurm every half minute for the state of the watched nodes and jobs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from gpuwatch.session.scheduler.repeated_look import RepeatedLook
 from gpuwatch.shell_command import value
 
 EVERY_S = 30.0
-"""Between two looks (seconds): squeue(1) asks not to be polled by tools in short loops."""
+"""Seconds between two queries; squeue(1) asks tools not to poll in short loops."""
 CHANGES_S = 2.0
-"""A job that is new on the nodes is asked for within so long (seconds)."""
+"""Seconds within which a new job is queried."""
 MAX_JOBS = 8
-"""Jobs whose time and state are asked for."""
+"""Most jobs whose time limit and state are queried."""
 Look = Callable[[Sequence[str], Sequence[str]], SchedulerFacts]
-"""Reads the standing of nodes, by name, and of jobs, by id."""
+"""Reads the Slurm states of nodes, by name, and of jobs, by id."""
 
 
 class SlurmWatch:
-    """Call `update` after every poll, and `close` at the end. Nothing is asked before a job is known."""
+    """Call `update` after every poll, and `close` at the end. Queries nothing before a job is known."""
 
     def __init__(self, look: Look = scheduler_facts, every_s: float = EVERY_S) -> None:
-        """Ask nothing yet."""
+        """Prepare; nothing is queried yet."""
         self._next = 0.0
         self._wanted: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
         self._looking = RepeatedLook(lambda: look(*self._wanted), every_s, "slurm")
 
     def update(self, fleet: Fleet, now: float, *, at_once: bool = False) -> None:
-        """Take in what was found, and note what to ask for.
+        """Take in the results, and set what to query next.
 
         Args:
             fleet: Takes the facts.
@@ -54,12 +54,12 @@ class SlurmWatch:
             self._looking.hurry()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop the queries."""
         self._looking.close()
 
 
 def watch_of(fleet: Fleet) -> SlurmWatch | None:
-    """A watch where Slurm's commands are here and nodes are really connected; else None."""
+    """A watch if Slurm's commands are available and real nodes are connected; else None."""
     links = {spec.link for spec in fleet.plan.nodes}
     if links & {"demo", "logs"} or shutil.which("scontrol") is None:
         return None
@@ -67,7 +67,7 @@ def watch_of(fleet: Fleet) -> SlurmWatch | None:
 
 
 def job_ids(fleet: Fleet) -> tuple[str, ...]:
-    """The ids of Slurm that the plan names and the ranks carry, those of the plan first."""
+    """Slurm job ids from the plan, then those of the ranks."""
     planned = [] if fleet.plan.allocation is None else [fleet.plan.allocation.job]
     carried = {
         process.variables["SLURM_JOB_ID"]

@@ -1,4 +1,4 @@
-"""Jobs that failed while they were watched, kept for later sessions: their logs may not state why."""
+"""Stores jobs that failed while they were watched, for later sessions; their logs may not show the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuwatch.whole_file import lock_beside, read_own, write_whole
 
 MAX_JOBS = 64
 MAX_ALERTS = 16
-"""Of one job."""
+"""Most alerts per job."""
 MAX_FILE_BYTES = 8 << 20
 NOTE_EVERY_S = 2.0
 WRITE_EVERY_S = 10.0
@@ -26,12 +26,12 @@ _decoder = msgspec.json.Decoder(list[EarlierJob])
 
 
 def _inferred(incident: Incident) -> int | None:
-    """The rank of an incident, where its sentence marks it as inferred."""
+    """The rank of an incident if its headline marks it as inferred, else None."""
     return incident.rank if f"~{incident.rank} " in incident.headline else None
 
 
 class EarlierJobsFile:
-    """Read at the start, written when a watched job has failed. Other sessions' jobs are kept."""
+    """Read at the start, written when a watched job has failed. Jobs of other sessions are preserved."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -42,14 +42,14 @@ class EarlierJobsFile:
         self._note_at = self._write_at = 0.0
 
     def read(self, wall: float) -> list[EarlierJob]:
-        """Those that ended of late; none where there is no such file, or none that can be used."""
+        """The recently ended jobs in the file; empty if the file is missing or unusable."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             stored = _decoder.decode(read_own(self._path, MAX_FILE_BYTES))
             return [each for each in stored if abs(wall - each.ended) <= ENDED_S]
         return []
 
     def note(self, fleet: Fleet, incidents: Iterable[Incident], now: float, wall: float) -> None:
-        """Take in which jobs run, and the incidents of those that have ended; keep these now and then.
+        """Record the running jobs and the incidents of ended ones; written at intervals.
 
         `now`: monotonic, `wall`: unix seconds.
         """
@@ -83,7 +83,7 @@ class EarlierJobsFile:
             self._failed[job], self._changed = new, True
 
     def write(self, wall: float) -> None:
-        """Keep them for the next session, if they can be kept."""
+        """Write the jobs for the next session, if possible."""
         if not self._changed:
             return
         self._changed = False

@@ -1,4 +1,4 @@
-"""Folders of logs that were followed, kept for later sessions: jobs that ended since are found there."""
+"""Stores the followed log folders, so that later sessions find jobs that ended since."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuwatch.own_folders import make_own
 from gpuwatch.whole_file import read_own, write_whole
 
 MAX_FOLDERS = 16
-"""Kept of each node, the newest last."""
+"""Most folders per node, newest last."""
 MAX_NODES = 4096
 WRITE_EVERY_S = 30.0
 MAX_FILE_BYTES = 64 << 20
@@ -22,9 +22,9 @@ _decoder = msgspec.json.Decoder(dict[str, list[str]])
 
 
 class FollowedFolders:
-    """Read at the start, written now and then and at the end, if anything is new.
+    """Read at the start; written at intervals and at the end, if changed.
 
-    A loss of it only makes a search shorter. What other sessions wrote meanwhile is kept.
+    Losing it only limits a search. What other sessions wrote in the meantime is preserved.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class FollowedFolders:
         self._write_at = 0.0
 
     def read(self) -> dict[str, Sequence[str]]:
-        """Node -> folders; nothing where there is no such file, or none that can be used."""
+        """Node -> folders; empty if the file is missing or unusable."""
         self._folders = self._stored() or self._folders
         return dict(self._folders)
 
@@ -46,7 +46,7 @@ class FollowedFolders:
         return {}
 
     def note(self, fleet: Fleet) -> None:
-        """Take in what the nodes follow now."""
+        """Record the folders that the nodes follow now."""
         if fleet.logs_version == self._version:
             return
         self._version = fleet.logs_version
@@ -61,13 +61,13 @@ class FollowedFolders:
                 self._changed = True
 
     def write_sometimes(self, now: float) -> None:
-        """Keep them for sessions that begin while this one lasts. `now`: monotonic seconds."""
+        """Write at intervals, for sessions that start while this one runs. `now`: monotonic seconds."""
         if self._changed and now >= self._write_at:
             self._write_at = now + WRITE_EVERY_S
             self.write()
 
     def write(self) -> None:
-        """Keep them for the next session, if they can be kept."""
+        """Write for the next session, if possible."""
         if self._changed:
             self._changed, stored = False, self._stored()
             merged = {
@@ -81,10 +81,10 @@ class FollowedFolders:
 
 
 def _last_ones(folders: Sequence[str]) -> list[str]:
-    """The newest of them, each once, at its last place."""
+    """The newest folders, each once, at its last position."""
     return list(dict.fromkeys(reversed(folders)))[:MAX_FOLDERS][::-1]
 
 
 def _lasts(folder: str) -> bool:
-    """Whether it is a path of the node: the way through a process's root ends with the process."""
+    """True if it is a path of the node; a path through a process's root ends with the process."""
     return not folder.startswith("/proc/")

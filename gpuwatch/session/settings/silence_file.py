@@ -1,4 +1,4 @@
-"""Silences survive a session: one JSON file in the settings folder, which all cockpits of a person share."""
+"""Silences on disk: one JSON file in the settings folder, shared by all cockpits of a user."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _decoder = msgspec.json.Decoder(list[Silence])
 
 
 class DamagedSilencesError(ValueError):
-    """The file holds no silences."""
+    """The file does not contain silences."""
 
 
 class SilenceFile:
-    """Read at the start, merged and written at every change. A file that cannot be read is left as it is."""
+    """Read at the start, merged and written at every change. An unreadable file is left unchanged."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.trouble: str | None = None
-        """Why silences do not survive now; one sentence with the remedy."""
+        """Why silences cannot be stored now; one sentence with the remedy."""
         self._known: list[Silence] = []
-        """As the file had them when it was last read or written here."""
+        """The silences in the file when it was last read or written here."""
 
     def read(self) -> list[Silence]:
-        """The silences; none where there is no file."""
+        """The silences in the file; empty if there is no file."""
         try:
             self._known = decode_strictly(read_own(self.path, MAX_FILE_BYTES), _decoder, DamagedSilencesError)
         except FileNotFoundError:
@@ -43,7 +43,7 @@ class SilenceFile:
         return list(self._known)
 
     def write(self, silences: Sequence[Silence], wall: float) -> list[Silence]:
-        """Bring the changes since the last call into the file, beside those that other cockpits have made.
+        """Merge the changes since the last call into the file, next to those of other cockpits.
 
         Args:
             silences: All that hold in this cockpit.
